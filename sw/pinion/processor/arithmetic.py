@@ -1,0 +1,76 @@
+"""Arithmetic of a lane and of the reciprocal unit on integers."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.fixedpoint import Format
+from pinion.fixedpoint.reciprocal import Reciprocal
+
+from .machine import GUARD, MANTISSA, NARROW, Half, Machine
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+HALF_UNIT = np.int64(1 << GUARD - 1)
+"""With what a sum begins, so that dropping the guard bits rounds it."""
+
+
+def product(a: Ints, b: Ints, half: int, shift: int, *, negate: bool, machine: Machine) -> Ints:
+    """Return what a slot adds to the accumulator."""
+    exact = a * narrow(b, half, machine)
+    term = exact >> shift if shift >= 0 else exact << -shift
+    return -term if negate else term
+
+
+def finished(total: Ints, *, wrap: bool, machine: Machine) -> tuple[Ints, Flags]:
+    """Return a sum as a word, and whether it had to be clipped."""
+    value = total >> GUARD
+    if wrap:
+        spare = 64 - machine.word
+        return value << spare >> spare, np.zeros(value.shape, dtype=np.bool_)
+    clipped = np.clip(value, -machine.largest - 1, machine.largest)
+    return clipped, clipped != value
+
+
+def narrow(b: Ints, half: int, machine: Machine) -> Ints:
+    """Return the bits of B that a product takes, as integers of ``NARROW`` bits."""
+    match half:
+        case Half.LOW:
+            return b & (1 << machine.low) - 1
+        case Half.HIGH:
+            return b >> machine.low
+    rounded = (b + (1 << machine.low - 1)) >> machine.low
+    return np.minimum(rounded, (1 << NARROW - 1) - 1)
+
+
+@cache
+def _mantissas() -> Reciprocal:
+    """Return the table of reciprocals of numbers from 1 to 2."""
+    return Reciprocal(source=Format(MANTISSA + 2, MANTISSA), target=Format(MANTISSA + 2, MANTISSA))
+
+
+def reciprocal(x: Ints, points: int, machine: Machine) -> tuple[Ints, Flags]:
+    """Return ``2**points / x`` and whether it does not fit, by the operand's highest bits.
+
+    Parameters
+    ----------
+    points : fraction bits of the operand and the result together.
+    """
+    magnitude = np.abs(x)
+    zero = magnitude == 0
+    length = np.frexp(np.where(zero, 1, magnitude).astype(np.float64))[1].astype(np.int64)
+    up = MANTISSA + 1 - length
+    mantissa = np.where(up >= 0, magnitude << np.maximum(up, 0), magnitude >> np.maximum(-up, 0))
+    inverse, _ = _mantissas().compute(np.where(zero, 1 << MANTISSA, mantissa))
+    # 2**points / x = inverse * 2**(points - MANTISSA - (length - 1)), rounded.
+    drop = MANTISSA + length - 1 - points
+    down = np.clip(drop, 0, 62)
+    rounded = (inverse + (np.int64(1) << down >> 1)) >> down
+    value = np.where(drop >= 0, rounded, inverse << np.clip(-drop, 0, 34))
+    lost = zero | (value > machine.largest) | (-drop > 34)
+    value = np.where(lost, machine.largest, value)
+    return np.where(x < 0, -value, value), lost

@@ -1,0 +1,189 @@
+"""From a function of a robot to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pinion.base.progress import SILENT, Progress
+from pinion.formats.scales import block_scales, result_blocks
+from pinion.functions import Function, sample
+from pinion.functions.reduced import reduced_graph
+from pinion.functions.row import columns_of
+from pinion.functions.samples import DISTRIBUTIONS
+from pinion.graph import Graph, evaluate_floats
+from pinion.graph.costs import UnitCosts
+from pinion.link.comparison import Comparison
+from pinion.robot import Model, coupled
+
+from .check import check_program
+from .errors import ProgramError
+from .exact import exact_results
+from .machine import Machine
+from .points import Points, Reach, choose_points
+from .program import Program, assemble
+from .schedule import schedule
+from .sensitivity import sensitivities
+from .sums import Floats, Sums, sums_of
+
+STATES = 1000
+"""States of each distribution that binary points are chosen for."""
+
+MAX_ERROR = 1e-3
+"""Largest relative error of a result block of reference states, with the precision ``fast``."""
+
+HEADROOM = 0.5
+"""Share of it that the states of the compiler may use: others have larger errors."""
+
+THRESHOLDS = (-26.0, -8.0)
+"""Logarithms of the smallest and the largest relative error that one product may cause."""
+
+SEARCH_STEPS = 9
+
+SEED = 20_261_126
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiled:
+    """A program, and what it was made from.
+
+    Members
+    -------
+    graph : the function after all passes.
+    sums, points : its values and their binary points.
+    program : for the machine.
+    error : largest relative error of the compiler's reference states.
+    """
+
+    graph: Graph
+    sums: Sums
+    points: Points
+    program: Program
+    error: float
+
+
+def compile_program(
+    model: Model,
+    function: Function,
+    machine: Machine,
+    *,
+    precision: str = "fine",
+    progress: Progress = SILENT,
+) -> Compiled:
+    """Compile a function of a robot for a processor.
+
+    Parameters
+    ----------
+    precision : ``fine``, or ``fast``, which takes one slot for as many products as possible with
+        errors of at most :data:`MAX_ERROR` at reference states.
+
+    Raises
+    ------
+    ProgramError
+        If the function has an operation that the processor does not compute, the machine is too
+        small, or no binary points are fine enough.
+    """
+    if precision not in ("fine", "fast"):
+        raise ProgramError(f"There is no precision '{precision}': choose fine or fast.")
+    progress.step("reducing the function")
+    graph = reduced_graph(model, function, costs=UnitCosts(), progress=progress)
+    sums = sums_of(graph)
+    progress.step("choosing binary points")
+    by_distribution = _states(model, function)
+    everywhere = {
+        word: np.concatenate([columns[word] for columns in by_distribution.values()])
+        for word in by_distribution["reference"]
+    }
+    reach = Reach.of(sums, everywhere)
+    reference = by_distribution["reference"]
+    scales = block_scales(graph, reference)
+
+    def error(points: Points) -> float:
+        return _largest_error(graph, sums, points, machine, reference, scales)
+
+    if precision == "fine":
+        points = choose_points(sums, reach, machine)
+        reached = error(points)
+    else:
+        progress.step("choosing products of two slots")
+        weights = sensitivities(sums, reference, result_blocks(graph), scales)
+        points, reached = _fewest_slots(sums, reach, machine, weights, error, progress)
+    progress.step("scheduling")
+    program = assemble(sums, points, schedule(sums, points, machine), machine)
+    check_program(program, sums, points)
+    return Compiled(graph=graph, sums=sums, points=points, program=program, error=reached)
+
+
+def _fewest_slots(
+    sums: Sums,
+    reach: Reach,
+    machine: Machine,
+    weights: Floats,
+    error: Callable[[Points], float],
+    progress: Progress,
+) -> tuple[Points, float]:
+    """Return the points with the fewest slots that keep :data:`MAX_ERROR`, and their error.
+
+    A product gets one slot if its rounding changes the results by less than a threshold, which is
+    found by halving an interval.
+    """
+    best: tuple[Points, float] | None = None
+    low, high = THRESHOLDS
+    for step in range(SEARCH_STEPS):
+        middle = (low + high) / 2 if step else low
+        with np.errstate(divide="ignore"):
+            allowed = 2.0**middle / weights
+        points = choose_points(sums, reach, machine, allowed=allowed.tolist())
+        reached = error(points)
+        progress.advance((step + 1) / SEARCH_STEPS)
+        if reached <= HEADROOM * MAX_ERROR:
+            best, low = (points, reached), middle
+        elif best is None:
+            raise ProgramError(
+                f"With two slots for nearly every product the largest relative error is still "
+                f"{reached:.2g}, above {HEADROOM * MAX_ERROR:g}: use longer words."
+            )
+        else:
+            high = middle
+    assert best is not None
+    return best
+
+
+def _largest_error(
+    graph: Graph,
+    sums: Sums,
+    points: Points,
+    machine: Machine,
+    columns: dict[str, Floats],
+    scales: dict[str, float],
+) -> float:
+    """Return the largest relative error of a result block; infinite if a state is flagged."""
+    words, flags = exact_results(sums, points, machine, columns)
+    expected = evaluate_floats(graph, columns)
+    references = np.stack(
+        [np.broadcast_to(expected[word], flags.shape) for word, _ in sums.results], axis=1
+    )
+    comparison = Comparison.of(
+        words.view(np.float32).astype(np.float64),
+        references,
+        blocks=result_blocks(graph),
+        scales=scales,
+        flagged=flags,
+    )
+    if flags.any() or not comparison.largest:
+        return float("inf")
+    return max(comparison.largest.values())
+
+
+def _states(model: Model, function: Function) -> dict[str, dict[str, Floats]]:
+    """Draw states of every distribution, columns (n,) by word, as requests transmit them."""
+    columns = {}
+    for number, name in enumerate(DISTRIBUTIONS):
+        arrays = sample(model, function, STATES, distribution=name, seed=SEED + number)
+        columns[name] = {
+            str(word): column
+            for word, column in columns_of(function.inputs, coupled(model), arrays).items()
+        }
+    return columns

@@ -1,0 +1,7 @@
+"""Errors of the compiler."""
+
+from __future__ import annotations
+
+
+class ProgramError(ValueError):
+    """A function has no program on a processor; the message says what is lacking."""

@@ -1,0 +1,82 @@
+r"""The dynamics processor as its programs see it: lanes, words, and what a row of a program does.
+
+A **lane** is a multiply-accumulator with a memory of words in two's complement. A **team** is a few
+lanes that run one program: row *t* of the program is what the team does in cycle *t*, without
+branches and stalls. In each row a lane
+
+- reads the words A and B of its memory and adds a product to its accumulator (a **slot**),
+- writes one word of its memory, from the result of any lane of the team or of the reciprocal unit.
+
+A product takes A in full and :data:`NARROW` bits of B: the high bits, rounded or not, or the low
+ones. It is shifted right, rounding down, and negated or not; a sum that begins replaces the
+accumulator by half a unit of its result. ``delay - 1`` cycles after the slot that ends a sum the
+result register of its lane holds the sum without :data:`GUARD` bits, and keeps it until the lane's
+next result. A word that is written in one cycle can be read from the next cycle on; reading it in
+the same cycle is not defined.
+
+Binary points are not in the machine: a compiler chooses one for each value and says by how much
+each product is shifted (:mod:`.points`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+GUARD = 12
+"""Bits of the accumulator below the last bit of a result."""
+
+NARROW = 18
+"""Bits of B that a product takes."""
+
+SHIFTS = (-6, 57)
+"""Least and largest shift of a product to the right."""
+
+RECIPROCAL_DELAY = 16
+"""Cycles from the operand of a reciprocal to its result."""
+
+MANTISSA = 26
+"""Bits of a reciprocal's operand below its highest one."""
+
+
+class Half(IntEnum):
+    """The bits of B that a slot multiplies with."""
+
+    IDLE = 0
+    """No product."""
+    ROUNDED = 1
+    """The high bits, rounded to nearest and clipped."""
+    HIGH = 2
+    """The high bits."""
+    LOW = 3
+    """The bits below them, without a sign."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """Parameters of a processor.
+
+    Members
+    -------
+    lanes : lanes of a team.
+    word : bits of a word.
+    words : words of a lane's memory.
+    rows : rows of a program.
+    delay : cycles from a sum's last slot to the first that can read its result.
+    """
+
+    lanes: int = 4
+    word: int = 35
+    words: int = 512
+    rows: int = 8192
+    delay: int = 12
+
+    @property
+    def low(self) -> int:
+        """Bits of a word below those of :attr:`Half.HIGH`."""
+        return self.word - NARROW
+
+    @property
+    def largest(self) -> int:
+        """The largest integer of a word."""
+        return (1 << self.word - 1) - 1

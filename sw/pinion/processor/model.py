@@ -1,0 +1,94 @@
+"""The processor cycle by cycle, on the integers of its words: the model that hardware equals."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+
+from .arithmetic import HALF_UNIT, Flags, Ints, finished, product, reciprocal
+from .machine import RECIPROCAL_DELAY, Half
+from .program import NOTHING, Program
+from .schedule import UNIT
+
+Words = NDArray[np.uint32]
+
+
+def run(program: Program, requests: Words) -> tuple[Words, Flags]:
+    """Run a program for each of some requests.
+
+    Parameters
+    ----------
+    requests : (n, words_in) float32 bits, in the order of the program's inputs.
+
+    Returns
+    -------
+    (n, words_out) float32 bits, and flags (n,): a request or a value left its format.
+    """
+    count = len(requests)
+    team = _Team(program, count)
+    for column, (_, fmt, memory) in zip(requests.T, program.inputs, strict=True):
+        integers, lost = float32_to_fixed(np.ascontiguousarray(column), fmt)
+        team.flags |= lost
+        for lane, place in memory.items():
+            team.memory[lane, place] = integers
+    for cycle in range(program.cycles):
+        team.step(cycle)
+    words = np.empty((count, len(program.outputs)), dtype=np.uint32)
+    for place, (_, fmt) in enumerate(program.outputs):
+        words[:, place] = fixed_to_float32(team.results[place], fmt)
+    return words, team.flags
+
+
+class _Team:
+    def __init__(self, program: Program, count: int) -> None:
+        self.program = program
+        machine = self.machine = program.machine
+        lanes = range(machine.lanes)
+        self.flags = np.zeros(count, dtype=np.bool_)
+        self.memory = np.zeros((machine.lanes, machine.words, count), dtype=np.int64)
+        for lane, constants in enumerate(program.constants):
+            for place, integer in constants.items():
+                self.memory[lane, place] = integer
+        self.results = np.zeros((len(program.outputs), count), dtype=np.int64)
+        self.accumulators = [np.zeros(count, dtype=np.int64) for _ in lanes]
+        self.registers = {k: np.zeros(count, dtype=np.int64) for k in (*lanes, UNIT)}
+        self.due: dict[int, list[tuple[int, Ints]]] = {}
+
+    def step(self, cycle: int) -> None:
+        """Do one row: results arrive, slots read, words are written."""
+        for source, value in self.due.pop(cycle, ()):
+            self.registers[source] = value
+        rows, team = self.program.lanes[cycle], self.program.team[cycle]
+        for lane, row in enumerate(rows):
+            if row["half"] != Half.IDLE:
+                self._slot(lane, row, cycle)
+        for lane, row in enumerate(rows):
+            if row["source"] != NOTHING:
+                self.memory[lane, row["to"]] = self.registers[int(row["source"])]
+        if team["output"] >= 0:
+            self.results[team["output"]] = self.registers[int(team["output_source"])]
+        if team["operand"] != NOTHING:
+            operand = self.registers[int(team["operand"])]
+            inverse, lost = reciprocal(operand, int(team["points"]), self.machine)
+            self.flags |= lost
+            self._later(cycle + RECIPROCAL_DELAY, UNIT, inverse)
+
+    def _slot(self, lane: int, row: np.void, cycle: int) -> None:
+        begins = HALF_UNIT if row["first"] else self.accumulators[lane]
+        total = self.accumulators[lane] = begins + product(
+            self.memory[lane, row["a"]],
+            self.memory[lane, row["b"]],
+            int(row["half"]),
+            int(row["shift"]),
+            negate=bool(row["negate"]),
+            machine=self.machine,
+        )
+        if row["last"]:
+            value, lost = finished(total, wrap=bool(row["wrap"]), machine=self.machine)
+            self.flags |= lost
+            self._later(cycle + self.machine.delay - 1, lane, value)
+
+    def _later(self, cycle: int, source: int, value: Ints) -> None:
+        self.due.setdefault(cycle, []).append((source, value))

@@ -1,0 +1,173 @@
+"""Binary points of values, and the slots of each product.
+
+A word has the most fraction bits that its range over the states allows. A product is exact to the
+last bits of its operands in two slots, one for the high and one for the low bits of B; one slot,
+with B rounded, is enough where that changes the sum by less than a given share of its range.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import ProgramError
+from .machine import GUARD, SHIFTS, Half, Machine
+from .sums import Floats, Sums, Term
+
+MARGIN = 2.0
+"""Factor by which ranges exceed those of the states: a bit of a word, for states beyond them."""
+
+FINE = 2.0**-30
+"""Share of a sum's range that rounding B may change, for results as exact as float32."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slot:
+    """One product of a sum.
+
+    Members
+    -------
+    a, b : values.
+    half : which bits of b.
+    shift : bits by which the product is shifted to the right.
+    negate : whether it is subtracted.
+    """
+
+    a: int
+    b: int
+    half: Half
+    shift: int
+    negate: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points:
+    """A function's values in words.
+
+    Members
+    -------
+    fracs : fraction bits of each value.
+    slots : slots of each value that is a sum, empty for others.
+    """
+
+    fracs: tuple[int, ...]
+    slots: tuple[tuple[Slot, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """Magnitudes of values over states: the largest of each, and the smallest."""
+
+    largest: tuple[float, ...]
+    smallest: tuple[float, ...]
+
+    @classmethod
+    def of(cls, sums: Sums, columns: Mapping[str, Floats]) -> Reach:
+        """Measure the magnitudes over states, columns (n,) by input word."""
+        values = [np.abs(value) for value in sums.evaluate(columns)]
+        return cls(
+            largest=tuple(float(np.max(value)) for value in values),
+            smallest=tuple(float(np.min(value)) for value in values),
+        )
+
+
+def choose_points(
+    sums: Sums, reach: Reach, machine: Machine, *, allowed: Sequence[float] | None = None
+) -> Points:
+    """Choose binary points and slots.
+
+    Parameters
+    ----------
+    allowed : by how much rounding B in one product may change each value; by default
+        :data:`FINE` of its range.
+
+    Raises
+    ------
+    ProgramError
+        If a value is not finite over the states, or reciprocals reach infinity.
+    """
+    fracs: list[int] = []
+    slots: list[tuple[Slot, ...]] = []
+    for number, value in enumerate(sums.values):
+        largest = reach.largest[number] * MARGIN
+        if not math.isfinite(largest):
+            raise ProgramError(
+                f"A value of {value.line or 'the graph'} is not finite in some states: no binary "
+                "point holds it."
+            )
+        if value.constant is not None:
+            fracs.append(_tight(abs(value.constant), machine))
+        elif value.wraps:
+            fracs.append(machine.word)
+        elif value.inverse is not None:
+            fracs.append(_tight(MARGIN / reach.smallest[value.inverse], machine))
+        else:
+            finest = min((_finest(t, fracs, machine) for t in value.terms), default=10**6)
+            fracs.append(min(_tight(largest, machine), finest))
+        limit = FINE * largest if allowed is None else allowed[number]
+        slots.append(
+            tuple(
+                slot
+                for term in value.terms
+                for slot in _slots(sums, term, fracs, number, reach, machine, limit)
+            )
+        )
+        if value.terms and not slots[-1]:
+            raise ProgramError(f"A sum of {value.line or 'the graph'} is zero in every state.")
+    return Points(fracs=tuple(fracs), slots=tuple(slots))
+
+
+def _tight(reach: float, machine: Machine) -> int:
+    """Return the most fraction bits of a word that holds a magnitude."""
+    if not reach > 0.0:
+        return machine.word - 1
+    frac = machine.word - 2 - math.floor(math.log2(reach))
+    return frac - int(math.floor(reach * 2.0**frac + 0.5) > machine.largest)
+
+
+def _product_frac(term: Term, fracs: Sequence[int], machine: Machine) -> int:
+    """Return the fraction bits of a product with the high bits of B."""
+    return fracs[term.a] + fracs[term.b] - machine.low - term.power
+
+
+def _finest(term: Term, fracs: Sequence[int], machine: Machine) -> int:
+    """Return the most fraction bits of a sum that a term can be shifted to."""
+    return _product_frac(term, fracs, machine) - GUARD - SHIFTS[0]
+
+
+def _slots(
+    sums: Sums,
+    term: Term,
+    fracs: Sequence[int],
+    number: int,
+    reach: Reach,
+    machine: Machine,
+    allowed: float,
+) -> list[Slot]:
+    """Return the slots of a product, of one half or of both."""
+    losses = {
+        (a, b): 0.0
+        if _is_short(sums.values[b].constant, fracs[b], machine)
+        # The error is half a unit of the high bits of B, times A.
+        else reach.largest[a] * 2.0 ** (machine.low - fracs[b] - 1 + term.power)
+        for a, b in ((term.a, term.b), (term.b, term.a))
+    }
+    (a, b), loss = min(losses.items(), key=lambda item: item[1])
+    shift = _product_frac(term, fracs, machine) - fracs[number] - GUARD
+    slots = [(Half.ROUNDED, shift)]
+    if loss > allowed:
+        slots = [(Half.HIGH, shift), (Half.LOW, shift + machine.low)]
+    return [
+        Slot(a=a, b=b, half=h, shift=s, negate=term.sign < 0)
+        for h, s in slots
+        # What is shifted further is below the guard bits.
+        if s <= SHIFTS[1]
+    ]
+
+
+def _is_short(constant: float | None, frac: int, machine: Machine) -> bool:
+    """Whether a constant has no low bits in its word."""
+    return constant is not None and round(constant * 2.0**frac) % (1 << machine.low) == 0

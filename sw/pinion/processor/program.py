@@ -1,0 +1,243 @@
+"""A compiled program: what each row does, and the words that a lane holds before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.fixedpoint import Format
+from pinion.graph.words import Word
+
+from .errors import ProgramError
+from .machine import Machine
+from .points import Points, Slot
+from .schedule import UNIT, Schedule
+from .sums import Sums
+
+Ints = NDArray[np.int64]
+
+LANE_FIELDS = np.dtype(
+    [
+        ("a", np.int16),
+        ("b", np.int16),
+        ("half", np.int8),
+        ("shift", np.int8),
+        ("negate", np.bool_),
+        ("first", np.bool_),
+        ("last", np.bool_),
+        ("wrap", np.bool_),
+        ("source", np.int8),
+        ("to", np.int16),
+    ]
+)
+"""What a lane does in a row.
+
+a, b : words of its memory; b is of no account where `half` is IDLE.
+half : :class:`.machine.Half`.
+shift, negate : of the product.
+first, last : the product begins, or ends, a sum.
+wrap : the sum that ends keeps its low bits, and sets no flag.
+source : lane whose result is written, :data:`.schedule.UNIT`, or :data:`NOTHING`.
+to : word that is written.
+"""
+
+NOTHING = -2
+"""No source."""
+
+TEAM_FIELDS = np.dtype(
+    [
+        ("output", np.int16),
+        ("output_source", np.int8),
+        ("operand", np.int8),
+        ("points", np.int16),
+    ]
+)
+"""What a team does besides.
+
+output, output_source : place in the result record and source of its word, or -1 and NOTHING.
+operand : lane whose result the reciprocal unit takes, or NOTHING.
+points : fraction bits of its operand and its result together.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program for a machine.
+
+    Members
+    -------
+    machine : its parameters.
+    lanes : (rows, lanes) of :data:`LANE_FIELDS`.
+    team : (rows,) of :data:`TEAM_FIELDS`.
+    constants : by lane, word of memory and integer.
+    inputs : words of the request record; formats, and by lane the word of memory that holds each.
+    outputs : words of the result record and their formats.
+    """
+
+    machine: Machine
+    lanes: NDArray[np.void]
+    team: NDArray[np.void]
+    constants: tuple[Mapping[int, int], ...]
+    inputs: tuple[tuple[Word, Format, Mapping[int, int]], ...]
+    outputs: tuple[tuple[Word, Format], ...]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles from the first row to the last result."""
+        return len(self.lanes)
+
+    @property
+    def slots(self) -> int:
+        """Products, of one or two halves."""
+        return int(np.count_nonzero(self.lanes["half"]))
+
+    @property
+    def words(self) -> int:
+        """Words of memory of the fullest lane."""
+        return 1 + max(
+            max([*constants, *(memory.get(lane, 0) for _, _, memory in self.inputs), written])
+            for lane, (constants, written) in enumerate(
+                zip(self.constants, self._written(), strict=True)
+            )
+        )
+
+    def _written(self) -> list[int]:
+        writes = np.where(self.lanes["source"] == NOTHING, 0, self.lanes["to"])
+        return [int(column.max(initial=0)) for column in writes.T]
+
+
+def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Program:
+    """Place the values of a scheduled function in memory, and write the rows.
+
+    Raises
+    ------
+    ProgramError
+        If the program needs more words or rows than the machine has.
+    """
+    if plan.cycles > machine.rows:
+        raise ProgramError(
+            f"The program has {plan.cycles} rows, {plan.cycles - machine.rows} more than the "
+            f"processor's {machine.rows}: use more lanes, or build a core."
+        )
+    lanes = np.zeros((plan.cycles, machine.lanes), dtype=LANE_FIELDS)
+    lanes["source"] = NOTHING
+    team = np.zeros(plan.cycles, dtype=TEAM_FIELDS)
+    team["output"], team["output_source"], team["operand"] = -1, NOTHING, NOTHING
+    memory = [_Memory(machine, lane) for lane in range(machine.lanes)]
+    readers = plan.readers
+    inputs = []
+    for number, value in enumerate(sums.values):
+        if value.word is not None:
+            fmt = Format(machine.word, points.fracs[number])
+            inputs.append((value.word, fmt, {k: memory[k].fixed(number) for k in readers[number]}))
+        elif value.constant is not None:
+            integer = round(value.constant * 2.0 ** points.fracs[number])
+            for lane in readers[number]:
+                memory[lane].constant(number, integer)
+    _place_results(sums, points, plan, memory)
+    for number, slots in enumerate(points.slots):
+        lane = plan.lanes[number]
+        for place, slot in enumerate(_ordered(number, points, plan, memory)):
+            row = lanes[plan.starts[number] + place, lane]
+            row["a"] = memory[lane].place(slot.a)
+            row["b"] = memory[lane].place(slot.b)
+            row["half"], row["shift"], row["negate"] = slot.half, slot.shift, slot.negate
+            row["first"], row["last"] = place == 0, place == len(slots) - 1
+            row["wrap"] = sums.values[number].wraps
+    for write in plan.writes:
+        if write.to is not None:
+            row = lanes[write.cycle, write.to]
+            row["source"], row["to"] = write.source, memory[write.to].place(write.value)
+        else:
+            team[write.cycle]["output"] = write.output
+            team[write.cycle]["output_source"] = write.source
+    for number, cycle in plan.inverses.items():
+        operand = sums.values[number].inverse
+        assert operand is not None
+        team[cycle]["operand"] = plan.lanes[operand]
+        team[cycle]["points"] = points.fracs[operand] + points.fracs[number]
+    return Program(
+        machine=machine,
+        lanes=lanes,
+        team=team,
+        constants=tuple(held.constants for held in memory),
+        inputs=tuple(inputs),
+        outputs=tuple(
+            (word, Format(machine.word, points.fracs[number])) for word, number in sums.results
+        ),
+    )
+
+
+class _Memory:
+    """Words of a lane's memory: fixed ones from the start, others as they become free."""
+
+    def __init__(self, machine: Machine, lane: int) -> None:
+        self.machine = machine
+        self.lane = lane
+        self.places: dict[int, int] = {}
+        self.arrivals: dict[int, int] = {}
+        self.constants: dict[int, int] = {}
+        self.next = 0
+
+    def fixed(self, number: int) -> int:
+        self.places[number] = self._new()
+        self.arrivals[number] = 0
+        return self.places[number]
+
+    def constant(self, number: int, integer: int) -> int:
+        place = self.fixed(number)
+        self.constants[place] = integer
+        return place
+
+    def place(self, number: int) -> int:
+        return self.places[number]
+
+    def _new(self) -> int:
+        if self.next == self.machine.words:
+            raise ProgramError(
+                f"Lane {self.lane} of the processor has {self.machine.words} words, and the "
+                "program needs more: use more lanes, or build a core."
+            )
+        self.next += 1
+        return self.next - 1
+
+
+def _place_results(sums: Sums, points: Points, plan: Schedule, memory: list[_Memory]) -> None:
+    """Give each result a word of memory for as long as it is read."""
+    last_read: dict[tuple[int, int], int] = {}
+    for number in range(len(sums.values)):
+        lane = plan.lanes[number]
+        if lane != UNIT:
+            end = plan.starts[number] + len(points.slots[number]) - 1
+            for slot in points.slots[number]:
+                for k in (slot.a, slot.b):
+                    # The order of the slots follows from the arrivals: any of them may be last.
+                    last_read[lane, k] = max(end, last_read.get((lane, k), 0))
+    ends: list[list[tuple[int, int]]] = [[] for _ in memory]  # last read, word
+    for write in plan.writes:
+        if write.to is None:
+            continue
+        held = memory[write.to]
+        held.arrivals[write.value] = write.cycle + 1
+        free = next((e for e in ends[write.to] if e[0] < write.cycle), None)
+        if free is not None:
+            ends[write.to].remove(free)
+        place = held._new() if free is None else free[1]
+        held.places[write.value] = place
+        ends[write.to].append((last_read[write.to, write.value], place))
+
+
+def _ordered(number: int, points: Points, plan: Schedule, memory: list[_Memory]) -> list[Slot]:
+    """Return the slots of a sum, those whose operands come last at the end."""
+    lane = plan.lanes[number]
+    if lane == UNIT:
+        return []
+    arrivals = memory[lane].arrivals
+
+    def ready(slot: Slot) -> int:
+        return max(arrivals[slot.a], arrivals[slot.b])
+
+    return sorted(points.slots[number], key=ready)

@@ -1,0 +1,263 @@
+"""When and on which lane each sum is computed, and when its result is written where.
+
+A list schedule, longest way to a result first. It runs twice: with a write port for every result,
+which shares the sums out among the lanes, and with the machine's ports, when the lanes that read a
+value are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .machine import RECIPROCAL_DELAY, Machine
+from .points import Points
+from .sums import Sums
+
+UNIT = -1
+"""The reciprocal unit in the place of a lane."""
+
+UNIT_HOLD = 4
+"""Least cycles between two operands of the reciprocal unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Write:
+    """A result on its way: in this cycle, from a lane or :data:`UNIT`, of this value.
+
+    Members
+    -------
+    to : the lane whose memory takes it; None for the output or the operand of a reciprocal.
+    output : its place in the result record, or None.
+    """
+
+    cycle: int
+    source: int
+    value: int
+    to: int | None = None
+    output: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Times of a program.
+
+    Members
+    -------
+    lanes : lane of each value that is a sum; :data:`UNIT` of others.
+    starts : cycle of its first slot.
+    writes : all of them, by cycle.
+    inverses : cycle in which the operand of each reciprocal is taken, by value.
+    readers : lanes that read each value.
+    cycles : of the program.
+    """
+
+    lanes: tuple[int, ...]
+    starts: tuple[int, ...]
+    writes: tuple[Write, ...]
+    inverses: dict[int, int]
+    readers: tuple[frozenset[int], ...]
+    cycles: int
+
+
+def schedule(sums: Sums, points: Points, machine: Machine) -> Schedule:
+    """Schedule the sums of a function."""
+    first = _Lister(sums, points, machine)
+    first.run()
+    second = _Lister(sums, points, machine, lanes=first.lanes)
+    second.run()
+    return second.result()
+
+
+@dataclass
+class _Source:
+    """A result register: the cycle of its result, and the last cycle that reads it."""
+
+    result: int = -1
+    held: int = -1
+
+
+@dataclass
+class _Ports:
+    """Cycles in which a port is used."""
+
+    used: set[int] = field(default_factory=set)
+
+    def take(self, cycle: int) -> int:
+        """Return the first free cycle from this one on, and use it."""
+        while cycle in self.used:
+            cycle += 1
+        self.used.add(cycle)
+        return cycle
+
+
+class _Lister:
+    def __init__(
+        self, sums: Sums, points: Points, machine: Machine, lanes: Sequence[int] | None = None
+    ) -> None:
+        self.sums = sums
+        self.points = points
+        self.machine = machine
+        self.fixed = lanes
+        count = len(sums.values)
+        self.lanes = [UNIT] * count
+        self.starts = [-1] * count
+        self.free = [0] * machine.lanes
+        self.sources = {k: _Source() for k in (*range(machine.lanes), UNIT)}
+        self.ports = [_Ports() for _ in range(machine.lanes)]
+        self.outputs = _Ports()
+        self.unit = _Ports()
+        self.writes: list[Write] = []
+        self.inverses: dict[int, int] = {}
+        self.places: dict[int, list[int]] = {}
+        for place, (_, number) in enumerate(sums.results):
+            self.places.setdefault(number, []).append(place)
+        self.users = sums.users()
+        self.reads = [{k for slot in slots for k in (slot.a, slot.b)} for slots in points.slots]
+        self.readers: list[set[int]] = [set() for _ in range(count)]
+        if lanes is not None:
+            for number, operands in enumerate(self.reads):
+                for operand in operands:
+                    self.readers[operand].add(lanes[number])
+        # First cycle in which a lane can read a value; from the first pass, any lane.
+        self.ready: list[dict[int, int]] = [{} for _ in range(count)]
+        self.urgency = self._urgencies()
+
+    def _urgencies(self) -> list[int]:
+        """Return the cycles from the start of each value to the last result that needs it."""
+        urgency = [0] * len(self.sums.values)
+        for number in reversed(range(len(urgency))):
+            value = self.sums.values[number]
+            after = max((urgency[user] for user in self.users[number]), default=0)
+            if value.inverse is not None:
+                after += RECIPROCAL_DELAY
+            elif value.terms:
+                after += len(self.points.slots[number]) + self.machine.delay - 1
+            urgency[number] = after
+        return urgency
+
+    def available(self, number: int, lane: int) -> int | None:
+        """Return the first cycle in which a lane can read a value; None if it is not known yet."""
+        value = self.sums.values[number]
+        if value.word is not None or value.constant is not None:
+            return 0
+        times = self.ready[number]
+        if self.fixed is None:
+            return times.get(UNIT)
+        return times.get(lane)
+
+    def run(self) -> None:
+        values = self.sums.values
+        waiting = [
+            sum(bool(values[k].terms) or values[k].inverse is not None for k in self._needs(n))
+            for n in range(len(values))
+        ]
+        candidates: set[int] = set()
+        pending = [n for n, value in enumerate(values) if value.terms and not waiting[n]]
+        candidates.update(pending)
+        left = sum(1 for value in values if value.terms or value.inverse is not None)
+        while left:
+            number, lane, start = self._best(candidates)
+            candidates.discard(number)
+            self._place(number, lane, start)
+            left -= 1
+            finished = [number]
+            while finished:
+                done = finished.pop()
+                for user in self.users[done]:
+                    if done not in self._needs(user):
+                        continue
+                    waiting[user] -= 1
+                    if waiting[user]:
+                        continue
+                    if values[user].inverse is not None:
+                        self._invert(user)
+                        left -= 1
+                        finished.append(user)
+                    else:
+                        candidates.add(user)
+
+    def _needs(self, number: int) -> set[int]:
+        value = self.sums.values[number]
+        return {value.inverse} if value.inverse is not None else self.reads[number]
+
+    def _best(self, candidates: set[int]) -> tuple[int, int, int]:
+        """Return the next sum, its lane and its first cycle: the earliest, then the most urgent."""
+        best: tuple[int, int, int, int] | None = None
+        lanes = range(self.machine.lanes)
+        idle = min(lanes, key=lambda lane: self.free[lane])
+        for number in candidates:
+            for lane in (idle,) if self.fixed is None else (self.fixed[number],):
+                start = self._start(number, lane)
+                key = (start, -self.urgency[number], number, lane)
+                if best is None or key < best:
+                    best = key
+        assert best is not None
+        start, _, number, lane = best
+        return number, lane, start
+
+    def _order(self, number: int, lane: int) -> list[int]:
+        """Return the cycles from which the slots of a sum can read their operands."""
+        times = []
+        for slot in self.points.slots[number]:
+            times.append(max(self.available(k, lane) or 0 for k in (slot.a, slot.b)))
+        return times
+
+    def _start(self, number: int, lane: int) -> int:
+        times = sorted(self._order(number, lane))
+        start = max([self.free[lane], *(time - k for k, time in enumerate(times))])
+        # Its result must not replace the previous one before that is written everywhere.
+        last = start + len(times) - 1 + self.machine.delay - 1
+        held = self.sources[lane].held if self.fixed is not None else -1
+        return start + max(0, held + 1 - last)
+
+    def _place(self, number: int, lane: int, start: int) -> None:
+        length = len(self.points.slots[number])
+        self.lanes[number], self.starts[number] = lane, start
+        self.free[lane] = start + length
+        result = start + length - 1 + self.machine.delay - 1
+        self._send(number, lane, result)
+
+    def _send(self, number: int, source: int, result: int) -> None:
+        """Write a result where it is read."""
+        self.ready[number][UNIT] = result + 1
+        if self.fixed is None:
+            return
+        register = self.sources[source]
+        register.result, register.held = result, result
+        for to in sorted(self.readers[number]):
+            cycle = self.ports[to].take(result)
+            self.writes.append(Write(cycle=cycle, source=source, value=number, to=to))
+            self.ready[number][to] = cycle + 1
+            register.held = max(register.held, cycle)
+        for place in self.places.get(number, ()):
+            cycle = self.outputs.take(result)
+            self.writes.append(Write(cycle=cycle, source=source, value=number, output=place))
+            register.held = max(register.held, cycle)
+        for user in self.users[number]:
+            if self.sums.values[user].inverse == number:
+                cycle = self.unit.take(self._when_unit(result))
+                self.inverses[user] = cycle
+                register.held = max(register.held, cycle)
+
+    def _when_unit(self, cycle: int) -> int:
+        """Return when the unit can take an operand, whose result replaces the one before it."""
+        held = self.sources[UNIT].held + 1 - RECIPROCAL_DELAY
+        return max(cycle, held, max(self.unit.used, default=-UNIT_HOLD) + UNIT_HOLD)
+
+    def _invert(self, number: int) -> None:
+        operand = self.sums.values[number].inverse
+        assert operand is not None
+        taken = self.inverses.get(number, self.ready[operand].get(UNIT, 1) - 1)
+        self._send(number, UNIT, taken + RECIPROCAL_DELAY)
+
+    def result(self) -> Schedule:
+        ends = [write.cycle for write in self.writes]
+        return Schedule(
+            lanes=tuple(self.lanes),
+            starts=tuple(self.starts),
+            writes=tuple(sorted(self.writes, key=lambda write: write.cycle)),
+            inverses=self.inverses,
+            readers=tuple(frozenset(lanes) for lanes in self.readers),
+            cycles=1 + max([*ends, *self.inverses.values()], default=0),
+        )
