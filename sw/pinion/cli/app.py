@@ -34,6 +34,7 @@ from . import (
     explore,
     export,
     info,
+    program,
     report,
     robots,
     run,
@@ -55,6 +56,7 @@ LISTED: Mapping[str, type[TyperCommand]] = {
     "build": WithFunctions,
     "explore": WithFunctions,
     "batch": WithFunctions,
+    "program": WithFunctions,
 }
 """Verbs whose help pages list the functions."""
 
@@ -72,6 +74,7 @@ SPEAKING: Mapping[str, Callable[..., Any]] = {
     "report": report.command,
     "export": export.command,
     "demo": demo.command,
+    "program": program.command,
 }
 """Verbs that may take more than a few seconds and show progress, unless ``--quiet``."""
 
@@ -85,7 +88,7 @@ SHORT: Mapping[str, tuple[Callable[..., Any], str]] = {
 # In the order of a user's work.
 for _name in (
     *("robots", "info", "build", "verify", "synth", "run", "bench", "explore", "campaign"),
-    *("batch", "devices", "card", "bitstream", "report", "export", "demo"),
+    *("batch", "program", "devices", "card", "bitstream", "report", "export", "demo"),
 ):
     _verb = grouped(SHORT[_name][0]) if _name in SHORT else speaking(grouped(SPEAKING[_name]))
     app.command(_name, cls=LISTED.get(_name, TyperCommand))(interruptible(_verb))

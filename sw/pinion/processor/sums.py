@@ -147,6 +147,10 @@ class _Gatherer:
                 "which programs do not: build a core for it."
             )
         self.uses = graph.uses()
+        # Every word of the request record, in its order, read or not.
+        for number, node in enumerate(graph.nodes):
+            if node.op == names.INPUT:
+                self.value(number)
         results = tuple((out.word, self.result(out.node)) for out in graph.outputs)
         return Sums(tuple(self.values), results)
 

@@ -1,0 +1,126 @@
+"""A function on the model of the dynamics processor: the device ``processor``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.base.progress import SILENT, Progress
+from pinion.batch import Backend, InputError, Result, backend_table, by_name, check_arrays
+from pinion.functions import Function, arrays_of
+from pinion.functions.portable import PortableFunction, portable
+from pinion.functions.row import columns_of
+from pinion.robot import Model, coupled
+
+from .compile import Compiled, compile_program
+from .machine import Machine
+from .model import run
+
+
+class ProcessorBackend(Backend):
+    """A program on the cycle-exact model of a team of lanes.
+
+    Results are float32, as hardware returns them; ``saturated`` says which requests left the range
+    that the binary points were chosen for. ``cycles`` are those of one team that computes one
+    sample after the other. Pickling and copying keep robot, function, program and machine.
+
+    Members
+    -------
+    model, function : the robot and its function.
+    compiled : the program, and what it was made from.
+    """
+
+    def __init__(self, *, model: Model, function: Function, compiled: Compiled) -> None:
+        self.model = model
+        self.function = function
+        self.compiled = compiled
+        self._inputs = arrays_of(function.inputs, model)
+
+    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+        """Compute a batch.
+
+        Raises
+        ------
+        pinion.batch.InputError
+            As for a card.
+        """
+        batch = check_arrays(self._inputs, by_name(self._inputs, values, arrays))
+        model, program = coupled(self.model), self.compiled.program
+        whole = {
+            a.name: np.broadcast_to(batch.arrays[a.name], (batch.count, *a.shape))
+            for a in self._inputs
+        }
+        columns = {str(w): c for w, c in columns_of(self.function.inputs, model, whole).items()}
+        requests = np.empty((batch.count, len(program.inputs)), dtype=np.float32)
+        for place, (word, _, _) in enumerate(program.inputs):
+            requests[:, place] = columns[str(word)]
+        words, flags = run(program, requests.view(np.uint32))
+        floats = dict(zip(map(str, self._words), words.view(np.float32).T, strict=True))
+        results: dict[str, Any] = {}
+        for block in self.function.results:
+            array = np.zeros((batch.count, int(np.prod(block.dims(model), dtype=int))), np.float32)
+            for word, position in block.positions(model).items():
+                array[:, position] = floats[str(word)]
+            array = array.reshape(batch.count, *block.dims(model))
+            if block.symmetric:
+                array = np.tril(array) + np.swapaxes(np.tril(array, -1), -1, -2)
+            results[block.name] = array[0, ...] if batch.single else array
+        saturated = flags[0, ...] if batch.single else flags
+        return Result(arrays=results, saturated=saturated, cycles=batch.count * program.cycles)
+
+    @property
+    def _words(self) -> list[Any]:
+        return [word for word, _ in self.compiled.program.outputs]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.model, portable(self.function), self.compiled)
+
+    def __repr__(self) -> str:
+        program = self.compiled.program
+        return (
+            f"<ProcessorBackend {self.function!r} of {self.model!r}: {program.cycles} cycles, "
+            f"{program.machine.lanes} lanes>"
+        )
+
+    def _repr_html_(self) -> str:
+        title = f"{self.function.name} of {self.model.name}, {self.compiled.program.cycles} cycles"
+        return backend_table(title, self._inputs, arrays_of(self.function.results, self.model))
+
+
+def _restored(model: Model, function: PortableFunction, compiled: Compiled) -> ProcessorBackend:
+    return ProcessorBackend(model=model, function=function.function(), compiled=compiled)
+
+
+def open_processor(
+    model: Model,
+    function: Function,
+    address: str,
+    *,
+    lanes: int = 4,
+    precision: str = "fine",
+    progress: Progress = SILENT,
+) -> ProcessorBackend:
+    """Compile a function for the processor, and open its model: the entry point ``processor``.
+
+    Parameters
+    ----------
+    lanes : of the team.
+    precision : ``fine`` (about float32), or ``fast`` (1e-3 at reference states, fewer cycles).
+
+    Raises
+    ------
+    InputError
+        If the device has an address.
+    ProgramError
+        If the function has no program on this machine.
+    """
+    if address:
+        raise InputError(
+            f"The device 'processor' has no address, but '{address}' follows the colon."
+        )
+    compiled = compile_program(
+        model, function, Machine(lanes=lanes), precision=precision, progress=progress
+    )
+    return ProcessorBackend(model=model, function=function, compiled=compiled)

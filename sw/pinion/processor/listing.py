@@ -1,0 +1,62 @@
+"""Programs as text: a line for each slot, with the value that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .compile import Compiled
+from .machine import Half
+from .program import NOTHING
+from .schedule import UNIT
+
+_HALVES = {Half.ROUNDED: "~", Half.HIGH: ">", Half.LOW: "<"}
+"""Marks of the bits of B: rounded, high, low."""
+
+
+def listing(compiled: Compiled) -> str:
+    """Return a program as text, one line for what each lane or the team does in a row.
+
+    ``12 L0 acc = r3 * r17~ >> 20`` is a slot of lane 0 in row 12: ``acc =`` begins a sum, ``+=``
+    and ``-=`` continue it, ``=>`` ends it; ``~``, ``>`` and ``<`` behind B are its rounded, high
+    and low bits. ``12 L1 r40 <- L0`` writes lane 0's result to word 40 of lane 1.
+    """
+    program = compiled.program
+    lines = [
+        f"; {program.machine.lanes} lanes, {program.cycles} rows, {program.slots} slots, "
+        f"{program.words} words in the fullest lane",
+    ]
+    for lane, constants in enumerate(program.constants):
+        lines += [f"; L{lane} r{place} = {integer}" for place, integer in constants.items()]
+    for word, fmt, memory in program.inputs:
+        places = ", ".join(f"L{lane} r{place}" for lane, place in memory.items())
+        lines.append(f"; {word}: {fmt.frac} fraction bits, {places or 'not read'}")
+    lines += _rows(compiled)
+    return "\n".join(lines) + "\n"
+
+
+def _rows(compiled: Compiled) -> Iterator[str]:
+    program = compiled.program
+    for cycle, (lanes, team) in enumerate(zip(program.lanes, program.team, strict=True)):
+        for lane, row in enumerate(lanes):
+            if row["half"] != Half.IDLE:
+                sign = "-" if row["negate"] else "+"
+                verb = f"= {'-' if row['negate'] else ''}" if row["first"] else f"{sign}= "
+                end = (" => wrapped" if row["wrap"] else " =>") if row["last"] else ""
+                half = _HALVES[Half(int(row["half"]))]
+                yield (
+                    f"{cycle} L{lane} acc {verb}r{row['a']} * r{row['b']}{half} >> "
+                    f"{row['shift']}{end}"
+                )
+            if row["source"] != NOTHING:
+                yield f"{cycle} L{lane} r{row['to']} <- {_source(int(row['source']))}"
+        if team["output"] >= 0:
+            word, fmt = program.outputs[int(team["output"])]
+            yield (
+                f"{cycle} {word} <- {_source(int(team['output_source']))}, {fmt.frac} fraction bits"
+            )
+        if team["operand"] != NOTHING:
+            yield f"{cycle} 1 / {_source(int(team['operand']))}, 2^{team['points']}"
+
+
+def _source(source: int) -> str:
+    return "reciprocal" if source == UNIT else f"L{source}"
