@@ -17,7 +17,6 @@ import numpy as np
 from pinion.batch import validate_arrays
 from pinion.driver import PACKET_BYTES, Device, Transport
 from pinion.driver.batch import ArrayBatch, Packet
-from pinion.driver.card import layout_of
 from pinion.driver.memory import Pool
 from pinion.driver.packing import columns_of, flatten
 from pinion.functions import named_function
@@ -32,6 +31,7 @@ from pinion.link import (
     Magic,
     Manifest,
     crc32,
+    layout_of,
     read_response,
     register,
     seal_request,

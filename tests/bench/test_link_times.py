@@ -10,8 +10,7 @@ import pytest
 
 from pinion.bench.link.table import link_times_table
 from pinion.bench.published import published_times
-from pinion.driver.card import layout_of
-from pinion.link import Array, Manifest, transfer
+from pinion.link import Array, Manifest, layout_of, transfer
 from tests.support.fuzz.devices import plain
 
 PAPER = {

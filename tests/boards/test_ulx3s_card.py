@@ -9,11 +9,10 @@ from pinion.boards.ecp5.top import card_rtlil
 from pinion.card.serial_ports import CompiledPort
 from pinion.cosim.reference import Reference, request_words
 from pinion.driver import Device, TransportError
-from pinion.driver.card import layout_of
 from pinion.driver.serial import SerialTransport
 from pinion.flow.build import Build
 from pinion.functions import sample
-from pinion.link import Cause, register
+from pinion.link import Cause, layout_of, register
 from pinion.link.uart_framing import Frame, beats, command, unwrap
 from tests.support.builds import build
 

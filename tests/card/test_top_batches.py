@@ -8,8 +8,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from pinion.driver.card import layout_of
-from pinion.link import FrameError, Magic, register
+from pinion.link import FrameError, Magic, layout_of, register
 from pinion.link.registers import HALTED, IDENTITY, IN_RESET, RESET
 from tests.card.tops import CLOCKS, TopBench
 from tests.support.builds import build

@@ -22,9 +22,8 @@ from pinion.driver import (
     session,
     state,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.serial import SerialTransport
-from pinion.link import BEAT, Cause, Status, register
+from pinion.link import BEAT, Cause, Status, layout_of, register
 from pinion.link.registers import HALTED
 from pinion.link.uart_framing import END, Frame, beats, unwrap, wrap
 from tests.driver.cards import WAIT, Card, compute, manifest, sequence_of, states

@@ -24,7 +24,6 @@ from pinion.driver import (
     TornStreamError,
     recovery,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.errors import AccessError, BusyError
 from pinion.driver.packing import columns_of
 from pinion.driver.profile import Profile
@@ -32,7 +31,7 @@ from pinion.driver.recovery import explain, release_reset, soft_reset
 from pinion.driver.serial import SerialTransport
 from pinion.driver.tty import TtyPort, _refused
 from pinion.driver.xdma import XdmaTransport
-from pinion.link import Array, Cause, FrameError, register
+from pinion.link import Array, Cause, FrameError, layout_of, register
 from pinion.link.registers import HALTED, IN_RESET, OPEN, QUIET, RESET
 from tests.driver.cards import WAIT, Card, compute, manifest, states
 from tests.driver.strict import StrictNodes, failure

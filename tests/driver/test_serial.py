@@ -24,11 +24,10 @@ from pinion.driver import (
     WrongBuildError,
     serial,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.errors import CardTimeoutError, LinkError
 from pinion.driver.serial import SerialTransport, open_transport, split_address
 from pinion.driver.tty import TtyPort
-from pinion.link import Layout
+from pinion.link import Layout, layout_of
 from pinion.link.uart_framing import (
     SHORT,
     SLOTS,

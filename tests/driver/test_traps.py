@@ -35,12 +35,11 @@ from pinion.driver import (
 from pinion.driver import (
     nodes as nodes_module,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.nodes import FileNodes, translate
 from pinion.driver.session import Reader
 from pinion.driver.state import SessionState
 from pinion.driver.xdma import XdmaTransport
-from pinion.link import Cause
+from pinion.link import Cause, layout_of
 from tests.driver.cards import WAIT, compute, expected, manifest, states
 from tests.driver.strict import StrictNodes, failure
 

@@ -24,10 +24,9 @@ from pinion.driver import (
     Transport,
     TransportError,
 )
-from pinion.driver.card import layout_of
 from pinion.gateware import YosysError
 from pinion.gateware.emit import RTLIL
-from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, register
+from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, layout_of, register
 from pinion.link.digests import check_digests
 from pinion.link.registers import RESET
 

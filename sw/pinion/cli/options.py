@@ -144,7 +144,7 @@ class RowArguments:
     joint_terms: JointTerms = None
     friction_width: FrictionWidth = FRICTION_WIDTH
     parameters: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="LINK,...",
             help="Links whose inertial parameters become inputs, or gravity, separated by commas.",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.batch import Result
-from pinion.link import Layout, ResponseHead
+from pinion.link import Array, Layout, ResponseHead
 
 from .batch import Batch, Packet
 from .errors import DriverError
@@ -31,6 +31,7 @@ class Buffers:
     count : number of records.
     inputs : by name, views (count, ...) float32 into the request packet; (count, words) for an
         array of which only some elements are sent, those elements in the manifest's order.
+        Parameters of the robot have no batch axis: they serve all requests.
     outputs : by name, arrays (count, ...) of the next result, which are views into the response
         packet if all elements are sent. The next submission overwrites them.
     """
@@ -43,6 +44,7 @@ class Buffers:
         request: Bytes,
         response: Bytes,
         inputs: Sequence[Column],
+        parameters: Array | None = None,
         outputs: Sequence[Column],
     ) -> None:
         self.count = count
@@ -57,6 +59,9 @@ class Buffers:
         for c in inputs:
             view = sent[:, c.start : c.stop]
             views[c.array.name] = view.reshape(count, *c.array.record_shape)
+        if parameters is not None:
+            view = layout.parameters(request).view(np.float32)
+            views[parameters.name] = view.reshape(parameters.record_shape)
         self.inputs: Mapping[str, Floats] = MappingProxyType(views)
         self._copies: dict[str, Floats] = {}
         results: dict[str, Floats] = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from pinion.link import BEAT, Layout, Manifest, register
+from pinion.link import BEAT, Layout, Manifest, layout_of, register
 from pinion.link.registers import RESET
 from pinion.link.uart_framing import (
     BAUD,
@@ -24,7 +24,7 @@ from pinion.link.uart_framing import (
     unwrap,
 )
 
-from .card import check_card, layout_of
+from .card import check_card
 from .errors import CardTimeoutError, DriverError, LinkError, TornStreamError, TransportError
 from .transport import TIMEOUT, Bytes, Transport
 from .tty import TtyPort

@@ -6,9 +6,9 @@ import contextlib
 import threading
 from pathlib import Path
 
-from pinion.link import Layout, Manifest
+from pinion.link import Layout, Manifest, layout_of
 
-from .card import check_card, layout_of
+from .card import check_card
 from .errors import DriverError, LinkError, TornStreamError
 from .memory import aligned, check_buffer
 from .nodes import C2H, H2C, USER, FileNodes, Nodes, translate

@@ -15,9 +15,8 @@ from pinion.card.packets import Answers, PacketCard
 from pinion.cosim.reference import Reference
 from pinion.cosim.stream import PATTERNS
 from pinion.cosim.top import CompiledTop, TopRun
-from pinion.driver.card import layout_of
 from pinion.flow.build import Build
-from pinion.link import BEAT, TRAILER, WORDS_PER_BEAT, Layout, Magic, register
+from pinion.link import BEAT, TRAILER, WORDS_PER_BEAT, Layout, Magic, layout_of, register
 from pinion.link.registers import HALTED, IN_RESET, OPEN, QUIET, RESET
 from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.requests import (

@@ -20,7 +20,6 @@ from pinion.boards.top import top_parameters
 from pinion.cosim.bench import compare
 from pinion.cosim.reference import make, request_words
 from pinion.cosim.stream import Words
-from pinion.driver.card import layout_of
 from pinion.functions import sample
 from pinion.link import (
     BEAT,
@@ -29,6 +28,7 @@ from pinion.link import (
     FrameError,
     Magic,
     Status,
+    layout_of,
     read_response,
     register,
 )

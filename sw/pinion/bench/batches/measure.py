@@ -24,9 +24,8 @@ from pinion.bench.targets import robots_and_functions
 from pinion.compute import cuda
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
-from pinion.driver.card import layout_of
 from pinion.functions import named_function
-from pinion.link import MAX_COUNT, Manifest
+from pinion.link import MAX_COUNT, Manifest, layout_of
 from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate
 from pinion.native import ComputeError
 from pinion.robot import Model

@@ -28,8 +28,7 @@ from pinion.control.track.closed_loop import MICRO, MM, Tracked, track
 from pinion.control.track.integers import Compared, IntegerModel
 from pinion.control.track.motion import Motion
 from pinion.control.track.scenario import Scenario
-from pinion.driver.card import layout_of
-from pinion.link import Manifest
+from pinion.link import Manifest, layout_of
 from pinion.link.manifest import MANIFEST
 from pinion.link.transfer import FIXED_US, LINKS, estimate
 from pinion.native import ComputeError
