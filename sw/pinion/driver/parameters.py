@@ -58,6 +58,6 @@ class ParameterSets:
         raise DriverError(
             f"{self._names[word]}{where} is {words[request, word]:g}, outside of "
             f"{self._low[word]:g} to {self._high[word]:g}, for which the formats of this build "
-            f"were chosen ({self._range}): give parameters within it, or build with a larger "
-            "--parameter-range."
+            f"were chosen ({self._range}): give parameters within it, or build again for "
+            "these (--parameter-range, --gravity)."
         )
