@@ -201,7 +201,7 @@ def bursts(*, seed: int, longest: int = 40, length: int = 4093) -> Flags:
 
 
 def long_pause(*, seed: int, blocked: int = 2000, free: int = 500) -> Flags:
-    """Alternate a pause longer than any buffer of a core lasts and a free run."""
+    """Alternate a free run and a pause that outlasts every buffer of a core."""
     shift = int(np.random.default_rng(seed).integers(0, free))
     pattern = np.zeros(blocked + free, dtype=np.bool_)
     pattern[shift : shift + blocked] = True

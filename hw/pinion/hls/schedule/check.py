@@ -206,7 +206,9 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
         word = _word_of(graph, state.word)
         arrives = plan.arrivals.get(word, 0)
         if arrives < 1:
-            raise CheckError(f"The state '{state.word}' arrives in cycle {arrives}, not from 1 on.")
+            raise CheckError(
+                f"The state '{state.word}' arrives in cycle {arrives}: it must be 1 or later."
+            )
         ready[word] = arrives
     used: dict[tuple[object, int], int] = {}
     for operation, start in zip(plan.operations, plan.start, strict=True):
