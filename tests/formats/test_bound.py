@@ -264,7 +264,7 @@ def test_sine_and_cosine_count_together_where_they_are_of_one_angle(
 
 
 def test_two_angles_taken_for_one_break_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    def one(graph: Graph) -> dict[int, terms.Turn]:
+    def one(graph: Graph) -> dict[int, terms.SineOrCosine]:
         return {i: turn._replace(angle=0) for i, turn in terms.turns(graph).items()}
 
     monkeypatch.setattr(enclosure, "turns", one)

@@ -12,7 +12,10 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Format, Ints
+from pinion.base.arrays import Ints
+from pinion.fixedpoint import (
+    Format,
+)
 from pinion.fixedpoint.float32 import float32_to_fixed
 from pinion.formats import FormatPlan
 from pinion.formats.auto import AutoFormats

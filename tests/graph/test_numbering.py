@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from pinion.base.arrays import Floats
 from pinion.dynamics.scalar import (
     absolute,
     arctan2,
@@ -36,7 +37,6 @@ from pinion.graph.passes.resubstitution import (
 from pinion.graph.passes.samples import (
     TOLERANCE,
     Errors,
-    Floats,
     Samples,
     arrivals,
     is_short,

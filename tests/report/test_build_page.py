@@ -31,7 +31,7 @@ from pinion.report.build_page import build_page, write_page
 from pinion.report.builds import build_figures, builds_columns
 from pinion.report.expressions import LONGEST, named
 from pinion.report.sections import SECTIONS
-from pinion.report.table import Table, cell, short_error
+from pinion.report.table import FigureTable, cell, short_error
 from pinion.robot import load
 from tests.support.builds import build
 
@@ -368,14 +368,14 @@ def test_tools_are_named(build: Build, page: Page) -> None:
 
 def test_figures_of_a_column_have_the_same_decimals() -> None:
     def column(*values: object) -> list[str]:
-        return [row[0] for row in Page(html.page_table(Table(columns=("a",), rows=[[v] for v in
-            values]))).rows[1:]]  # fmt: skip
+        table = FigureTable(columns=("a",), rows=[[v] for v in values])
+        return [row[0] for row in Page(html.page_table(table)).rows[1:]]
 
     assert column(2.791, 0.7, 12.0) == ["2.79", "0.70", "12.00"]
     assert column(29.0, None, 3) == ["29.00", "-", "3"]
     assert column(1e-5, 250.0) == ["1e-05", "250"], "too far apart for that"
     assert column(0.0, 2e-4) == ["0", "0.0002"]
-    titled = html.page_table(Table(columns=("a",), rows=[["b"]], title="MODEL, not measured"))
+    titled = html.page_table(FigureTable(columns=("a",), rows=[["b"]], title="MODEL, not measured"))
     assert titled.index("MODEL") < titled.index('<div class="scroll"'), "it does not scroll away"
 
 

@@ -38,7 +38,7 @@ from .parcel import Bench
 from .plan import CHUNK, GIVEN, Plan, check_numbers, identity
 from .run import CampaignProgress, devices_of, fill, run_of
 from .store import Store, packed
-from .tally import Tally
+from .tally import FigureTally
 
 DTYPES = ("float32", "float64")
 
@@ -233,7 +233,7 @@ class _Computed:
 
     def chunk(
         self, plan: Plan, number: int, requests: Mapping[str, NDArray[Any]] | None
-    ) -> tuple[Tally, bytes]:
+    ) -> tuple[FigureTally, bytes]:
         """Compute a chunk's results and count those that are not finite."""
         start, stop = plan.span(number)
         sampled: Mapping[str, NDArray[Any]] = {}
@@ -253,7 +253,7 @@ class _Computed:
         good = np.ones(stop - start, dtype=np.bool_)
         for values in results.values():
             good &= np.isfinite(values).reshape(stop - start, -1).all(axis=1)
-        tally = Tally()
+        tally = FigureTally()
         tally.count("requests", np.ones_like(good), start)
         tally.count("wrong", ~good, start)
         return tally, packed({**sampled, **results})

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from pinion.base.arrays import Words
 from pinion.cosim import Reference
-from pinion.cosim.reference import Words
 from pinion.cosim.verify import FLAGGED_SHARE
 
 from .devices import BACKENDS, INTEGERS
 from .measure import has_budget, largest_allowed
 from .plan import GIVEN, Plan
-from .tally import Extreme, Spread, Tally
+from .tally import Extreme, FigureTally, Spread
 
 
 def figures(
     plan: Plan,
     reference: Reference,
-    total: Tally,
+    total: FigureTally,
     failures: Mapping[int, str],
     words: Words | None = None,
 ) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from pinion.base import source_digest
+from pinion.base.arrays import Words
 from pinion.base.sources import up_to
 from pinion.cosim import request_words
-from pinion.cosim.reference import Words
 from pinion.flow import Build
 from pinion.functions import DISTRIBUTIONS, FunctionError, sample
 from pinion.link.digests import DIGESTS

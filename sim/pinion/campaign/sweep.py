@@ -18,7 +18,7 @@ from distributed import Client, KilledWorker, as_completed, get_worker
 from distributed.comm import CommClosedError
 
 from pinion.cosim.explore import POINTS, Outcomes, Runner, measure_point, place_of, task_of
-from pinion.flow.explore import Measurements, Point
+from pinion.flow.explore import Measurements, SweepPoint
 from pinion.functions import FUNCTIONS
 
 from .cluster import check_workers
@@ -29,7 +29,7 @@ from .parcel import Files, pack, unpack
 def on(client: Client) -> Runner:
     """Return a runner of :func:`pinion.cosim.explore.explore` for a client's workers."""
 
-    def run(points: Sequence[Point], folder: Path, measure: Measurements) -> Outcomes:
+    def run(points: Sequence[SweepPoint], folder: Path, measure: Measurements) -> Outcomes:
         for point in points:
             if point.function not in FUNCTIONS:
                 raise ClusterError(

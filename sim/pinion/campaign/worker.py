@@ -16,7 +16,7 @@ from .cluster import own_device, refuse_others
 from .errors import ClusterError
 from .parcel import Bench, Parcel
 from .plan import Plan, identity
-from .store import Record
+from .store import ChunkRecord
 
 NAME = "pinion-campaign"
 """Name of the plugin; a campaign's plugin replaces another's."""
@@ -81,7 +81,7 @@ class Workplace(WorkerPlugin):
             bench.close()
 
 
-def work(plan: Plan, number: int, requests: Any) -> Record:
+def work(plan: Plan, number: int, requests: Any) -> ChunkRecord:
     """Compute a chunk, inside a worker.
 
     Parameters
@@ -109,7 +109,7 @@ def work(plan: Plan, number: int, requests: Any) -> Record:
         place.drop(bench)
         raise
     place.give(bench)
-    return Record(
+    return ChunkRecord(
         number=number,
         figures=tally.to_text(),
         results=results,

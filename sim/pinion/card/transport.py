@@ -14,9 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
+from pinion.base.arrays import Bytes, Flags, Words
 from pinion.base.progress import SILENT, Progress
 from pinion.cosim import CompiledCore, CompileError, StreamError
-from pinion.cosim.stream import Flags, pack_records, unpack_records
+from pinion.cosim.stream import (
+    pack_records,
+    unpack_records,
+)
 from pinion.driver import (
     CardTimeoutError,
     DriverError,
@@ -31,7 +35,10 @@ from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, register
 from pinion.link.digests import check_digests
 from pinion.link.registers import RESET
 
-from .packets import Answers, Bytes, PacketCard, Words
+from .packets import (
+    Answers,
+    PacketCard,
+)
 
 CONTROL = register("CONTROL").offset
 

@@ -23,15 +23,19 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Words
+
 from .runner import COMPLAINTS, DONE, RESULT, SPEC, STIMULI
-from .stream import Flags, Words, deadlock
+from .stream import (
+    deadlock,
+)
 
 _PERIOD_NS = 10
 _SHOWN = 5
 _SIGNS = 100
 
 
-class Reference(Protocol):
+class ReferenceModel(Protocol):
     """Interface of the reference object from ``module:function`` of the spec."""
 
     def expected(self, words: Words) -> tuple[Words, Flags]:
@@ -142,7 +146,7 @@ def _check(
     if spec["reference"] is not None:
         module, function = spec["reference"].split(":")
         make = getattr(importlib.import_module(module), function)
-        reference: Reference = make(Path(spec["reference_folder"]))
+        reference: ReferenceModel = make(Path(spec["reference_folder"]))
         ends = np.flatnonzero(stimuli["last"]) + 1
         requests = stimuli["beats"].reshape(len(ends), -1)[:, :words_in]
         expected_words, expected_flags = reference.expected(requests)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Words
 from pinion.base.progress import SILENT, Progress, watching
 
 from .engines import (
@@ -30,9 +31,7 @@ from .stream import (
     DRAIN,
     LIMIT,
     Cycles,
-    Flags,
     StreamResult,
-    Words,
     check_pattern,
     deadlock,
 )

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
+from pinion.base.arrays import Flags, Words
+
 Cycles = NDArray[np.int64]
 
 LIMIT = 10_000

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Words
 from pinion.base.progress import SILENT, Progress
 from pinion.flow import Build, BuildError
 from pinion.flow.build import VERILOG
@@ -31,7 +32,11 @@ from pinion.link.comparison import Comparison
 from pinion.link.relative import floor
 
 from .compiled import CompiledCore
-from .reference import Reference, Words, float_values, request_words
+from .reference import (
+    Reference,
+    float_values,
+    request_words,
+)
 from .runner import run_bench
 from .scoreboard import Divergence, first_divergence
 from .stream import StreamResult, joined, pack_records, unpack_records

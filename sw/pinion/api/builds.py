@@ -35,7 +35,7 @@ from pinion.robot.naming import check_names
 from .figures import (
     Bitstream,
     BuildReport,
-    ExportedCore,
+    ExportedFolder,
     NetlistCheck,
     PromiseCheck,
     Synthesis,
@@ -260,7 +260,7 @@ class BuiltCore:
         requests: int = 64,
         name: str | None = None,
         progress: Progress = SILENT,
-    ) -> ExportedCore:
+    ) -> ExportedFolder:
         """Write the core as a self-contained folder for other designs and tools.
 
         Parameters
@@ -274,7 +274,7 @@ class BuiltCore:
         with installation.needs(DriverError):
             from pinion.cosim.vectors import export_core
         figures = export_core(self.folder, place, requests=requests, name=name, progress=progress)
-        return ExportedCore(
+        return ExportedFolder(
             name=figures["name"],
             folder=place,
             files=tuple(figures["files"]),

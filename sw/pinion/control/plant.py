@@ -24,13 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
 from pinion.api import backend
+from pinion.base.arrays import Floats
 from pinion.batch import Backend, Closing, Result, by_name
 from pinion.functions import Function, row_of
 from pinion.robot import Model, coupled, load
 
 from .errors import ControlError
-
-Floats = NDArray[np.float64]
 
 METHODS = ("semi_implicit", "rk4")
 

@@ -107,7 +107,7 @@ def identity(n: int) -> Rows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class RotationShift:
     """A rotation vector w beside a shift v, and what is made of them more than once.
 
     Members
@@ -133,7 +133,7 @@ class Turn:
         return value, along
 
 
-def turn_of(kind: JointKind, u: Sequence[Scalar]) -> Turn:
+def turn_of(kind: JointKind, u: Sequence[Scalar]) -> RotationShift:
     """Return a step of a joint of several velocities as a rotation vector and a shift."""
     if kind is JointKind.SPHERICAL:
         w, v = (u[0], u[1], u[2]), ZERO
@@ -142,7 +142,7 @@ def turn_of(kind: JointKind, u: Sequence[Scalar]) -> Turn:
     else:
         w, v = (u[3], u[4], u[5]), (u[0], u[1], u[2])
     half = dot(w, v)
-    return Turn(w=w, v=v, x=dot(w, w), y=add(half, half))
+    return RotationShift(w=w, v=v, x=dot(w, w), y=add(half, half))
 
 
 def moved_joint(kind: JointKind, q: Sequence[Scalar], u: Sequence[Scalar]) -> list[Scalar]:
@@ -171,7 +171,7 @@ def moved_joint(kind: JointKind, q: Sequence[Scalar], u: Sequence[Scalar]) -> li
     return position + turned_quaternion(q[3:], turn)
 
 
-def turned_quaternion(q: Sequence[Scalar], turn: Turn) -> list[Scalar]:
+def turned_quaternion(q: Sequence[Scalar], turn: RotationShift) -> list[Scalar]:
     """Return a quaternion (x, y, z, w) turned in its body, nearer to unit length than it was."""
     quarter = mul(0.25, turn.x)
     half, cosine = mul(0.5, series(_A, quarter)), series(_COSINE, quarter)

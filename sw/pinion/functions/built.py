@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.graph import Graph, GraphError, Stream, evaluate_floats, stream_floats
 from pinion.graph.interchange import graph_from_json, graph_to_json
@@ -22,8 +23,6 @@ from pinion.robot import Model
 from .blocks import Block, LoadBox, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError
 from .row import Function, columns_of
-
-Floats = NDArray[np.float64]
 
 FORMAT = "pinion.function"
 VERSION = 1

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
 from pinion.base.html import html_table
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
@@ -26,7 +27,6 @@ from pinion.robot import Model, coupled
 from .blocks import Block, LoadBox, Quantity, State
 from .errors import FunctionError
 
-Floats = NDArray[np.float64]
 Scalars = Callable[..., Sequence[Any]]
 
 # Helpers whose source lines say nothing about the algorithm.

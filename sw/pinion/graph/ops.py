@@ -14,8 +14,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pinion.base.arrays import Flags
 from pinion.fixedpoint import (
-    Flags,
     Format,
     FormatError,
     Overflow,

@@ -6,7 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pinion.fixedpoint import Flags, Format, Ints, Overflow, Rounding, Wide, limit
+from pinion.base.arrays import Flags, Ints
+from pinion.fixedpoint import (
+    Format,
+    Overflow,
+    Rounding,
+    Wide,
+    limit,
+)
 
 from . import names
 from .graph import Node

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Bytes
+
 from .checksum import crc32
 from .protocol import (
     BEAT,
@@ -23,8 +25,6 @@ from .protocol import (
     Status,
     field_of,
 )
-
-Bytes = NDArray[np.uint8]
 
 _NO_CRC = bytes(4)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class FigureTable:
     """Figures in rows.
 
     Members
@@ -42,7 +42,7 @@ def cell(value: object) -> str:
     return str(value)
 
 
-def markdown(table: Table) -> list[str]:
+def markdown(table: FigureTable) -> list[str]:
     """Return the lines of a table in Markdown, without its title and note."""
     lines = ["| " + " | ".join(table.columns) + " |", "|" + " --- |" * len(table.columns)]
     return lines + ["| " + " | ".join(map(cell, row)) + " |" for row in table.rows]

@@ -16,10 +16,10 @@ from cocotb.triggers import ClockCycles, First
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Words
 from pinion.boards.top import top_parameters
 from pinion.cosim.bench import compare
 from pinion.cosim.reference import make, request_words
-from pinion.cosim.stream import Words
 from pinion.driver.card import layout_of
 from pinion.functions import sample
 from pinion.link import (

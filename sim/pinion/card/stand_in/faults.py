@@ -203,7 +203,7 @@ class FaultPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class FaultRecord:
     """An event on the stand-in, which a test can match with exceptions.
 
     Members

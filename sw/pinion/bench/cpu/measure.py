@@ -25,7 +25,7 @@ from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.compute.program.source import Source
 from pinion.compute.rates import (
-    Case,
+    KernelCall,
     Probe,
     copy_cases,
     floor_ns,
@@ -145,7 +145,7 @@ def measured(
     states = states_of(model, row, seed=SEED)
     compiler, store = find_compiler(), Cache(default_folder(os.environ))
     probes = {isa.name: Probe.compiled(isa, compiler, store) for isa in available()}
-    cases: dict[str, Case] = {}
+    cases: dict[str, KernelCall] = {}
     about: dict[str, dict[str, Any]] = {}
     graph = cpu.graph_of(model, row)
 

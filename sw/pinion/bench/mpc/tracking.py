@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.report import Table
+from pinion.report import FigureTable
 from pinion.report.table import whole
 
 NAMES = {
@@ -52,7 +52,7 @@ def check_tracking(data: Mapping[str, Any]) -> None:
                 raise ValueError(f"a row's {key} is {row[key]!r}")
 
 
-def tracking_table(data: Mapping[str, Any]) -> Table:
+def tracking_table(data: Mapping[str, Any]) -> FigureTable:
     """Return how well each backend's gradients track."""
     base = label(data, data["reference"])
     rows: list[tuple[object, ...]] = [
@@ -74,7 +74,7 @@ def tracking_table(data: Mapping[str, Any]) -> Table:
         )
     )
     about = data["scenario"]
-    return Table(
+    return FigureTable(
         title="Tracking",
         columns=(
             *("gradients from", "RMS, mm", "largest, mm", "RMS over the first", "apart, um"),
@@ -94,7 +94,7 @@ def tracking_table(data: Mapping[str, Any]) -> Table:
     )
 
 
-def solve_times_table(data: Mapping[str, Any]) -> Table:
+def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
     """Return the parts of a period's time, and the resulting rate."""
     rows = [
         (
@@ -106,7 +106,7 @@ def solve_times_table(data: Mapping[str, Any]) -> Table:
         )
         for row in data["rows"]
     ]
-    return Table(
+    return FigureTable(
         title="Time of a period, measured",
         columns=(
             *("gradients from", "gradients, us", "backward pass, us", "rest, us"),
@@ -126,7 +126,7 @@ def solve_times_table(data: Mapping[str, Any]) -> Table:
     )
 
 
-def card_model_table(data: Mapping[str, Any]) -> Table | None:
+def card_model_table(data: Mapping[str, Any]) -> FigureTable | None:
     """Return modelled times of a real card; None without a build."""
     model = data["card_model"]
     if model is None:
@@ -141,7 +141,7 @@ def card_model_table(data: Mapping[str, Any]) -> Table | None:
         )
         for row in model["links"]
     ]
-    return Table(
+    return FigureTable(
         title="MODEL, not measured: a card on a real link",
         columns=(
             *("link", "of it card, us", "gradients of a horizon, us"),

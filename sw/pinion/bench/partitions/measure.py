@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pinion.bench.machine import processor
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
 from pinion.robot import load
@@ -25,7 +25,7 @@ def run(
     rounds: int,
     seconds: float,
     json: bool,
-    device: Device | None = None,
+    device: CudaDevice | None = None,
     cache: Path | None = None,
 ) -> None:
     """Measure and print.

@@ -64,7 +64,7 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
     left_out: dict[str, str] = {}
     gpu = None
     try:
-        gpu = experiments.Gpu(cuda.open_gpu(0))
+        gpu = experiments.GpuExperiments(cuda.open_gpu(0))
     except InputError as error:
         left_out["GPU"] = str(error)
     with counted("Measuring", total=len(points)) as advance:

@@ -31,7 +31,7 @@ from pinion.robot import Model, load
 from . import cooperative
 from .cooperative import CooperativeSource
 from .cubin import compile_cubin, compiler_version
-from .device import Device, Gpu
+from .device import CudaDevice, Gpu
 from .kernel import CudaKernel, DeviceArray
 from .threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
 
@@ -86,7 +86,7 @@ def compile(
     finite: bool = False,
     check_rotations: bool = True,
     graphs: bool = True,
-    device: int | Device = 0,
+    device: int | CudaDevice = 0,
     cache: Path | None = None,
     progress: Progress = SILENT,
     **options: Unpack[RowOptions],
@@ -150,7 +150,7 @@ def compile(
     )
 
 
-def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT) -> Device:
+def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT) -> CudaDevice:
     """Open a GPU of this machine.
 
     Parameters

@@ -17,7 +17,7 @@ from .instructions import GIVEN, TRIG, Kind, Program
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgramStep:
     """One instruction of a program with its loads and stores.
 
     Members
@@ -51,7 +51,7 @@ class Allocation:
     slots : number of memory slots.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     slots: int
 
     @property
@@ -109,7 +109,7 @@ class _Allocator:
         self.slots = 0
 
     def allocation(self) -> Allocation:
-        steps: list[Step] = []
+        steps: list[ProgramStep] = []
         for i, it in enumerate(self.program.instructions):
             if not self.computed[i]:
                 continue
@@ -143,7 +143,7 @@ class _Allocator:
             for a in dead:
                 if a in self.slot:
                     heappush(self.free, self.slot.pop(a))
-            steps.append(Step(tuple(loads), tuple(stores), i, read))
+            steps.append(ProgramStep(tuple(loads), tuple(stores), i, read))
         return Allocation(tuple(steps), self.slots)
 
     def _is_constant(self, a: int) -> bool:

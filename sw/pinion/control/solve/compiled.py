@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.arrays import Flags, Floats
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.control.errors import ControlError
@@ -28,8 +29,6 @@ from .ilqr import Options, iterate
 from .kernels import final_function, references, riccati_function, roll_function
 from .problem import Problem, Solution
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Lanes = NDArray[Any]
 
 

@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Floats
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import Linear, Plant, second_of
 
-from .backward import PASSES, Feedback, Quadratic, recursion
+from .backward import PASSES, FeedbackPolicy, Quadratic, recursion
 from .cost import CostModel, Expansion
 from .problem import Problem
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 class ArrayEngine(Closing):
@@ -68,7 +65,7 @@ class ArrayEngine(Closing):
         self.seconds = dict.fromkeys(("gradients", "backward", "rollouts"), 0.0)
         self._linear: Linear | None = None
         self._expansion: Expansion | None = None
-        self._feedback: Feedback | None = None
+        self._feedback: FeedbackPolicy | None = None
         self._trial: tuple[Floats, Floats, Floats] | None = None
 
     def close(self) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.track.inverse_kinematics import joint_limits, nearest, rated_rates
 from pinion.control.track.motion import Motion, figure_eight, follow
 from pinion.robot import Model, tip_of
 
 from .task import FIGURE_EIGHT, TaskMotion
-
-Floats = NDArray[np.float64]
 
 POSTURES = 32
 """Number of random postures for a figure; the one in which the tip moves most freely is used."""

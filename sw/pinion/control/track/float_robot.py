@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.api import backend
+from pinion.base.arrays import Floats
 from pinion.batch import Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import check_joints
 from pinion.robot import Model, payload, tip_of
 
 from .disturbance import Disturbance
-
-Floats = NDArray[np.float64]
 
 WIDTH = 0.01
 """Rate over which dry friction changes sign [rad/s | m/s]."""

@@ -9,14 +9,11 @@ none of them arrives.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Flags, Floats
 from pinion.control.errors import ControlError
 from pinion.robot import Model
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 STEPS, CLOSE = 60, 1e-10
 """Largest number of undamped steps, and the tolerance of the tip's position [m]."""

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.robot import Model, tip_of
 
 from .inverse_kinematics import followed, joint_limits, nearest
-
-Floats = NDArray[np.float64]
 
 Path = Callable[[Floats], Floats]
 """Tip positions (m, 3) [m] at times (m,) [s]."""

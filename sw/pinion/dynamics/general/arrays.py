@@ -19,14 +19,14 @@ from pinion.dynamics.joint_terms import JointTerms, joint_terms_of
 from pinion.robot import Model
 
 from . import derivatives, energy, recursion
-from .state import Pose, pose_of
+from .state import BodyPoses, pose_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class CheckedArguments:
     """Checked arguments with a batch axis in front, and the batch shape of the results."""
 
-    pose: Pose
+    pose: BodyPoses
     states: dict[str, Array]
     f_ext: Array | None
     terms: JointTerms
@@ -45,7 +45,7 @@ def request(
     f_ext: ArrayLike | None = None,
     terms: Mapping[str, Any] = NO_TERMS,
     **arguments: ArrayLike,
-) -> Request:
+) -> CheckedArguments:
     """Check arguments by name and place the bodies; ``terms`` are options of `joint_terms_of`."""
     joint_terms = joint_terms_of(model, **terms)
     states = configurations(model, **arguments)
@@ -55,7 +55,7 @@ def request(
         states = {name: array[None] for name, array in states.items()}
         forces = None if forces is None else forces[None]
     pose = pose_of(model, states["q"])
-    return Request(pose=pose, states=states, f_ext=forces, terms=joint_terms, batch=batch)
+    return CheckedArguments(pose=pose, states=states, f_ext=forces, terms=joint_terms, batch=batch)
 
 
 def rnea(

@@ -16,13 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
 from pinion.functions.blocks import Block, LoadBox, State
 from pinion.functions.built import BuiltFunction
 from pinion.functions.errors import FunctionError
-from pinion.functions.mistakes import Place, UserError, caller, place_of, return_of, said
+from pinion.functions.mistakes import CodePosition, UserError, caller, place_of, return_of, said
 from pinion.functions.reduced import numbered_graph
 from pinion.functions.row import Function, columns_of
 from pinion.functions.samples import sample
@@ -44,7 +44,6 @@ from .described import (
 )
 from .returned import boxed, elements, ordered
 
-Floats = NDArray[np.float64]
 MOST_NODES = 2_000_000
 """Most operations of a trace; a function with millions more contains an unintended loop."""
 
@@ -178,7 +177,7 @@ class OwnFunction(Function):
                 results[block.name].append(array)
         return {name: np.stack(arrays) for name, arrays in results.items()}
 
-    def _check_finite(self, results: Mapping[str, Floats], place: Place) -> None:
+    def _check_finite(self, results: Mapping[str, Floats], place: CodePosition) -> None:
         for name, values in results.items():
             bad = values[~np.isfinite(values)]
             if bad.size:
@@ -348,7 +347,7 @@ def _algorithm(
     inputs: Sequence[Block],
     outputs: Sequence[Block],
     extra: Sequence[str],
-    place: Place,
+    place: CodePosition,
 ) -> Callable[..., list[list[Any]]]:
     """Return the Python function as a row's algorithm: elements of each output, row by row."""
 
