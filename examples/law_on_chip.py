@@ -31,12 +31,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from examples.law_plant import (
-    MOTIONS,
-    Arm,
-    Motion,
-    arm_of,
-)
+from examples.law_plant import MOTIONS, Arm, Motion, arm_of
 from numpy.typing import NDArray
 
 from pinion import dynamics

@@ -12,9 +12,7 @@ import pytest
 
 from pinion.base.arrays import Words
 from pinion.base.progress import Progress
-from pinion.cosim.reference import (
-    Reference,
-)
+from pinion.cosim.reference import Reference
 from pinion.cosim.stream import StreamResult
 from pinion.flow.build import Build, BuildError
 from pinion.functions import row_of

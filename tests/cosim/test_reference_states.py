@@ -12,10 +12,7 @@ import numpy as np
 import pytest
 
 from pinion.base.arrays import Words
-from pinion.cosim.reference import (
-    Reference,
-    make,
-)
+from pinion.cosim.reference import Reference, make
 from pinion.dynamics.scalar import less, select
 from pinion.flow.build import BuildError
 from pinion.functions import Function

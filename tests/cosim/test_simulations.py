@@ -12,10 +12,7 @@ import pytest
 
 from pinion.base.arrays import Words
 from pinion.base.progress import SILENT, Progress
-from pinion.cosim.reference import (
-    Reference,
-    request_words,
-)
+from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.stream import StreamError, StreamResult, pack_records
 from pinion.flow.build import RTLIL, VERILOG, Build, BuildError
 from pinion.functions import sample

@@ -15,9 +15,7 @@ import numpy as np
 import pytest
 
 from pinion.base.arrays import Words
-from pinion.cosim.reference import (
-    Reference,
-)
+from pinion.cosim.reference import Reference
 from pinion.cosim.stream import StreamResult, pack_records
 from pinion.link import Manifest
 from pinion.link.accuracy import ErrorDistribution

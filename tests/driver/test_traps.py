@@ -32,9 +32,7 @@ from pinion.driver import (
     session,
     xdma,
 )
-from pinion.driver import (
-    nodes as nodes_module,
-)
+from pinion.driver import nodes as nodes_module
 from pinion.driver.card import layout_of
 from pinion.driver.nodes import FileNodes, translate
 from pinion.driver.session import ResponseReader

@@ -19,13 +19,7 @@ import pytest
 from pinion.cosim import explore as running
 from pinion.cosim.explore import POINTS, RECORD, explore, kept
 from pinion.flow.build import RTLIL, BuildError
-from pinion.flow.explore import (
-    ExploreError,
-    Measurements,
-    SweepPoint,
-    best,
-    grid,
-)
+from pinion.flow.explore import ExploreError, Measurements, SweepPoint, best, grid
 from pinion.functions import FunctionError
 from pinion.request import BuildRequest
 from pinion.robot import load

@@ -17,15 +17,7 @@ from pinion.functions.portable import in_table, portable
 from pinion.functions.row import columns_of
 from pinion.graph import evaluate_floats, names
 from pinion.graph.passes import fold
-from pinion.robot import (
-    Model,
-    RobotError,
-    load,
-    payload,
-    q_to_pinocchio,
-    urdf_text,
-    v_permutation,
-)
+from pinion.robot import Model, RobotError, load, payload, q_to_pinocchio, urdf_text, v_permutation
 from tests.support.breadth import some
 
 Array = NDArray[np.float64]

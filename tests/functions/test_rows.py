@@ -10,13 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.functions import (
-    FUNCTIONS,
-    Function,
-    named_function,
-    reduced_graph,
-    sample,
-)
+from pinion.functions import FUNCTIONS, Function, named_function, reduced_graph, sample
 from pinion.functions.row import columns_of
 from pinion.functions.samples import FORCE_LEVER, FORCE_SHARE, QDD_RANGE
 from pinion.graph import Graph, evaluate_floats, names, op_counts

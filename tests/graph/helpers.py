@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pinion.base.arrays import Ints
-from pinion.fixedpoint import (
-    Format,
-)
+from pinion.fixedpoint import Format
 from pinion.fixedpoint.float32 import float32_to_fixed
 from pinion.formats import FormatPlan
 from pinion.formats.auto import AutoFormats

@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 
 from pinion.base.arrays import Flags, Ints
 
-from .format import (
-    Format,
-    FormatError,
-    checked_words,
-)
+from .format import Format, FormatError, checked_words
 
 FRACTION_BITS = 23
-EXPONENT_BITS = 8
 BIAS = 127
 
 # Exponent of the last bit of a significand with its hidden bit.

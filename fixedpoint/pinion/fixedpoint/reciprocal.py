@@ -32,12 +32,7 @@ from numpy.typing import NDArray
 
 from pinion.base.arrays import Flags, Ints
 
-from .format import (
-    Format,
-    FormatError,
-    check_widths,
-    checked_words,
-)
+from .format import Format, FormatError, check_widths, checked_words
 
 # Error that each rounded or truncated quantity may contribute, as bits below the last bit of the
 # result. The quadratic coefficient has one less: 512 segments of a 32-bit result then form a table

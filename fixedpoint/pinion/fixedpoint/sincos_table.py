@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from pinion.base.arrays import Ints
 
-from .format import (
-    Format,
-)
+from .format import Format
 
 # Bits of the sum below the result's last bit: two products are truncated with opposite signs.
 _SUM_GUARD_BITS = 9

@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 
 from pinion.base.arrays import Flags, Ints
 
-from .format import (
-    Format,
-    check_widths,
-    checked_words,
-)
+from .format import Format, check_widths, checked_words
 
 # Digits that the unit takes from a table at once, from six bits of the operand.
 FIRST_DIGITS = 3

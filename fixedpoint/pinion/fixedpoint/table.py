@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 
 from pinion.base.arrays import Ints
 
-from .format import (
-    Format,
-    FormatError,
-    check_widths,
-    checked_words,
-)
+from .format import Format, FormatError, check_widths, checked_words
 from .piecewise import Piecewise
 
 # Rows up to which segments are halved for smaller multipliers: one block memory's depth.

@@ -12,10 +12,7 @@ import numpy as np
 
 from pinion.base.arrays import Ints
 
-from .format import (
-    Rounding,
-    round_shift,
-)
+from .format import Rounding, round_shift
 
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1

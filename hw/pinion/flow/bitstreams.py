@@ -25,7 +25,7 @@ class BitstreamRequest:
     folder, manifest : of the build.
     vivado : the program, if the user named one.
     seed : for placing and routing, or None for the tool's default.
-    progress : told each step.
+    progress : receives each step.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ def make_bitstream(
     folder : the build folder.
     vivado : the program, if it is not on the PATH.
     seed : for another try at placing by the open tools.
-    progress : told each step.
+    progress : receives each step.
 
     Returns
     -------

@@ -192,7 +192,7 @@ def build(
     goal : with ``auto``, what formats are chosen for instead of a largest error: a task's measure
         and its largest allowed loss (:mod:`pinion.flow.by_task`). The build then promises the
         errors that it measures.
-    progress : told each step, and its share done if that is known.
+    progress : receives each step, and its share done if that is known.
 
     Raises
     ------

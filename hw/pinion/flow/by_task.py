@@ -171,7 +171,7 @@ class TaskSearch:
     adds : whether the FPGA's blocks add to their products (DSP48E2; False for the ECP5).
     ranges : distribution of states that the formats cover.
     objective : of the build.
-    progress : told each candidate.
+    progress : receives each candidate.
 
     Members
     -------

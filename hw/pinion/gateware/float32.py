@@ -7,10 +7,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
 from pinion.base.arrays import Flags, Ints
-from pinion.fixedpoint import (
-    Format,
-    Overflow,
-)
+from pinion.fixedpoint import Format, Overflow
 from pinion.fixedpoint import float32 as model
 
 from .unit import Unit, delay, limit

@@ -157,7 +157,7 @@ def design(
 
     Parameters
     ----------
-    progress : told each step and its share done; the first one is scheduling.
+    progress : receives each step and its share done; the first one is scheduling.
 
     Raises
     ------

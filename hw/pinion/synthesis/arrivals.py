@@ -6,9 +6,7 @@ import numpy as np
 
 from pinion.base.arrays import Floats, Ints
 
-from .netlist import (
-    Netlist,
-)
+from .netlist import Netlist
 
 
 class CombinationalLoopError(RuntimeError):

@@ -19,10 +19,7 @@ from pinion.base.arrays import Flags, Floats, Ints
 
 from .arrivals import latest_arrivals
 from .delays import SCALES, CellDelays, DelayTable, Inside, matches
-from .netlist import (
-    Netlist,
-    Rows,
-)
+from .netlist import Netlist, Rows
 from .roles import PathEnd, place_of
 
 NOTE = (

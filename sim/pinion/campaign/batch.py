@@ -24,13 +24,7 @@ from pinion.batch import Backend, validate_arrays
 from pinion.driver import split_device
 from pinion.functions import Function, RowOptions, arrays_of, row_of, sample
 from pinion.link import Array
-from pinion.robot import (
-    Model,
-    RobotOptions,
-    asked_robot,
-    model_from_dict,
-    model_to_dict,
-)
+from pinion.robot import Model, RobotOptions, asked_robot, model_from_dict, model_to_dict
 
 from .devices import BACKENDS, table_row
 from .errors import CampaignError

@@ -14,9 +14,7 @@ from pinion import api, driver
 from pinion.base.arrays import Flags, Words
 from pinion.batch import Backend
 from pinion.cosim import CompiledCore, Reference
-from pinion.cosim.reference import (
-    float_values,
-)
+from pinion.cosim.reference import float_values
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.driver import split_device, transports
 from pinion.functions import FUNCTIONS, Function, named_function, options_from_text

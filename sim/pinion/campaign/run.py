@@ -110,7 +110,7 @@ def campaign(
     scheduler : address of a Dask scheduler; None to start a local cluster.
     workers : size of the local cluster; by default one worker per processor.
     client : client of an existing cluster, instead of both.
-    on_chunk : called after each chunk. progress : told each step.
+    on_chunk : called after each chunk. progress : receives each step.
 
     Returns
     -------

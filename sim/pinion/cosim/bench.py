@@ -26,9 +26,7 @@ from numpy.typing import NDArray
 from pinion.base.arrays import Flags, Words
 
 from .runner import COMPLAINTS, DONE, RESULT, SPEC, STIMULI
-from .stream import (
-    deadlock,
-)
+from .stream import deadlock
 
 _PERIOD_NS = 10
 _SHOWN = 5

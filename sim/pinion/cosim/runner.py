@@ -22,13 +22,7 @@ from pinion.base.arrays import Flags, Words
 from pinion.base.installation import install_hint
 from pinion.base.progress import SILENT, Progress, watching
 
-from .stream import (
-    DRAIN,
-    LIMIT,
-    StreamDeadlockError,
-    StreamResult,
-    check_pattern,
-)
+from .stream import DRAIN, LIMIT, StreamDeadlockError, StreamResult, check_pattern
 
 Simulator = Literal["icarus", "verilator"]
 
@@ -99,7 +93,7 @@ def run_bench(
     defines : macros for ``verilog``.
     models : Verilog files of primitives.
     timeout : limit for building and running together, in seconds.
-    progress : told from another thread the share of the output beats received.
+    progress : receives the share of the output beats, from another thread.
 
     Raises
     ------

@@ -21,9 +21,7 @@ from pinion.graph import names
 from pinion.graph.evaluate import FixedValues
 
 from .compiled import CompiledCore
-from .reference import (
-    Reference,
-)
+from .reference import Reference
 from .stream import pack_records
 from .vcd import write_vcd
 

@@ -31,11 +31,7 @@ from .engines import (
     need_verilator,
     verilator_seconds,
 )
-from .stream import (
-    LIMIT,
-    Cycles,
-    check_pattern,
-)
+from .stream import LIMIT, Cycles, check_pattern
 
 __all__ = ["CompileError", "CompiledTop", "RegisterError", "TopRun"]
 

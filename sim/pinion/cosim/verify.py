@@ -32,11 +32,7 @@ from pinion.link.comparison import Comparison
 from pinion.link.relative import floor
 
 from .compiled import CompiledCore
-from .reference import (
-    Reference,
-    float_values,
-    request_words,
-)
+from .reference import Reference, float_values, request_words
 from .runner import run_bench
 from .scoreboard import Divergence, first_divergence
 from .stream import StreamResult, joined, pack_records, unpack_records
@@ -74,7 +70,7 @@ def verify(
         generic ones.
     function : the function that the folder was built from, to use its present float model or
         reference instead of the folder's float graph. No code in a folder is run.
-    progress : told each step and, if known, its completed share: of the C++ compilation, and of
+    progress : receives each step and, if known, its completed share: of the C++ compilation, and of
         the simulated results.
 
     Returns

@@ -187,17 +187,6 @@ wrench_quaternion = _wrench(QUATERNION)
 """`wrench` with R as quaternions (..., 4)."""
 
 
-def lie_inverse(x: Elements) -> Elements:
-    """Return the inverses of elements of `lie`, equation 14.
-
-    ``(g, xi1, xi2)^-1 = (g^-1, -Ad_(g^-1) xi1, -Ad_(g^-1) xi2)``
-    """
-    R, p, acc, vel = x
-    back = transposed(R)
-    shift = -times(back, p)
-    return back, shift, -_moved(MATRIX, back, shift, acc), -_moved(MATRIX, back, shift, vel)
-
-
 def placement(X: Array) -> tuple[Array, Array]:
     """Return R (..., 3, 3) and p (..., 3) of the adjoint ``X = [[R, 0], [p^ R, R]]``."""
     R = X[..., :3, :3]

@@ -214,7 +214,7 @@ def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
         "that block, near rest over 1 % of its usual size at least. Budgets are derived from the "
         "formats and the graphs, not fitted to the errors. Below are the same functions compiled "
         "for this machine's processor, in float32: measured here, now. Not run: no vendor tool, "
-        "no board; what a clock could be is not known."
+        "no board; the clock that a board reaches is unknown."
     )
     say("\nPictures: units against cycles, distribution of the error", style="bold")
     for one_of in figures.values():
@@ -229,7 +229,7 @@ def _verdict(figures: Sequence[Mapping[str, Any]]) -> str:
     accuracy = all(f["accuracy_held"] for f in figures)
     flags = all(f["flags_held"] for f in figures)
     rate = all(f["cycles_per_result"] == f["ii"] for f in figures)
-    parts = ["Every bit is as the integers have it" if bits else "The RTL and the integers DIFFER"]
+    parts = ["Every bit equals that of the integers" if bits else "The RTL and the integers DIFFER"]
     if not valid:
         parts.append("a function has NO valid result, so no error of it was checked")
     else:

@@ -116,7 +116,7 @@ def compile(
     compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
     cache : folder of compiled kernels; by default the user's cache.
     vector : whether to compute many samples at once; False shows the benefit.
-    progress : told when something must be compiled, which takes seconds, or minutes for large
+    progress : notified when something must be compiled, which takes seconds, or minutes for large
         robots; later calls find it in the cache.
 
     Raises

@@ -14,9 +14,7 @@ from pinion.link import Layout, ResponseHead
 
 from .batch import Batch, Packet
 from .errors import DriverError
-from .memory import (
-    MemoryBlock,
-)
+from .memory import MemoryBlock
 from .packing import RecordColumn
 
 

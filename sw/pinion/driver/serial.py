@@ -27,10 +27,7 @@ from pinion.link.uart_framing import (
 
 from .card import check_card, layout_of
 from .errors import CardTimeoutError, DriverError, LinkError, TornStreamError, TransportError
-from .transport import (
-    TIMEOUT,
-    Transport,
-)
+from .transport import TIMEOUT, Transport
 from .tty import TtyPort
 
 CONTROL = register("CONTROL").offset

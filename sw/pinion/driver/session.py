@@ -32,24 +32,10 @@ from pinion.link.registers import HALTED
 
 from .batch import Batch, Packet
 from .card import read_named
-from .errors import (
-    CardFaultError,
-    DriverError,
-    StateLostError,
-    TornStreamError,
-    TransportError,
-)
+from .errors import CardFaultError, DriverError, StateLostError, TornStreamError, TransportError
 from .profile import Meter
 from .queue import Queue
-from .recovery import (
-    PATIENCE,
-    cause_of,
-    explain,
-    hold_reset,
-    release_reset,
-    reset_state,
-    sentence,
-)
+from .recovery import PATIENCE, cause_of, explain, hold_reset, release_reset, reset_state, sentence
 from .state import CheckResponse, PollStatus, Recover, SessionState, Stop
 from .transport import Transport
 

@@ -150,7 +150,7 @@ def open_transport(
     folder : the build folder, from which a simulated card is made.
     manifest : manifest of that folder.
     device : ``name`` or ``name:address``.
-    progress : told the steps, by transports that accept it because their opening may take long.
+    progress : receives the steps, by transports that accept it because their opening may take long.
 
     Raises
     ------

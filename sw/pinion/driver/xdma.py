@@ -13,10 +13,7 @@ from .card import check_card, layout_of
 from .errors import DriverError, LinkError, TornStreamError
 from .memory import aligned, check_buffer
 from .nodes import C2H, H2C, USER, FileNodes, Nodes, translate
-from .transport import (
-    TIMEOUT,
-    Transport,
-)
+from .transport import TIMEOUT, Transport
 
 FOLDER = Path("/dev")
 

@@ -27,16 +27,7 @@ from pinion.robot import Inertia
 
 from .axis import Axis, axis_effort, axis_motion, plus_axis, with_axis
 from .scalar import Scalar, add, is_zero, mul, reciprocal, sub
-from .spatial import (
-    JointTransform,
-    Matrix,
-    Spatial,
-    Vector,
-    cross,
-    dot,
-    scale,
-    vadd,
-)
+from .spatial import JointTransform, Matrix, Spatial, Vector, cross, dot, scale, vadd
 from .tensor import (
     Symmetric,
     flipped,

@@ -38,15 +38,7 @@ from .link_states import Links, spatial
 from .ltdl import ancestors
 from .rnea import Region, less_external, no_region
 from .scalar import Scalar
-from .spatial import (
-    NOTHING,
-    ZERO,
-    JointTransform,
-    Spatial,
-    cross_force,
-    inertia_times,
-    plus,
-)
+from .spatial import NOTHING, ZERO, JointTransform, Spatial, cross_force, inertia_times, plus
 
 Rows = list[list[Scalar]]
 

@@ -72,10 +72,7 @@ from .axis import (
     plus_axis_cross_force,
 )
 from .checks import check_choice, check_mass
-from .column_derivatives import (
-    column_derivatives_from_links_scalars,
-    column_derivatives_scalars,
-)
+from .column_derivatives import column_derivatives_from_links_scalars, column_derivatives_scalars
 from .composite import (
     Composite,
     Coriolis,

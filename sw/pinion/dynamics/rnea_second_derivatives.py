@@ -67,14 +67,7 @@ from .coupled import coupling_of
 from .crba import empty_square
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .rnea import BodyState, Region, forward_pass, no_region
-from .rnea_derivatives import (
-    Row,
-    SubtreeChange,
-    columns,
-    joint_drift,
-    row_to_parent,
-    wrench,
-)
+from .rnea_derivatives import Row, SubtreeChange, columns, joint_drift, row_to_parent, wrench
 from .scalar import Scalar, add, mul
 from .spatial import (
     NOTHING,

@@ -25,9 +25,7 @@ from dataclasses import dataclass
 from pinion.base.arrays import Floats
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.graph import OPS, Graph, Node, Output, names
-from pinion.graph.evaluate import (
-    formats,
-)
+from pinion.graph.evaluate import formats
 from pinion.graph.op import OperandPoint
 from pinion.graph.ops import Family
 from pinion.graph.passes.rewrite import Rewriter

@@ -11,9 +11,7 @@ from pinion.robot import Model, coupled
 from .blocks import Block, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import (
-    Function,
-)
+from .row import Function
 from .samples import (
     DISTRIBUTIONS,
     QDD_RANGE,

@@ -21,9 +21,7 @@ from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncou
 from .blocks import Block, Drawn, LoadBox, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import (
-    Function,
-)
+from .row import Function
 
 DISTRIBUTIONS = ("reference", "slow", "rest", "stress", "beyond")
 

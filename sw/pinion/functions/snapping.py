@@ -18,9 +18,7 @@ from pinion.robot.rotation import NEARLY
 
 from .built import BuiltFunction
 from .own.decorator import OwnFunction
-from .row import (
-    Function,
-)
+from .row import Function
 from .samples import sample
 from .table import table_function
 

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 from pinion.base.arrays import Flags
-from pinion.fixedpoint import (
-    Format,
-)
+from pinion.fixedpoint import Format
 
 from . import names
 from .graph import Node

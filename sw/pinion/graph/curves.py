@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from pinion.base.arrays import Flags
-from pinion.fixedpoint import (
-    Format,
-)
+from pinion.fixedpoint import Format
 from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.sqrt import Sqrt

@@ -11,12 +11,7 @@ from typing import Any
 import numpy as np
 
 from pinion.base.arrays import Flags
-from pinion.fixedpoint import (
-    Format,
-    Overflow,
-    Rounding,
-    from_float,
-)
+from pinion.fixedpoint import Format, Overflow, Rounding, from_float
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 

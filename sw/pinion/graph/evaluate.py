@@ -11,10 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.arrays import Flags, Ints
-from pinion.fixedpoint import (
-    Format,
-    Wide,
-)
+from pinion.fixedpoint import Format, Wide
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 
 from . import names

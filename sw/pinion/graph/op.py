@@ -12,9 +12,7 @@ from math import prod
 from typing import Any
 
 from pinion.base.arrays import Flags
-from pinion.fixedpoint import (
-    Format,
-)
+from pinion.fixedpoint import Format
 
 from .graph import Node, Param
 from .rules import Exact

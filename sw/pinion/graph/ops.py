@@ -15,13 +15,7 @@ from types import MappingProxyType
 import numpy as np
 
 from pinion.base.arrays import Flags
-from pinion.fixedpoint import (
-    Format,
-    FormatError,
-    Overflow,
-    Rounding,
-    from_float,
-)
+from pinion.fixedpoint import Format, FormatError, Overflow, Rounding, from_float
 
 from . import choices, curves, elementary, names
 from .graph import Node

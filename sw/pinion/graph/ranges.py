@@ -17,9 +17,7 @@ from pinion.base.arrays import Floats
 from pinion.fixedpoint import Rounding
 
 from . import names
-from .evaluate import (
-    node_floats,
-)
+from .evaluate import node_floats
 from .graph import Graph
 from .ops import OPS, Family, constant_format, constant_integer, quantizer
 

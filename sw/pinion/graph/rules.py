@@ -7,13 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pinion.base.arrays import Flags, Ints
-from pinion.fixedpoint import (
-    Format,
-    Overflow,
-    Rounding,
-    Wide,
-    limit,
-)
+from pinion.fixedpoint import Format, Overflow, Rounding, Wide, limit
 
 from . import names
 from .graph import Node

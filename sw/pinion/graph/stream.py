@@ -15,24 +15,12 @@ from typing import Any
 import numpy as np
 
 from pinion.base.arrays import Flags, Floats, Ints
-from pinion.fixedpoint import (
-    Format,
-    FormatError,
-    Overflow,
-    Rounding,
-    Wide,
-    from_float,
-)
+from pinion.fixedpoint import Format, FormatError, Overflow, Rounding, Wide, from_float
 from pinion.fixedpoint.sincos import SinCos
 
 from . import names
 from .elementary import reciprocal_unit
-from .evaluate import (
-    FixedValues,
-    formats,
-    node_floats,
-    node_integers,
-)
+from .evaluate import FixedValues, formats, node_floats, node_integers
 from .graph import Feedback, Graph, GraphError, Node
 from .ops import OPS, Family, constant_format, quantizer
 from .rules import Exact, addend, pairs, product_signs, term_signs

@@ -7,14 +7,7 @@ here depends on a transport, a simulator or a hardware description.
 from __future__ import annotations
 
 from .checksum import crc32
-from .frames import (
-    AbortedError,
-    FrameError,
-    Layout,
-    ResponseHead,
-    read_response,
-    seal_request,
-)
+from .frames import AbortedError, FrameError, Layout, ResponseHead, read_response, seal_request
 from .manifest import Array, Manifest, ManifestError
 from .protocol import (
     BEAT,

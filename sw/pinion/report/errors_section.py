@@ -55,17 +55,13 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
                 status = "kept" if figures["max"] <= promise else "BROKEN"
             rows.append(
                 (
-                    *(
-                        name,
-                        block,
-                        *(short_error(figures[key]) for key in ("median", "p99", "max")),
-                    ),
-                    *(
-                        short_error(promise),
-                        status,
-                        distribution["flagged"],
-                        distribution["undecided"],
-                    ),
+                    name,
+                    block,
+                    *(short_error(figures[key]) for key in ("median", "p99", "max")),
+                    short_error(promise),
+                    status,
+                    distribution["flagged"],
+                    distribution["undecided"],
                 )
             )
     table = FigureTable(

@@ -9,15 +9,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.link import (
-    BEAT,
-    HEADER,
-    FrameError,
-    Layout,
-    Status,
-    read_response,
-    seal_request,
-)
+from pinion.link import BEAT, HEADER, FrameError, Layout, Status, read_response, seal_request
 from tests.support.fuzz.mutate import Mutator
 
 Words = NDArray[np.uint32]

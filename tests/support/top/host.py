@@ -22,16 +22,7 @@ from pinion.cosim.bench import compare
 from pinion.cosim.reference import make, request_words
 from pinion.driver.card import layout_of
 from pinion.functions import sample
-from pinion.link import (
-    BEAT,
-    HEADER,
-    Cause,
-    FrameError,
-    Magic,
-    Status,
-    read_response,
-    register,
-)
+from pinion.link import BEAT, HEADER, Cause, FrameError, Magic, Status, read_response, register
 
 from .batches import request_packet
 from .dma import Bytes, Dma

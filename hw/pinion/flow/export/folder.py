@@ -52,7 +52,7 @@ def export(
         ``lambda build: pinion.cosim.reference.Reference(build).expected``.
     requests : number of test vectors.
     name : of the top module and prefix of all others; robot and function by default.
-    progress : told each step.
+    progress : receives each step.
 
     Returns
     -------

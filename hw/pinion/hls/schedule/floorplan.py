@@ -42,7 +42,7 @@ def arrange(binding: Binding, *, seed: int = 0, progress: Progress = SILENT) -> 
     ----------
     binding : legal, to start from.
     seed : of the random moves.
-    progress : told the share done.
+    progress : receives the share done.
 
     Returns
     -------

@@ -307,7 +307,7 @@ def schedule(
     loops : words of state (:func:`loops_of`), which may need more units.
     units : units of each kind, at least ``ceil(operations / ii)`` (the default).
     effort : tries for each length (fixed seeds: the result is reproducible).
-    progress : told the share done.
+    progress : receives the share done.
 
     Raises
     ------
@@ -369,8 +369,8 @@ def _search(
     ----------
     effort : tries for each length.
     limit : exclusive upper bound of the length; the result is None if there is no such schedule.
-    progress : told the share done. The number of lengths to try is unknown: each takes a part of
-        the remaining share.
+    progress : receives the share done. The number of lengths to try is unknown: each takes a part
+        of the remaining share.
     """
     _, last = problem.windows(0)
     shortest = max((-cycle for cycle in last), default=0)  # the longest path

@@ -51,7 +51,7 @@ def share(
     binding : legal, to start from.
     seed : of the random moves.
     effort : factor on the number of moves.
-    progress : told the share done.
+    progress : receives the share done.
 
     Returns
     -------

@@ -48,7 +48,6 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 RANDOM = "random"
 _WHEN = ("kind", "at", "probability", "per")
 _RANDOM_KEYS = ("kind", "every", "kinds")
-SIDED = tuple(kind for kind, (_, keys) in KINDS.items() if "side" in keys)
 
 
 class FaultPlanError(ValueError):

@@ -56,7 +56,7 @@ def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]
         }
         for row in data["rows"]:
             if row["kind"] not in KINDS:
-                raise ValueError(f"the kind {row['kind']!r} is none of {', '.join(KINDS)}")
+                raise ValueError(f"the kind {row['kind']!r} is not one of {', '.join(KINDS)}")
             year = sources[row["source"]][1]
             for samples, us in row["us_per_batch"].items():
                 rows.append(
@@ -140,7 +140,7 @@ def _check_rows(rows: Sequence[Row]) -> None:
             if not isinstance(row[key], str):
                 raise TypeError(f"{key!r} of the row {number} is not text")
         if row["label"] not in LABELS:
-            raise ValueError(f"the label {row['label']!r} is none of {', '.join(LABELS)}")
+            raise ValueError(f"the label {row['label']!r} is not one of {', '.join(LABELS)}")
         if not isinstance(row["samples"], int) or row["samples"] < 1:
             raise ValueError(f"{row['samples']!r} samples are no batch")
         least_us = row["us_least"]

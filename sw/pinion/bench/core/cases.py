@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pinion.console.terminal import say, show
 
-from .comparison import (
-    compared_table,
-    critical_table,
-    measured_table,
-    published_table,
-)
+from .comparison import compared_table, critical_table, measured_table, published_table
 
 if TYPE_CHECKING:
     from pinion.flow.explore import Measurements, SweepPoint

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import platform
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.bench.machine import processor
+from pinion.bench.machine import machine
 from pinion.bench.targets import measured_each, robots_and_functions
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
@@ -95,7 +94,7 @@ def run(
     data = {
         "bench": "cpu",
         "command": shlex.join([*command, *(() if native else ("--no-native",))]),
-        "machine": machine(),
+        "machine": machine(()),
         "rounds": rounds,
         "seconds": seconds,
         "left_out": left_out,
@@ -116,19 +115,6 @@ def write_page(folder: Path, data: dict[str, Any]) -> None:
     draw_cpu_times(folder / "cpu.svg", data)
     (folder / "cpu.md").write_text(cpu_page(data, "cpu.svg"), encoding="utf-8")
     (folder / "cpu.json").write_text(encode_json(data, indent=1) + "\n", encoding="utf-8")
-
-
-def machine() -> dict[str, Any]:
-    """Return the description of this machine."""
-    compiler = find_compiler()
-    return {
-        "processor": processor(),
-        "processors": len(os.sched_getaffinity(0)),
-        "isa": best().name,
-        "compiler": compiler.version,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
 
 
 def measured(

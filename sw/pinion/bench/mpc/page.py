@@ -16,13 +16,7 @@ from typing import Any
 from pinion.report import FigureTable
 from pinion.report.page import all_or_nothing, code_line, escaped, escaped_table
 
-from .tracking import (
-    card_model_table,
-    check_tracking,
-    finding,
-    solve_times_table,
-    tracking_table,
-)
+from .tracking import card_model_table, check_tracking, finding, solve_times_table, tracking_table
 
 PAGE, PICTURE = "tracking.md", "tracking.svg"
 """File of the page; its data is ``tracking.json``."""

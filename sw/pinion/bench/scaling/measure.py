@@ -21,13 +21,7 @@ from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
 from pinion.native import ComputeError
 
-from .data import (
-    EXPERIMENTS,
-    claims_table,
-    counts_table,
-    peers_table,
-    scaling_table,
-)
+from .data import EXPERIMENTS, claims_table, counts_table, peers_table, scaling_table
 from .page import write_scaling
 
 FOLDER = Path("build") / "bench" / "scaling"

@@ -60,24 +60,9 @@ from pinion.compute.cuda.device import CudaDevice, Memory
 from pinion.compute.cuda.kernel import DeviceArray, contiguous, described, is_on_a_device
 from pinion.native import ComputeError
 
-from .chain_source import (
-    HELD,
-    METHODS,
-    MOST_THREADS,
-    ZERO_BYTES,
-    ChainSource,
-    KernelSource,
-    source,
-)
-from .device_cfa import (
-    constraint_numbers,
-)
-from .device_chain import (
-    Array,
-    canonical,
-    canonical_tip,
-    packed,
-)
+from .chain_source import HELD, METHODS, MOST_THREADS, ZERO_BYTES, ChainSource, KernelSource, source
+from .device_cfa import constraint_numbers
+from .device_chain import Array, canonical, canonical_tip, packed
 
 __all__ = ["METHODS", "ChainSource", "CudaChainKernel", "KernelSource", "compile", "source"]
 

@@ -38,9 +38,6 @@ from .device_chain import BLOCK_LINKS, SCALARS, WARP, WARPS_A_BLOCK, Array, Thre
 SOLVERS = {"oee": "Elimination", "oer": "Reduction", "ldl": "Sweep"}
 """Structs of ``tridiagonal.cuh``."""
 
-CONSTRAINT_NUMBERS = 41
-"""Numbers per link in ``cfa.cuh``: J (21), W (3), T (2), W^T J W (15)."""
-
 BLOCK_THREADS = 256
 """Largest number of threads per block: a thread uses up to 255 of 65,536 registers."""
 

@@ -31,15 +31,7 @@ from pinion.dynamics.joint_terms import JointTerms
 
 from .recursion import aba, minv
 from .spatial import Array, cross_motion, crossed_by, times, transposed
-from .state import (
-    BodyMotions,
-    BodyPoses,
-    body_forces,
-    columns_above,
-    gathered,
-    motion_of,
-    weight,
-)
+from .state import BodyMotions, BodyPoses, body_forces, columns_above, gathered, motion_of, weight
 from .terms import rises, slopes
 
 

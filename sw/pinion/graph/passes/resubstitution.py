@@ -31,15 +31,7 @@ from pinion.graph.graph import Graph
 from pinion.graph.ops import OPS, Family
 
 from .numbering import number_values
-from .samples import (
-    TOLERANCE,
-    Errors,
-    Samples,
-    States,
-    arrivals,
-    is_short,
-    slacks,
-)
+from .samples import TOLERANCE, Errors, Samples, States, arrivals, is_short, slacks
 from .simplify import Folder, Signed
 
 # Savings of a smaller part of a product's price are not worth a change, such as replacing a product
