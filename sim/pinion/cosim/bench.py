@@ -21,7 +21,6 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
-from numpy.typing import NDArray
 
 from pinion.base.arrays import Flags, Words
 
@@ -90,10 +89,6 @@ class Monitor:
     def _payload(self) -> tuple[str, str, str]:
         dut = self.dut
         return str(dut.o_tdata.value), str(dut.o_tlast.value), str(dut.o_tuser.value)
-
-
-def _pauses(pattern: NDArray[np.bool_]) -> Iterator[bool]:
-    return itertools.cycle(pattern.tolist())
 
 
 def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
@@ -180,7 +175,7 @@ async def stream(dut: Any) -> None:
 
     for pattern, side in ((stimuli["idle"], source), (stimuli["stall"], sink)):
         if len(pattern):
-            side.set_pause_generator(_pauses(pattern))
+            side.set_pause_generator(itertools.cycle(pattern.tolist()))
     for frame in _frames(beats, last):
         source.send_nowait(frame)
     monitor = Monitor(dut=dut)

@@ -78,14 +78,6 @@ class Rotation:
     of: Callable[[Array], Array]
 
 
-def _matmul(a: Array, b: Array) -> Array:
-    return np.asarray(a @ b)
-
-
-def _as_given(R: Array) -> Array:
-    return R
-
-
 def quaternion_product(a: Array, b: Array) -> Array:
     """Return the product of quaternions (x, y, z, w), (..., 4): the rotation b, then a."""
     u, v = a[..., :3], b[..., :3]
@@ -126,7 +118,7 @@ def _no_turn(like: Array) -> Array:
     return identity
 
 
-MATRIX = Rotation(_matmul, times, _eye, _as_given)
+MATRIX = Rotation(np.matmul, times, _eye, np.asarray)
 QUATERNION = Rotation(quaternion_product, quaternion_turned, _no_turn, quaternion_of)
 
 

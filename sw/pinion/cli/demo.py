@@ -11,9 +11,9 @@ import typer
 
 from pinion.base.installation import require
 from pinion.base.progress import Progress
+from pinion.bench.functions.measure import by_block
 from pinion.console.errors import CHECK_FAILED, UsageError
 from pinion.console.terminal import margin_words, out, put_json, say, steps, table
-from pinion.report import cell
 
 from .options import Json, names
 
@@ -263,9 +263,9 @@ def _compare(columns: Sequence[Mapping[str, Any]]) -> Table:
         "mismatches": lambda f: f["mismatches"],
         "flagged": lambda f: f["flagged"],
         "result block": lambda f: "\n".join(f["rel_err_max"]),
-        "relative error, median": lambda f: _by_block(f["rel_err_median"]),
-        "99 % are below": lambda f: _by_block(f["rel_err_p99"]),
-        "largest": lambda f: _by_block(f["rel_err_max"]),
+        "relative error, median": lambda f: by_block(f["rel_err_median"]),
+        "99 % are below": lambda f: by_block(f["rel_err_p99"]),
+        "largest": lambda f: by_block(f["rel_err_max"]),
         "budgets held": lambda f: f["budget_held"],
         "budget over largest error": lambda f: margin_words(f["budget_over_largest"]),
         "simulated, requests a second": lambda f: round(f["simulation_requests_per_second"]),
@@ -291,7 +291,3 @@ def _table_units(figures: Mapping[str, Any]) -> str:
 
 def _processor(figures: Mapping[str, Any], key: str) -> str:
     return f"{figures['cpu'][key]:.1f}" if figures["cpu"] else "-"
-
-
-def _by_block(values: Mapping[str, float | None]) -> str:
-    return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())

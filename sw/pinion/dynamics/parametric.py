@@ -144,7 +144,7 @@ def parametric_model(
     for parameter in named:
         inputs = values[parameter.first : parameter.first + parameter.count]
         if parameter.placement is None:
-            scale = _gravity_scale(model, change)
+            scale = change(replace(model, gravity=(0.0, 0.0, 1.0))).gravity[2]
             gravity = tuple(scaled_sum((scale,), (component,)) for component in inputs)
             continue
         T, constant = linear_map(model, parameter, change)
@@ -184,8 +184,3 @@ def linear_map(
     T[np.abs(T) < 1e-14] = 0.0
     T[np.abs(T - 1.0) < 1e-14] = 1.0
     return T, constant
-
-
-def _gravity_scale(model: Model, change: Callable[[Model], Model]) -> float:
-    """Return the factor by which a change of the model scales gravity."""
-    return change(replace(model, gravity=(0.0, 0.0, 1.0))).gravity[2]

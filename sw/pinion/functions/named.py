@@ -189,7 +189,7 @@ def _from_code(text: str) -> Function:
     _check_twice(module, of, name)
     if isinstance(value, Function):
         return value
-    names = _functions(module)
+    names = [key for key, value in vars(module).items() if isinstance(value, Function)]
     listed = f"its functions for hardware are {', '.join(names)}" if names else "it has none"
     if value is None:
         raise FunctionError(f"'{shown_path(of)}' has no '{name}': {listed}.")
@@ -198,10 +198,6 @@ def _from_code(text: str) -> Function:
         f"{where}: '{name}' is a plain {type(value).__name__}, not a function for hardware; "
         f"put @pinion.api.function(...) above it ({listed})."
     )
-
-
-def _functions(module: ModuleType) -> list[str]:
-    return [name for name, value in vars(module).items() if isinstance(value, Function)]
 
 
 def _is_file(source: str) -> bool:

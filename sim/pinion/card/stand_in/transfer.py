@@ -72,7 +72,7 @@ def transfer_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
         beats = beats_of(data)
         keep = np.full(len(beats), ALL)
         if len(data) % BEAT:
-            keep[-1] = _keep(len(data) % BEAT)
+            keep[-1] = (1 << len(data) % BEAT) - 1
         return beats, keep
     parts: list[Words] = []
     keeps: list[Keep] = []
@@ -83,10 +83,6 @@ def transfer_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
         keeps.append(keep)
         start = stop
     return np.concatenate(parts), np.concatenate(keeps)
-
-
-def _keep(size: int) -> np.uint64:
-    return np.uint64((1 << size) - 1)
 
 
 @dataclass(kw_only=True)

@@ -269,7 +269,8 @@ class Collected:
             names |= set(GRADIENTS)
         matching = [row for row in rows if row["robot"] in robots and row["function"] in names]
         self.rows += matching
-        self.sources = {key: text for key, text in sources.items() if _has(matching, key)}
+        named = {row["source"] for row in matching}
+        self.sources = {key: text for key, text in sources.items() if key in named}
         for robot, name in self._targets:
             alike = GRADIENTS if name in GRADIENTS else (name,)
             if not any(
@@ -341,10 +342,6 @@ def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
             }
         )
     return rows
-
-
-def _has(rows: Sequence[Row], source: str) -> bool:
-    return any(row["source"] == source for row in rows)
 
 
 def _command(

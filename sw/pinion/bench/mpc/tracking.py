@@ -170,7 +170,7 @@ def finding(data: Mapping[str, Any]) -> str:
     if len(rows) > 1:
         worst = max(abs(row[key]) for row in rows for key in ("rms_over", "max_over"))
         text += (
-            f"; with all others the errors differ from that by at most {_percent(worst)}, "
+            f"; with all others the errors differ from that by at most {100 * worst:.2g} %, "
             f"{'inside' if data['within'] else 'OUTSIDE'} the allowed {data['allowed']:.0%}"
         )
     card = next((row for row in rows if row["name"] == "card"), None)
@@ -186,10 +186,6 @@ def finding(data: Mapping[str, Any]) -> str:
         which = "the same states as" if same else "OTHER states than"
         text += f", and the robot went through {which} with the integers"
     return text + "."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
 
 
 def _share(share: float) -> str:

@@ -116,7 +116,9 @@ class _Allocator:
             args = list(dict.fromkeys(it.args))
             for a in args:
                 self.reads[a].pop()
-            free = [a for a in args if not self.memory_operands and self._is_constant(a)]
+            instructions = self.program.instructions
+            constants = [a for a in args if instructions[a].kind is Kind.CONST]
+            free = [] if self.memory_operands else constants
             outside = [a for a in args if a not in self.inside and a not in free]
             loads: list[tuple[int, int]] = []
             stores: list[tuple[int, int]] = []
@@ -145,9 +147,6 @@ class _Allocator:
                     heappush(self.free, self.slot.pop(a))
             steps.append(ProgramStep(tuple(loads), tuple(stores), i, read))
         return Allocation(tuple(steps), self.slots)
-
-    def _is_constant(self, a: int) -> bool:
-        return self.program.instructions[a].kind is Kind.CONST
 
     def _stays(self, args: tuple[int, ...], outside: list[int]) -> int | None:
         """Return the operand to read from memory: the one read again last, or never."""

@@ -18,6 +18,14 @@ from .cost import CostModel, Expansion
 from .problem import Problem
 
 
+@contextmanager
+def timed(seconds: dict[str, float], part: str) -> Iterator[None]:
+    """Add the time of a block to that of a part [s]."""
+    start = time.perf_counter()
+    yield
+    seconds[part] += time.perf_counter() - start
+
+
 class ArrayEngine(Closing):
     """Trajectories of n problems and the steps of an iteration on them.
 
@@ -73,15 +81,9 @@ class ArrayEngine(Closing):
         if self._second is not None:
             self._second.close()
 
-    @contextmanager
-    def _timed(self, part: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[part] += time.perf_counter() - start
-
     def add(self, problem: Problem, u: Floats) -> None:
         """Add problems, and roll their efforts (n, knots, nv) out from their start states."""
-        with self._timed("rollouts"):
+        with timed(self.seconds, "rollouts"):
             x = np.empty((len(u), problem.knots + 1, 2 * problem.model.nv))
             x[:, 0] = problem.start
             for k in range(problem.knots):
@@ -100,10 +102,10 @@ class ArrayEngine(Closing):
 
     def expand(self) -> None:
         """Linearise dynamics and expand costs to second order along the trajectories."""
-        with self._timed("gradients"):
+        with timed(self.seconds, "gradients"):
             self._linear = self.plant.linearise(self.x[:, :-1], self.u)
             self.saturated += int(self._linear.saturated.sum())
-        with self._timed("rollouts"):
+        with timed(self.seconds, "rollouts"):
             self._expansion = self.costs.expand(self.x, self.u, self.problem.target)
 
     def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
@@ -111,7 +113,7 @@ class ArrayEngine(Closing):
         assert self._linear is not None
         assert self._expansion is not None
         expansion = self._expansion
-        with self._timed("backward"), np.errstate(all="ignore"):
+        with timed(self.seconds, "backward"), np.errstate(all="ignore"):
             quadratic = Quadratic(
                 A=self._linear.A,
                 B=self._linear.B,
@@ -168,7 +170,7 @@ class ArrayEngine(Closing):
     def roll(self, shares: Floats, which: Flags) -> Floats:
         """Return costs (n,) with a share (n,) of each feedforward; infinite outside ``which``."""
         assert self._feedback is not None
-        with self._timed("rollouts"), np.errstate(all="ignore"):
+        with timed(self.seconds, "rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]
             feedforward, gains = self._feedback.feedforward[which], self._feedback.gains[which]
             new_x, new_u = np.empty_like(x), np.empty_like(u)

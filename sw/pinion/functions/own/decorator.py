@@ -11,7 +11,7 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
+from pinion.dynamics.rnea import no_region
 from pinion.functions.blocks import Block, LoadBox, State
 from pinion.functions.built import BuiltFunction
 from pinion.functions.errors import FunctionError
@@ -165,7 +166,7 @@ class OwnFunction(Function):
                 states[b.name][state].copy() if b.shape else float(states[b.name][state])
                 for b in (*self.inputs, *self.states)
             ]
-            returned = self.scalars(model, *values, region=_unmarked)
+            returned = self.scalars(model, *values, region=no_region)
             for block, flat in zip(self.outputs, returned, strict=False):
                 array = np.array(flat, np.float64).reshape(block.dims(model))
                 if block.symmetric and not _is_symmetric(array):
@@ -399,11 +400,6 @@ def _is_symmetric(matrix: Floats) -> bool:
     """Whether a matrix is symmetric, to rounding; NaN and infinity count as symmetric."""
     size = float(np.max(np.abs(matrix), initial=0.0))
     return not (np.abs(matrix - matrix.T) > SAME * max(size, SAME)).any()
-
-
-def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[object]:
-    """Replace a marker of regions where nothing is marked."""
-    return nullcontext((name, body))
 
 
 def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:

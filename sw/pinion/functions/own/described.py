@@ -186,7 +186,8 @@ def blocks_of(
 ) -> tuple[Block, ...]:
     """Return inputs or outputs with their names, and their axes as numbers where known."""
     try:
-        pairs = [(name, block) for name, block in _pairs(described)]
+        items = described.items() if isinstance(described, Mapping) else described
+        pairs = [(name, block) for name, block in items]
     except (TypeError, ValueError):
         raise UserError(
             f"{place}: the {kind}s of '{function}' are {described!r:.60}: give a dictionary of "
@@ -218,10 +219,6 @@ def blocks_of(
             )
         blocks[name] = _named(block, name, kind, function, dims, place)
     return tuple(blocks.values())
-
-
-def _pairs(described: Blocks) -> Iterable[tuple[str, Block]]:
-    return described.items() if isinstance(described, Mapping) else described
 
 
 def _named(
