@@ -296,7 +296,7 @@ def _elaborate(draft: BuildDraft) -> None:
     probe = Core(graph=design.fixed, binding=design.binding, build_hash=0)
     draft.rows = schedule_rows(design, probe)
     draft.manifest = build_manifest(
-        model, row, design, probe, draft.rows, draft.request,
+        model, row, design, probe, draft.request,
         max_error=draft.max_error,
         measured=draft.measured,
         content=content_digest(draft.computed, design.fixed, draft.rows),

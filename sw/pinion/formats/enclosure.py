@@ -92,7 +92,7 @@ class Enclosure:
         self.strayed: list[Float] = []
         self._box = box
         self.exact = exact_nodes(graph)
-        self._expanded = looked_through(graph, self.terms, self.exact)
+        self._expanded = looked_through(self.terms, self.exact)
         self._turned: dict[int, Mapping[int, Parts]] = {}
         self.lengths = Lengths(
             magnitude=lambda i: self.real[i].magnitude,

@@ -67,7 +67,7 @@ def exact_nodes(graph: Graph) -> list[int]:
 
 
 def looked_through(
-    graph: Graph, terms: Sequence[tuple[Term, ...] | None], exact: Sequence[int]
+    terms: Sequence[tuple[Term, ...] | None], exact: Sequence[int]
 ) -> list[tuple[Term, ...] | None]:
     """Expand each node's summands to exact nodes, replacing a summand by its own summands.
 

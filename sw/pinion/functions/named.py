@@ -189,7 +189,7 @@ def _from_code(text: str) -> Function:
     _check_twice(module, of, name)
     if isinstance(value, Function):
         return value
-    names = [key for key, value in vars(module).items() if isinstance(value, Function)]
+    names = [key for key, item in vars(module).items() if isinstance(item, Function)]
     listed = f"its functions for hardware are {', '.join(names)}" if names else "it has none"
     if value is None:
         raise FunctionError(f"'{shown_path(of)}' has no '{name}': {listed}.")

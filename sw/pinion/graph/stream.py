@@ -188,7 +188,7 @@ def _run(
     count = _count(inputs)
     inside, beside = looped(graph)
     place = {i: k for k, i in enumerate(beside)}
-    values_beside = _beside(graph, inputs, beside, values, count, scalar)
+    values_beside = _beside(graph, inputs, beside, values, count)
     columns = [values_beside[i] for i in beside]
     words = graph.state_nodes()
     place |= {i: len(place) + k for k, i in enumerate(words)}
@@ -229,7 +229,6 @@ def _beside(
     beside: Iterable[int],
     values: Callable[[Graph, Mapping[str, Any]], Sequence[Any]],
     count: int,
-    scalar: type,
 ) -> dict[int, list[Any]]:
     """Return the values that the loop reads from nodes outside it, as lists of scalars."""
     read = list(beside)
