@@ -20,7 +20,7 @@ from pinion.formats.auto import AutoFormats
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats
 from pinion.functions import named_function, sample
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Node, Region
 from pinion.graph.check import verify
@@ -61,7 +61,7 @@ def states(robot: str, count: int, *, seed: int, name: str = "rnea") -> Arrays:
     """Requests of the reference distribution, float32 as transmitted, by word, each (count,)."""
     row = named_function(name)
     arrays = sample(model(robot), row, count, distribution="reference", seed=seed)
-    return columns_of(row.inputs, model(robot), arrays)
+    return word_columns(row.inputs, model(robot), arrays)
 
 
 def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:

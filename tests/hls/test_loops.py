@@ -14,7 +14,7 @@ from pinion.graph import Feedback, Graph
 from pinion.graph.passes import fold
 from pinion.hls import CheckError, Design, bind, check_binding, check_schedule, operations, schedule
 from pinion.hls.schedule.modulo import StateLoopError, loops_of, shortest_interval, unit_counts
-from pinion.hls.schedule.sharing import share
+from pinion.hls.schedule.sharing import share_units
 from pinion.hls.sums import gather_dots, loop_interval
 from pinion.robot import load
 from tests.graph.helpers import TIMING, graphs
@@ -156,7 +156,7 @@ def test_random_loops_are_scheduled_at_their_shortest_interval(
     check_schedule(fixed, plan)
     binding = bind(fixed, plan)
     check_binding(fixed, binding)
-    shared, better = share(fixed, binding, effort=1)
+    shared, better = share_units(fixed, binding, effort=1)
     check_schedule(shared, better.schedule)
     check_binding(shared, better)
     if ii > 1:

@@ -11,7 +11,7 @@ from pinion.report.timing import place_in_words
 from pinion.synthesis.arrivals import CombinationalLoopError
 from pinion.synthesis.delays import DelayError, DelayTable, load_delays
 from pinion.synthesis.netlist import flatten
-from pinion.synthesis.roles import place_of, regions_of
+from pinion.synthesis.roles import path_end, regions_of
 from pinion.synthesis.timing import PathTiming, TimingGraph, estimate_timing
 
 Cell = dict[str, Any]
@@ -224,7 +224,7 @@ def test_a_block_in_a_unit_is_of_that_unit() -> None:
     }
     modules[paths[-1]] = module(ports, names={"p": [9]}, sum=ff(5, 9))
     netlist = flatten(modules, "top", table)
-    place = place_of(netlist, 0, port="", regions={"dot2_0": ("pass[1]",)})
+    place = path_end(netlist, 0, port="", regions={"dot2_0": ("pass[1]",)})
     assert (place.register, place.unit, place.regions) == ("p", "dot2_0", ("pass[1]",))
     assert place.inside == "datapath.link3.dot2_0.unit.mac1"
     assert place.role == "mac: p"
@@ -237,7 +237,7 @@ def test_a_block_in_a_unit_is_of_that_unit() -> None:
 def test_a_cell_without_a_name_is_still_a_place() -> None:
     table = load_delays("xcup")
     netlist = flatten({"top": module(a=ff("0", 10), b=ff(10, 11))}, "top", table)
-    place = place_of(netlist, 0, port="", regions={})
+    place = path_end(netlist, 0, port="", regions={})
     assert (place.register, place.inside, place.role) == ("", "", "top: FDRE")
 
 

@@ -120,7 +120,7 @@ def schedule(draft: DesignDraft) -> None:
 
     Raises
     ------
-    pinion.hls.schedule.modulo.LoopError
+    pinion.hls.schedule.modulo.StateLoopError
         If a loop takes longer than the requested interval.
     """
     shortest, why = draft.interval.ii, draft.interval.why

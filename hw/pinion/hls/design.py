@@ -22,9 +22,9 @@ from pinion.graph.ranges import measure_ranges
 from .operations import operations
 from .schedule.binding import Binding, bind
 from .schedule.check import check_binding, check_schedule
-from .schedule.floorplan import arrange
+from .schedule.floorplan import arrange_units
 from .schedule.modulo import StateLoopError, check_loops, loops_of, schedule, shorter
-from .schedule.sharing import share
+from .schedule.sharing import share_units
 from .sums import gather_dots
 from .timing import Timing
 
@@ -234,11 +234,11 @@ def _choose_units(draft: _Draft) -> None:
     """Choose a unit for each operation, and its cycle within the schedule's slack."""
     if draft.settings.floorplan:
         draft.progress.step("Choosing units for short wires")
-        units = arrange(draft.binding, progress=draft.progress)
+        units = arrange_units(draft.binding, progress=draft.progress)
         draft.binding = replace(draft.binding, unit=units)
     else:
         draft.progress.step("Choosing units and cycles for few inputs of selectors")
-        draft.fixed, draft.binding = share(
+        draft.fixed, draft.binding = share_units(
             draft.fixed, draft.binding, effort=draft.settings.effort, progress=draft.progress
         )
         check_schedule(draft.fixed, draft.binding.schedule)

@@ -70,7 +70,7 @@ def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {unit: tuple(regions) for unit, regions in regions.items()}
 
 
-def place_of(
+def path_end(
     netlist: Netlist, cell: int, *, port: str, regions: Mapping[str, tuple[str, ...]]
 ) -> PathEnd:
     """Return the place of a cell.

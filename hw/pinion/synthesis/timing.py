@@ -20,7 +20,7 @@ from pinion.base.arrays import Flags, Floats, Ints
 from .arrivals import latest_arrivals
 from .delays import SCALES, CellDelays, DelayTable, Inside, matches
 from .netlist import Netlist, Rows
-from .roles import PathEnd, place_of
+from .roles import PathEnd, path_end
 
 NOTE = (
     "An estimate: delays of cells and of nets by their number of loads, from a table; nothing was "
@@ -287,7 +287,7 @@ class PathTiming:
         @cache
         def place(cell: int, pin: int) -> PathEnd:
             port = netlist.pins[pin][1] if pin >= 0 else ""
-            return place_of(netlist, cell, port=port, regions=regions)
+            return path_end(netlist, cell, port=port, regions=regions)
 
         def ends(row: int) -> tuple[PathEnd, PathEnd]:
             first = int(starter[self._origin[captures.node[row]]])

@@ -29,8 +29,8 @@ from pinion.robot import Model, RobotOptions, asked_robot, model_from_dict, mode
 from .devices import BACKENDS, table_row
 from .errors import CampaignError
 from .parcel import Bench
-from .plan import CHUNK, GIVEN, Plan, check_numbers, identity
-from .run import CampaignProgress, devices_of, fill, run_of
+from .plan import CHUNK, GIVEN, Plan, check_numbers, plan_identity
+from .run import CampaignProgress, devices_of, fill_store, run_of
 from .store import Store, packed
 from .tally import FigureTally
 
@@ -117,11 +117,11 @@ def batch(
         keep=True,
         max_error=None,
         requests="" if requests is None else _digest(requests),
-        **identity(),
+        **plan_identity(),
     )
     began = time.perf_counter()
     with Store.open(Path(file), plan) as store:
-        resumed = fill(
+        resumed = fill_store(
             plan,
             store,
             lambda: parcel,

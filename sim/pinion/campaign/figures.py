@@ -72,7 +72,7 @@ def figures(
                 "p99": _ends(spread, 0.99),
                 "max": spread.largest.value,
                 "at": spread.largest.at,
-                "request": request(plan, reference, spread.largest, words),
+                "request": extreme_request(plan, reference, spread.largest, words),
             }
             for name, spread in total.relative.items()
         },
@@ -106,7 +106,7 @@ def _ends(spread: Spread, share: float) -> list[float] | None:
     return None if bin_ends is None else list(bin_ends)
 
 
-def request(
+def extreme_request(
     plan: Plan, reference: Reference, extreme: Extreme, words: Words | None
 ) -> dict[str, Any] | None:
     """Return the arrays of the request with an extreme value, sampling it again."""

@@ -149,7 +149,7 @@ def campaign(
     )
     began = time.perf_counter()
     with Store.open(Path(file), plan) as store:
-        resumed = fill(
+        resumed = fill_store(
             plan,
             store,
             lambda: BuildParcel.of(build.folder),
@@ -168,7 +168,7 @@ def campaign(
 
 
 # Many parameters: a campaign and a batch share this loop and differ in these.
-def fill(
+def fill_store(
     plan: Plan,
     store: Store,
     parcel: Callable[[], Parcel],

@@ -25,7 +25,7 @@ from pinion.base.places import check_place
 from pinion.batch import Closing
 
 from .errors import CampaignError
-from .plan import Plan, difference
+from .plan import Plan, plan_difference
 from .tally import FigureTally
 
 VERSION = 1
@@ -112,8 +112,8 @@ class Store(Closing):
                 and database.execute("SELECT 1 FROM chunks LIMIT 1").fetchone()
             ):
                 raise CampaignError(
-                    f"'{path}' holds other results ({difference(new_plan, stored_plan)}): name "
-                    "another file with -o, or use the arguments it was started with."
+                    f"'{path}' holds other results ({plan_difference(new_plan, stored_plan)}): "
+                    "name another file with -o, or use the arguments it was started with."
                 )
             if stored_plan != new_plan:
                 database.execute("BEGIN IMMEDIATE")

@@ -15,7 +15,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from .cluster import own_device, refuse_others
 from .errors import ClusterError
 from .parcel import Bench, Parcel
-from .plan import Plan, identity
+from .plan import Plan, plan_identity
 from .store import ChunkRecord
 
 NAME = "pinion-campaign"
@@ -122,5 +122,5 @@ def _identity(worker: Any) -> dict[str, str]:
     """Return the identity of the worker's code; cached, since reading all sources takes time."""
     cached = getattr(worker, "_pinion_identity", None)
     if cached is None:
-        cached = worker._pinion_identity = identity()
+        cached = worker._pinion_identity = plan_identity()
     return dict(cached)

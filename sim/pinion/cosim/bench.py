@@ -98,7 +98,7 @@ def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
         start = end
 
 
-def compare(actual: Words | Flags, expected: Words | Flags, *, name: str) -> list[str]:
+def differing_records(actual: Words | Flags, expected: Words | Flags, *, name: str) -> list[str]:
     """Return sentences about differing shapes or words, naming the first record and word.
 
     Parameters
@@ -132,10 +132,10 @@ def _check(
     words_in = spec["words_in"]
     complaints: list[str] = []
     if "expected_words" in stimuli:
-        complaints += compare(words, stimuli["expected_words"], name="the expected words")
+        complaints += differing_records(words, stimuli["expected_words"], name="the expected words")
     if "expected_flags" in stimuli:
         expected = stimuli["expected_flags"][:, None]
-        complaints += compare(flags[:, None], expected, name="the expected flags")
+        complaints += differing_records(flags[:, None], expected, name="the expected flags")
     if spec["reference"] is not None:
         module, function = spec["reference"].split(":")
         make = getattr(importlib.import_module(module), function)
@@ -143,8 +143,8 @@ def _check(
         ends = np.flatnonzero(stimuli["last"]) + 1
         requests = stimuli["beats"].reshape(len(ends), -1)[:, :words_in]
         expected_words, expected_flags = reference.expected(requests)
-        complaints += compare(words, expected_words, name="the reference's words")
-        complaints += compare(flags[:, None], expected_flags[:, None], name="its flags")
+        complaints += differing_records(words, expected_words, name="the reference's words")
+        complaints += differing_records(flags[:, None], expected_flags[:, None], name="its flags")
         complaints += reference.check_floats(requests, words)
     return complaints
 

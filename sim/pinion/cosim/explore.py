@@ -54,7 +54,7 @@ Outcomes = Generator[tuple[SweepPoint, str | None], None, None]
 """Measured points, each with its failure, if any."""
 
 Runner = Callable[[Sequence[SweepPoint], Path, Measurements], Outcomes]
-"""Function that measures points into their folders (`place_of`) in a sweep's folder."""
+"""Function that measures points into their folders (`point_folder`) in a sweep's folder."""
 
 
 def explore(
@@ -130,7 +130,7 @@ def explore(
     return table
 
 
-def place_of(point: SweepPoint, folder: Path) -> Path:
+def point_folder(point: SweepPoint, folder: Path) -> Path:
     """Return the folder of a point in a sweep's folder."""
     return folder / POINTS / point.key
 
@@ -156,7 +156,7 @@ def _row(
     resumed: bool = False,
 ) -> Row:
     """Return a point's figures, as far as they are measured."""
-    place = place_of(point, folder)
+    place = point_folder(point, folder)
     record = _read(place, point, version)
     measured = [record[stage] for stage, of in measure.stages().items() if _has(record, stage, of)]
     row: Row = {
@@ -201,7 +201,7 @@ def _usable(row: Row) -> bool:
 
 def _missing(point: SweepPoint, folder: Path, measure: Measurements, version: str) -> list[str]:
     """Return the stages that have yet to run, in order."""
-    place = place_of(point, folder)
+    place = point_folder(point, folder)
     record, stages = _read(place, point, version), measure.stages()
     missing = [stage for stage, of in stages.items() if not _has(record, stage, of)]
     try:
@@ -344,7 +344,7 @@ def measure_point(
 ) -> str | None:
     """Measure what is missing at a point; return the failure as a sentence, if any."""
     point = SweepPoint(model=model_from_dict(model), function=function, request=request)
-    place = place_of(point, folder)
+    place = point_folder(point, folder)
     version = code_version()
     missing = _missing(point, folder, measure, version)
     if "build" in missing:

@@ -74,7 +74,7 @@ class StreamResult:
         return self
 
 
-def joined(runs: Sequence[StreamResult]) -> StreamResult:
+def joined_runs(runs: Sequence[StreamResult]) -> StreamResult:
     """Return successive runs as one, with continuous cycles."""
     starts = np.cumsum([0, *(run.cycles for run in runs)])[:-1]
 

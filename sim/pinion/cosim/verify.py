@@ -35,7 +35,7 @@ from .compiled import CompiledCore
 from .reference import Reference, float_values, request_words
 from .runner import run_bench
 from .scoreboard import Divergence, first_divergence
-from .stream import StreamResult, joined, pack_records, unpack_records
+from .stream import StreamResult, joined_runs, pack_records, unpack_records
 
 # Largest share of flagged requests on the reference distribution.
 FLAGGED_SHARE = 1e-3
@@ -261,7 +261,7 @@ def _simulate(
                     progress=progress.part(start / len(words), end / len(words)),
                 ).check()
             )
-        return joined(runs)
+        return joined_runs(runs)
     home = distribution == manifest.budget_distribution
     progress.step(f"Simulating {len(words)} requests under cocotb with {simulator}")
     verilog = build.folder / VERILOG

@@ -247,11 +247,11 @@ def control_model(robot: str | Model) -> Model:
         Subclasses: an unknown robot, or joints of several positions.
     """
     model = coupled(load(robot) if isinstance(robot, str) else robot)
-    check_joints(model)
+    check_single_joints(model)
     return model
 
 
-def check_joints(model: Model) -> None:
+def check_single_joints(model: Model) -> None:
     """Raise `ControlError` unless every joint has one position and one velocity."""
     if model.nq != model.nv:
         raise ControlError(

@@ -31,7 +31,7 @@ from .buffers import Buffers
 from .card import check_card, layout_of, read_named
 from .errors import DriverError
 from .memory import Pool
-from .packing import columns_of, flatten
+from .packing import flatten, record_columns
 from .process import Owner
 from .profile import Meter, Profile
 from .queue import WINDOW, Queue
@@ -98,8 +98,8 @@ class Device(Backend):
         self._transport = transport
         self._on_packet = on_packet
         self._layout = layout_of(manifest)
-        self._inputs = columns_of(manifest.inputs)
-        self._outputs = columns_of(manifest.outputs)
+        self._inputs = record_columns(manifest.inputs)
+        self._outputs = record_columns(manifest.outputs)
         self._closed = False
         try:
             self._chunk = _chunk(manifest, chunk)

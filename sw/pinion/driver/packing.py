@@ -103,7 +103,7 @@ class RecordColumn:
                 results[at : at + BLOCK, self.target] = block
 
 
-def columns_of(arrays: Sequence[Array]) -> tuple[RecordColumn, ...]:
+def record_columns(arrays: Sequence[Array]) -> tuple[RecordColumn, ...]:
     """Return the columns of a record, in word order."""
     columns, at = [], 0
     for array in arrays:

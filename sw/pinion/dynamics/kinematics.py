@@ -34,7 +34,7 @@ from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
 from .checks import Array, DynamicsError, check_choice, split
 from .coupled import coupling_of
 from .general import kinematics as general
-from .general.arrays import request
+from .general.arrays import checked_arguments
 from .rnea import Region, no_region
 from .scalar import Scalar
 from .spatial import (
@@ -279,7 +279,7 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
     DynamicsError : unknown link, a shape does not fit, or a number is not finite.
     """
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         R, p = general.frame_placement(model, checked.states["q"], frame_of(model, frame))
         return checked.shaped(R), checked.shaped(p)
     x = split(model, q=q)
@@ -310,7 +310,7 @@ def frame_jacobian(
     """
     check_choice("reference", reference, REFERENCES)
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         named = frame_of(model, frame)
         return checked.shaped(general.frame_jacobian(model, checked.states["q"], named, reference))
     x = split(model, q=q)
@@ -328,7 +328,7 @@ def frame_velocity(
     [rad/s | m/s]; ``frame`` and ``reference`` as in :func:`frame_jacobian`, with its errors.
     """
     if not model.single_dof:
-        rates = request(model, q=q, qd=qd).states["qd"]
+        rates = checked_arguments(model, q=q, qd=qd).states["qd"]
         J = frame_jacobian(model, q, frame, reference=reference)
         return (J @ rates.reshape((*J.shape[:-2], model.nv, 1)))[..., 0]
     x = split(model, q=q, qd=qd)

@@ -22,7 +22,7 @@ from pinion.robot import Model
 
 from .blocks import Block, LoadBox, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError
-from .row import Function, columns_of
+from .row import Function, word_columns
 
 FORMAT = "pinion.function"
 VERSION = 1
@@ -109,7 +109,7 @@ class BuiltFunction:
         ----------
         fresh, start : as in :meth:`pinion.functions.Function.follow`.
         """
-        columns, stream = columns_of(self.inputs, model, arrays), Stream({}, {})
+        columns, stream = word_columns(self.inputs, model, arrays), Stream({}, {})
         if self.states:
             stream = stream_floats(self.graph, columns, fresh=fresh, start=start)
         return self.step(model, arrays, stream.states), stream
@@ -119,7 +119,7 @@ class BuiltFunction:
     ) -> dict[str, Floats]:
         """Evaluate the float model of requests in these states, columns (n,) by word."""
         count = len(arrays[self.inputs[0].name]) if self.inputs else 1
-        columns = columns_of(self.inputs, model, arrays) | dict(states)
+        columns = word_columns(self.inputs, model, arrays) | dict(states)
         results = {b.name: np.zeros((count, *b.dims(model))) for b in self.results}
         for start in range(0, count, _CHUNK):
             part = {word: column[start : start + _CHUNK] for word, column in columns.items()}

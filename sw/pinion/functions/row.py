@@ -420,7 +420,7 @@ class Function:
         stream = Stream({}, {})
         if self.states:
             graph = self.trace(model, minimal=False)
-            columns = columns_of(self.inputs, coupled(model), arrays)
+            columns = word_columns(self.inputs, coupled(model), arrays)
             stream = stream_floats(graph, columns, fresh=fresh, start=start)
         return self.step(model, arrays, stream.states), stream
 
@@ -462,7 +462,7 @@ class Function:
         return stacked
 
 
-def columns_of(
+def word_columns(
     blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, Floats]:
     """Return arrays (n, ...) by block name as columns (n,) in float64 by word."""

@@ -25,7 +25,7 @@ from .rules import (
     format_complaint,
     number_complaint,
     quantized,
-    shown,
+    value_text,
 )
 
 
@@ -98,7 +98,7 @@ def _clamp_check(node: Node) -> str:
     low, high, *fmt = node.params
     wrong = number_complaint(low) or number_complaint(high)
     if not wrong and not float(low) <= float(high):
-        wrong = f"The bounds of a clamp must ascend, not {shown(low)} and {shown(high)}."
+        wrong = f"The bounds of a clamp must ascend, not {value_text(low)} and {value_text(high)}."
     return wrong or (format_complaint(*fmt) if fmt else "")
 
 
@@ -109,7 +109,7 @@ def _table_check(node: Node) -> str:
     for number in smallest:
         wrong = wrong or number_complaint(number)
         if not wrong and float(number) < 0:
-            wrong = f"The smallest operand must not be negative, not {shown(number)}."
+            wrong = f"The smallest operand must not be negative, not {value_text(number)}."
     return wrong
 
 

@@ -86,7 +86,7 @@ def build_figures(folder: Path) -> dict[str, Any]:
         "verified": _verified(folder, manifest),
         "counted": None,
     }
-    counts = resources_of(folder, manifest)
+    counts = resource_record(folder, manifest)
     if counts is not None:
         figures = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
         mhz = counts["timing"]["mhz"]["typical"]
@@ -120,7 +120,7 @@ def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {"part": part, "die": {name: of * counts["dies"] for name, of in part.items()}}
 
 
-def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
+def resource_record(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
     """Return the result of ``pinion synth`` in a folder, or None if it may be of another build.
 
     Raises

@@ -11,8 +11,8 @@ from pinion.base.arrays import Floats
 from pinion.robot import JointKind, Model
 
 from .html import element, number, text
+from .posture import position_text as position_in_words
 from .posture import posture
-from .posture import shown as position_in_words
 
 SIZE = 300
 """Side of a view, in user units."""

@@ -22,7 +22,7 @@ from pinion.base.escaping import one_line
 from pinion.link import ManifestError
 from pinion.link.build_files import BuildFile
 
-from .table import FigureTable, cell, short_error, whole
+from .table import FigureTable, cell, short_error, without_fraction
 
 TABLE, PICTURE = "explore.csv", "pareto"
 _KINDS = ("png", "svg")
@@ -235,7 +235,7 @@ def _cells(row: Mapping[str, Any], axes: Sequence[str], synth: bool, verify: boo
         None if rate is None else f"{rate / 1e6:.4g} M",
         short_error(row["error_median"]),
         f"{short_error(row['error_max']) or '-'}{flagged}",
-        *((row["lut"], row["ff"], whole(row["mhz_estimated"])) if synth else ()),
+        *((row["lut"], row["ff"], without_fraction(row["mhz_estimated"])) if synth else ()),
         *((row["mismatches"],) if verify else ()),
     ]
 

@@ -48,7 +48,7 @@ def markdown(table: FigureTable) -> list[str]:
     return lines + ["| " + " | ".join(map(cell, row)) + " |" for row in table.rows]
 
 
-def whole(number: float | None) -> str | None:
+def without_fraction(number: float | None) -> str | None:
     """Return a figure without its fraction."""
     return None if number is None else f"{number:.0f}"
 

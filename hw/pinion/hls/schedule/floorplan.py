@@ -35,7 +35,9 @@ HOT, COLD = 5.0, 0.3
 MOVES_OF_UNITS = 0.05
 
 
-def arrange(binding: Binding, *, seed: int = 0, progress: Progress = SILENT) -> tuple[int, ...]:
+def arrange_units(
+    binding: Binding, *, seed: int = 0, progress: Progress = SILENT
+) -> tuple[int, ...]:
     """Choose the unit of each operation for short wires.
 
     Parameters

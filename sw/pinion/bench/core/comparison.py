@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinion.report import FigureTable, cell
-from pinion.report.table import short_error, whole
+from pinion.report.table import short_error, without_fraction
 from pinion.report.timing import path_in_words
 
 _MARKS = {"published": "", "figure": " f", "derived": " d"}
@@ -69,7 +69,7 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Figure
                 row["objective"],
                 "auto" if row["ii"] is None else row["ii"],
                 *(row[key] for key in ("multipliers", "dsp", "lut", "memory_lut", "ff")),
-                whole(row["mhz_estimated"]),
+                without_fraction(row["mhz_estimated"]),
                 *(row[key] for key in ("latency_cycles", "mismatches")),
                 *(short_error(row[key]) for key in ("error_median", "error_max")),
                 row["flagged"],

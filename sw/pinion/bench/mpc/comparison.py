@@ -31,7 +31,7 @@ from pinion.control.track.scenario import Scenario
 from pinion.driver.card import layout_of
 from pinion.link import Manifest
 from pinion.link.manifest import MANIFEST
-from pinion.link.transfer import FIXED_US, LINKS, estimate
+from pinion.link.transfer import FIXED_US, LINKS, estimate_time
 from pinion.native import ComputeError
 
 ROWS = ("float64", "cpu64", "cpu32", "cuda", "integers", "card")
@@ -231,7 +231,7 @@ def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any
     host_us = MICRO * float(np.median(sum(host_parts)))
     rows = []
     for link in LINKS:
-        estimated = estimate(manifest, layout, link, scenario.knots)
+        estimated = estimate_time(manifest, layout, link, scenario.knots)
         batches = scenario.iterations
         least, most = batches * estimated["least_us"], batches * estimated["most_us"]
         rows.append(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pinion.report import FigureTable
-from pinion.report.table import whole
+from pinion.report.table import without_fraction
 
 NAMES = {
     "float64": "float64, NumPy",
@@ -100,9 +100,9 @@ def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
         (
             label(data, row["name"]),
             *(f"{row['us'][part]:.0f}" for part in ("gradients", "backward", "rest")),
-            whole(row["us_median"]),
-            whole(row["us_p99"]),
-            None if simulated(data, row["name"]) else whole(row["hz"]),
+            without_fraction(row["us_median"]),
+            without_fraction(row["us_p99"]),
+            None if simulated(data, row["name"]) else without_fraction(row["hz"]),
         )
         for row in data["rows"]
     ]

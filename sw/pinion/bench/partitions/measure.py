@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pinion.bench.machine import processor
+from pinion.bench.machine import processor_name
 from pinion.compute.cuda.device import CudaDevice
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
@@ -62,7 +62,7 @@ def run(
         "bench": "cuda",
         "partitions": rows,
         "robot": model.name,
-        "processor": processor(),
+        "processor": processor_name(),
         "device": name or None,
         "rounds": rounds,
         "left_out": left_out,

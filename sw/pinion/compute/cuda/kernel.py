@@ -17,7 +17,7 @@ from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import not_finite, written
 from pinion.compute.arguments import check_inputs, check_out, flags_for
 from pinion.functions import Function, arrays_of
-from pinion.functions.requests import check_rotations, rotations_of
+from pinion.functions.requests import check_rotations, unit_vectors_of
 from pinion.link import Array
 from pinion.native import ComputeError
 from pinion.robot import Model
@@ -164,7 +164,7 @@ class CudaKernel:
         check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, in host
             arrays that are not of unit length within 1e-6.
         """
-        self._rotations = rotations_of(function.inputs, model) if check_rotations else {}
+        self._rotations = unit_vectors_of(function.inputs, model) if check_rotations else {}
         self.model = model
         self.function = function
         self.source = source

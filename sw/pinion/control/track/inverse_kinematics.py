@@ -28,7 +28,9 @@ BRANCHES = 6
 """Number of solutions for a path's first place that are tried, nearest first."""
 
 
-def nearest(model: Model, places: Floats, *, posture: Floats, frame: str) -> tuple[Floats, Flags]:
+def nearest_positions(
+    model: Model, places: Floats, *, posture: Floats, frame: str
+) -> tuple[Floats, Flags]:
     """Return positions (m, nv) nearest to a posture (nv,) with the tip at places (m, 3) [m].
 
     The second result (m,) tells where the tip arrived.
@@ -59,7 +61,7 @@ def inverse_kinematics(model: Model, places: Floats, *, posture: Floats, frame: 
     ControlError
         If a place is out of reach; the message gives the smallest distance from all starts.
     """
-    q, arrived = nearest(model, places, posture=posture, frame=frame)
+    q, arrived = nearest_positions(model, places, posture=posture, frame=frame)
     for at in np.flatnonzero(~arrived):
         q[at] = _searched(model, places[at], posture, frame, "")[0]
     return q

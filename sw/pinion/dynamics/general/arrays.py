@@ -40,7 +40,7 @@ class CheckedArguments:
 NO_TERMS: Mapping[str, Any] = MappingProxyType({})
 
 
-def request(
+def checked_arguments(
     model: Model,
     f_ext: ArrayLike | None = None,
     terms: Mapping[str, Any] = NO_TERMS,
@@ -67,7 +67,7 @@ def rnea(
     **terms: Any,
 ) -> Array:
     """Return inverse dynamics' efforts."""
-    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
     return checked.shaped(
         recursion.rnea(checked.pose, x["qd"], x["qdd"], checked.f_ext, checked.terms)
@@ -76,13 +76,13 @@ def rnea(
 
 def crba(model: Model, q: ArrayLike) -> Array:
     """Return the joint-space inertia matrix."""
-    checked = request(model, q=q)
+    checked = checked_arguments(model, q=q)
     return checked.shaped(recursion.crba(checked.pose, checked.terms))
 
 
 def minv(model: Model, q: ArrayLike, *, method: str) -> Array:
     """Return the inverse of the joint-space inertia matrix."""
-    checked = request(model, q=q)
+    checked = checked_arguments(model, q=q)
     return checked.shaped(recursion.minv(checked.pose, checked.terms, method))
 
 
@@ -95,7 +95,7 @@ def aba(
     **terms: Any,
 ) -> Array:
     """Return forward dynamics' accelerations."""
-    checked = request(model, f_ext, terms, q=q, qd=qd, tau=tau)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, tau=tau)
     x = checked.states
     return checked.shaped(
         recursion.aba(checked.pose, x["qd"], x["tau"], checked.f_ext, checked.terms)
@@ -114,7 +114,7 @@ def rnea_derivatives(
 ) -> tuple[Array, Array]:
     """Return the gradient of inverse dynamics."""
     check_method(model, method)
-    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
     by_q, by_qd = derivatives.rnea_derivatives(
         checked.pose, x["qd"], x["qdd"], checked.f_ext, checked.terms
@@ -134,7 +134,7 @@ def fd_derivatives(
 ) -> tuple[Array, Array, Array, Array]:
     """Return forward dynamics with its gradient: qdd, dqdd_dq, dqdd_dqd, minv."""
     check_method(model, method)
-    checked = request(model, f_ext, terms, q=q, qd=qd, tau=tau)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, tau=tau)
     x = checked.states
     qdd, by_q, by_qd, inverse = derivatives.fd_derivatives(
         checked.pose, x["qd"], x["tau"], checked.f_ext, checked.terms
@@ -156,7 +156,7 @@ def fd_derivatives_from_minv(
 ) -> tuple[Array, Array]:
     """Return the gradient of forward dynamics from accelerations and M^-1."""
     check_method(model, method)
-    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
     nv = model.nv
     lower = np.tril(checked_array("minv", minv, (*checked.batch, nv, nv))).reshape(-1, nv, nv)
@@ -169,13 +169,13 @@ def fd_derivatives_from_minv(
 
 def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
     """Return the kinetic energy."""
-    checked = request(model, q=q, qd=qd)
+    checked = checked_arguments(model, q=q, qd=qd)
     return checked.shaped(energy.kinetic_energy(checked.pose, checked.states["qd"]))
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
     """Return the potential energy."""
-    checked = request(model, q=q)
+    checked = checked_arguments(model, q=q)
     return checked.shaped(energy.potential_energy(model, checked.states["q"]))
 
 

@@ -25,7 +25,7 @@ from pinion.functions.built import BuiltFunction
 from pinion.functions.errors import FunctionError
 from pinion.functions.mistakes import CodePosition, UserError, caller, place_of, return_of, said
 from pinion.functions.reduced import numbered_graph
-from pinion.functions.row import Function, columns_of
+from pinion.functions.row import Function, word_columns
 from pinion.functions.samples import sample
 from pinion.functions.table import FUNCTIONS
 from pinion.graph import Graph, Word, names
@@ -41,7 +41,7 @@ from .described import (
     check_name,
     dimensions,
     of_robot,
-    parameters_of,
+    python_parameters,
 )
 from .returned import boxed, elements, ordered
 
@@ -143,7 +143,7 @@ class OwnFunction(Function):
         """Evaluate every operation of the trace on arrays: the float model."""
         blocks = (*self.inputs, *self.states)
         states = {block.name: values for block, values in zip(blocks, arrays, strict=True)}
-        columns = columns_of(self.states, model, states)
+        columns = word_columns(self.states, model, states)
         with np.errstate(all="ignore"):
             results = BuiltFunction.of(self, model).step(model, states, columns)
         # Nobody uses the next states of a single step.
@@ -318,7 +318,7 @@ def function(
                     "of an input or an output: give it another."
                 )
         taken_all, given_all = (*input_blocks, *state_blocks), (*output_blocks, *state_blocks)
-        extra = parameters_of(python, taken_all, function_name, place)
+        extra = python_parameters(python, taken_all, function_name, place)
         lines = (inspect.getdoc(python) or function_name).splitlines()
         robot = MODEL in extra or any(of_robot(block) for block in (*taken_all, *output_blocks))
         return OwnFunction(
@@ -373,7 +373,7 @@ def _batches(
 ) -> Callable[..., list[Floats]]:
     """Return a reference as a row's float model, with results of the right shapes."""
     place, ends = place_of(reference), return_of(reference)
-    extra = parameters_of(reference, inputs, name, place)
+    extra = python_parameters(reference, inputs, name, place)
 
     def floats(model: Model, *values: Floats) -> list[Floats]:
         count = len(values[0])

@@ -266,7 +266,7 @@ def _check_initial(
         )
 
 
-def parameters_of(
+def python_parameters(
     python: Callable[..., Any], blocks: Sequence[Block], name: str, place: CodePosition
 ) -> list[str]:
     """Check the parameters of a Python function, and return `model` and `region` if it has them."""
