@@ -32,7 +32,6 @@ def build_manifest(
     row: Function,
     plan: Design,
     core: Core,
-    rows: dict[str, Any],
     request: BuildRequest,
     *,
     max_error: float,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Bytes, Flags, Words
 from pinion.link import (
     BEAT,
     CRC_FIELD,
@@ -30,10 +30,6 @@ from pinion.link import (
     crc32,
 )
 from pinion.link.registers import FRESH, HALTED, IDENTITY, IN_RESET, QUIET, RESET, SPACE
-
-Bytes = NDArray[np.uint8]
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
 
 WORD = 0xFFFFFFFF
 

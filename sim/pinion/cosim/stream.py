@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
+from pinion.base.arrays import Flags, Words
+
 Cycles = NDArray[np.int64]
 
 LIMIT = 10_000
@@ -74,7 +74,7 @@ class StreamResult:
         return self
 
 
-def joined(runs: Sequence[StreamResult]) -> StreamResult:
+def joined_runs(runs: Sequence[StreamResult]) -> StreamResult:
     """Return successive runs as one, with continuous cycles."""
     starts = np.cumsum([0, *(run.cycles for run in runs)])[:-1]
 

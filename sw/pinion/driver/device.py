@@ -15,6 +15,7 @@ from types import MappingProxyType, TracebackType
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pinion.base.arrays import Floats32
 from pinion.batch import (
     Backend,
     InputError,
@@ -31,7 +32,7 @@ from .buffers import Buffers
 from .card import check_card, read_named
 from .errors import DriverError
 from .memory import Pool
-from .packing import Floats, columns_of, flatten
+from .packing import flatten, record_columns
 from .parameters import ParameterSets
 from .process import Owner
 from .profile import Meter, Profile
@@ -101,9 +102,9 @@ class Device(Backend):
         self._transport = transport
         self._on_packet = on_packet
         self._layout = layout_of(manifest)
-        self._inputs = columns_of(manifest.records)
+        self._inputs = record_columns(manifest.records)
         self._parameters = None if manifest.parameters is None else ParameterSets(manifest)
-        self._outputs = columns_of(manifest.outputs)
+        self._outputs = record_columns(manifest.outputs)
         self._closed = False
         try:
             self._chunk = _chunk(manifest, chunk)
@@ -413,7 +414,7 @@ class Device(Backend):
         self._pack(batch, requests, packets, began)
         return batch.future
 
-    def _sets(self, requests: RequestArrays) -> list[tuple[int, int, Floats]]:
+    def _sets(self, requests: RequestArrays) -> list[tuple[int, int, Floats32]]:
         """Return the runs of requests with the same parameters: first, end, and the parameters."""
         if self._parameters is None:
             return [(0, requests.count, _NO_PARAMETERS)]
@@ -423,7 +424,7 @@ class Device(Backend):
         self,
         batch: ArrayBatch,
         requests: RequestArrays,
-        packets: Sequence[tuple[int, int, Floats]],
+        packets: Sequence[tuple[int, int, Floats32]],
         began: float,
     ) -> None:
         spent = time.perf_counter() - began

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from pinion.base.arrays import Floats32
 from pinion.batch import RequestArrays
 from pinion.link import Manifest
 
 from .errors import DriverError
-from .packing import Floats
 
 
 class ParameterSets:
@@ -31,7 +31,7 @@ class ParameterSets:
         self._high = np.array(list(manifest.parameter_high.values()), dtype=np.float32)
         self._size = math.prod(array.shape)
 
-    def runs(self, requests: RequestArrays) -> list[tuple[int, int, Floats]]:
+    def runs(self, requests: RequestArrays) -> list[tuple[int, int, Floats32]]:
         """Return the runs of requests with the same parameters: first, end, and the words (n,).
 
         Raises
@@ -49,7 +49,7 @@ class ParameterSets:
         ends = [*starts[1:], len(words)]
         return [(start, end, words[start]) for start, end in zip(starts, ends, strict=True)]
 
-    def _check(self, words: Floats) -> None:
+    def _check(self, words: Floats32) -> None:
         outside = (words < self._low) | (words > self._high)
         if not outside.any():
             return

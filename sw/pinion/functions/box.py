@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from pinion.base.arrays import Floats
 from pinion.dynamics.checks import rotation_slices
 from pinion.robot import Model, coupled
 
 from .blocks import Block, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import Floats, Function
+from .row import Function
 from .samples import (
     DISTRIBUTIONS,
     QDD_RANGE,

@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.dynamics.checks import rotation_slices
 from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncoupled
 
 from .blocks import Block, Drawn, LoadBox, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import Floats, Function
+from .row import Function
 
 DISTRIBUTIONS = ("reference", "slow", "rest", "stress", "beyond")
 

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Bytes
+
 from .checksum import crc32
 from .manifest import Manifest
 from .protocol import (
@@ -25,8 +27,6 @@ from .protocol import (
     field_of,
     function_id,
 )
-
-Bytes = NDArray[np.uint8]
 
 _NO_CRC = bytes(4)
 

@@ -18,7 +18,7 @@ from pinion.link.digests import DIGESTS, check_digests, read_digests
 from pinion.link.transfer import LINK_MHZ, model
 from pinion.robot import Model, model_from_dict
 
-from .builds import build_figures, resources_of
+from .builds import build_figures, resource_record
 from .format_data import format_data
 from .skeleton import skeleton
 
@@ -57,7 +57,7 @@ def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str
     manifest = Manifest.read(folder)
     check_digests(folder)
     schedule = SCHEDULE.read(folder)
-    resources = resources_of(folder, manifest)
+    resources = resource_record(folder, manifest)
     try:
         robot = model_from_dict(json.loads((folder / MODEL).read_text()))
         signal_formats = format_data(parse_graph((folder / GRAPH).read_text()), schedule)

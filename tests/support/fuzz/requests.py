@@ -9,14 +9,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.link import (
-    BEAT,
-    HEADER,
-    FrameError,
-    Layout,
-    Status,
-    read_response,
-)
+from pinion.link import BEAT, HEADER, FrameError, Layout, Status, read_response
 from tests.support.fuzz.mutate import Mutator
 from tests.support.top.batches import request_packet
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.cosim.stream import Flags, Words
+from pinion.base.arrays import Flags, Words
 from pinion.cosim.top import TopRun
 from pinion.link import (
     BEAT,

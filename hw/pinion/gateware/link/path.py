@@ -12,16 +12,7 @@ from pinion.gateware.component import Component
 from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Cause
 from pinion.link.registers import IDENTITY
 
-from .bus import (
-    BATCH,
-    CLOCKS,
-    COUNT,
-    FULL,
-    WORD,
-    Bus,
-    core_beat,
-    result_beat,
-)
+from .bus import BATCH, CLOCKS, COUNT, FULL, WORD, Bus, core_beat, result_beat
 from .elastic import ElasticBuffer
 from .holding import HoldingStage
 from .packer import Packer

@@ -7,13 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from pinion.gateware.component import Component
-from pinion.link import (
-    HEADER,
-    MAX_COUNT,
-    PROTOCOL_VERSION,
-    Cause,
-    Magic,
-)
+from pinion.link import HEADER, MAX_COUNT, PROTOCOL_VERSION, Cause, Magic
 
 from .bus import COUNT, FULL, WORD, Bus
 from .checksum import Checksum
