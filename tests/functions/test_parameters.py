@@ -14,18 +14,10 @@ import pinion.api as pinion
 from pinion import dynamics
 from pinion.functions import FUNCTIONS, Function, FunctionError, LoadBox, named_function, sample
 from pinion.functions.portable import in_table, portable
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.graph import evaluate_floats, names
 from pinion.graph.passes import fold
-from pinion.robot import (
-    Model,
-    RobotError,
-    load,
-    payload,
-    q_to_pinocchio,
-    urdf_text,
-    v_permutation,
-)
+from pinion.robot import Model, RobotError, load, payload, q_to_pinocchio, urdf_text, v_permutation
 from tests.support.breadth import some
 
 Array = NDArray[np.float64]
@@ -117,7 +109,7 @@ def test_the_traced_graph_of_the_minimal_model_is_the_float_model(row: str) -> N
     with_link = FUNCTIONS[row].with_parameters((HAND, "gravity"))
     x = drawn(model, with_link, 20)
     expected = with_link.evaluate(model, x)
-    words = evaluate_floats(fold(with_link.trace(model)), columns_of(with_link.inputs, model, x))
+    words = evaluate_floats(fold(with_link.trace(model)), word_columns(with_link.inputs, model, x))
     for block in with_link.results:
         flat = expected[block.name].reshape(20, -1)
         for word, at in block.positions(model).items():

@@ -1,14 +1,14 @@
-r"""Inertial parameters and gravity as inputs of an algorithm, in place of constants of the robot.
+r"""Inertial parameters and gravity as inputs of an algorithm instead of constants of the robot.
 
-An algorithm over scalars takes a :class:`pinion.robot.Model` whose inertias and gravity may hold
-scalars. Here such a model is made: of each link that is named, the ten parameters of the body that
-carries it (:data:`.regressor.PARAMETERS`), in the link's own frame, become what the caller passes;
-``gravity`` becomes three components in base axes.
+The inertias and gravity of the :class:`pinion.robot.Model` that an algorithm over scalars takes may
+be scalars. :func:`parametric_model` makes such a model. For each named link, the caller passes the
+ten parameters (:data:`.regressor.PARAMETERS`) of the body that carries the link, in the link's
+frame; for ``gravity``, three components in base axes.
 
-Every change of coordinates is linear in the parameters: from the link's frame to the body's, and to
-the frames, the units of length and the regrouped inertias of the minimal model (:mod:`.minimal`).
-Regrouping leaves a named body alone: it keeps its ten numbers, for which what its children pass to
-it are ten constants. The linear map is found by passing unit inertias through the same functions.
+The body's parameters are a linear function of these: of the change from the link's frame to the
+body's, and of the frames, units of length and regrouped inertias of the minimal model
+(:mod:`.minimal`). Regrouping takes nothing from a named body; what its children contribute to it is
+constant. The linear map is obtained by passing unit inertias through the same functions.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ PER_LINK, PER_GRAVITY = 10, 3
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """What one name among parameters stands for.
+    """A link's inertia, or gravity, as a part of the parameters.
 
     Members
     -------
     name : a link, or :data:`GRAVITY`.
     body : the body that carries the link, -1 for gravity.
     placement : of the link's frame in the body.
-    first, count : where its values are among those of all parameters.
+    first, count : position and number of its values among those of all parameters.
     """
 
     name: str
@@ -52,17 +52,18 @@ class Parameter:
 
 
 def count_of(names: Sequence[str]) -> int:
-    """Return how many values parameters of these names have."""
+    """Return the number of values of the parameters with these names."""
     return sum(PER_GRAVITY if name == GRAVITY else PER_LINK for name in names)
 
 
 def parameters_of(model: Model, names: Sequence[str]) -> list[Parameter]:
-    """Return what names stand for.
+    """Return the parameters with these names.
 
     Raises
     ------
     RobotError : there is no such link.
-    DynamicsError : a link of the fixed base, a name twice, or two links of the same body.
+    DynamicsError : a link belongs to the fixed base, a name is repeated, or two links belong to
+        the same body.
     """
     result: list[Parameter] = []
     first = 0
@@ -91,7 +92,7 @@ def parameters_of(model: Model, names: Sequence[str]) -> list[Parameter]:
 
 
 def parameter_values(model: Model, names: Sequence[str]) -> list[float]:
-    """Return the values that the robot's file gives parameters, (count,)."""
+    """Return the robot's values of the parameters with these names, (count,)."""
     values: list[float] = []
     for parameter in parameters_of(model, names):
         if parameter.placement is None:
@@ -104,7 +105,7 @@ def parameter_values(model: Model, names: Sequence[str]) -> list[float]:
 
 
 def flat(inertia: Parameters) -> Array:
-    """Return ten numbers in the order of :data:`.regressor.PARAMETERS`."""
+    """Return an inertia as ten numbers in the order of :data:`.regressor.PARAMETERS`."""
     xx, xy, xz, _, yy, yz, *_, zz = inertia.I.ravel()
     return np.array([inertia.m, *inertia.h, xx, xy, yy, xz, yz, zz])
 
@@ -119,18 +120,18 @@ def structured(values: Array) -> Parameters:
 def parametric_model(
     model: Model, names: Sequence[str], values: Sequence[Scalar], *, minimal: bool = False
 ) -> Model:
-    """Return the model with parameters in the place of constants.
+    """Return the model with the named constants replaced by scalars.
 
     Arguments
     ---------
     names : links, or :data:`GRAVITY`.
     values : (count,) scalars, in the order of the names: ten for a link, three for gravity
-        [m/s^2]. No test is made of whether a body can have such an inertia.
-    minimal : the minimal model (:func:`.minimal.minimal_model`), in place of the robot's own.
+        [m/s^2]. Whether a body can have such an inertia is not checked.
+    minimal : whether to return the minimal model (:func:`.minimal.minimal_model`).
 
     Raises
     ------
-    As :func:`parameters_of`.
+    RobotError, DynamicsError : as for :func:`parameters_of`.
     """
     named = parameters_of(model, names)
     keep = {parameter.body for parameter in named}
@@ -143,7 +144,7 @@ def parametric_model(
     for parameter in named:
         inputs = values[parameter.first : parameter.first + parameter.count]
         if parameter.placement is None:
-            scale = _gravity_scale(model, change)
+            scale = change(replace(model, gravity=(0.0, 0.0, 1.0))).gravity[2]
             gravity = tuple(scaled_sum((scale,), (component,)) for component in inputs)
             continue
         T, constant = linear_map(model, parameter, change)
@@ -159,7 +160,7 @@ def parametric_model(
 def linear_map(
     model: Model, parameter: Parameter, change: Callable[[Model], Model]
 ) -> tuple[Array, Array]:
-    """Return T (10, 10) and c (10,): the body's parameters after a change, ``T values + c``."""
+    """Return T (10, 10) and c (10,): the changed body has the parameters ``T values + c``."""
     assert parameter.placement is not None
     E, r = np.array(parameter.placement.E), np.array(parameter.placement.r)
     body = model.bodies[parameter.body]
@@ -183,8 +184,3 @@ def linear_map(
     T[np.abs(T) < 1e-14] = 0.0
     T[np.abs(T - 1.0) < 1e-14] = 1.0
     return T, constant
-
-
-def _gravity_scale(model: Model, change: Callable[[Model], Model]) -> float:
-    """Return what a component of gravity is multiplied by in a changed model."""
-    return change(replace(model, gravity=(0.0, 0.0, 1.0))).gravity[2]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
 from pinion.base.html import html_table
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
@@ -26,7 +27,6 @@ from pinion.robot import Model, coupled
 from .blocks import Block, LoadBox, Quantity, State
 from .errors import FunctionError
 
-Floats = NDArray[np.float64]
 Scalars = Callable[..., Sequence[Any]]
 
 # Helpers whose source lines say nothing about the algorithm.
@@ -420,7 +420,7 @@ class Function:
         stream = Stream({}, {})
         if self.states:
             graph = self.trace(model, minimal=False)
-            columns = columns_of(self.inputs, coupled(model), arrays)
+            columns = word_columns(self.inputs, coupled(model), arrays)
             stream = stream_floats(graph, columns, fresh=fresh, start=start)
         return self.step(model, arrays, stream.states), stream
 
@@ -462,7 +462,7 @@ class Function:
         return stacked
 
 
-def columns_of(
+def word_columns(
     blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, Floats]:
     """Return arrays (n, ...) by block name as columns (n,) in float64 by word."""
