@@ -5,15 +5,12 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Ints
 from pinion.fixedpoint import Format
 from pinion.fixedpoint.reciprocal import Reciprocal
 
 from .machine import GUARD, MANTISSA, NARROW, Half, Machine
-
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 HALF_UNIT = np.int64(1 << GUARD - 1)
 """With what a sum begins, so that dropping the guard bits rounds it."""

@@ -11,7 +11,7 @@ from pinion.base.progress import SILENT, Progress
 from pinion.batch import Backend, InputError, Result, backend_table, by_name, check_arrays
 from pinion.functions import Function, arrays_of
 from pinion.functions.portable import PortableFunction, portable
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.robot import Model, coupled
 
 from .compile import Compiled, compile_program
@@ -52,7 +52,7 @@ class ProcessorBackend(Backend):
             a.name: np.broadcast_to(batch.arrays[a.name], (batch.count, *a.shape))
             for a in self._inputs
         }
-        columns = {str(w): c for w, c in columns_of(self.function.inputs, model, whole).items()}
+        columns = {str(w): c for w, c in word_columns(self.function.inputs, model, whole).items()}
         requests = np.empty((batch.count, len(program.inputs)), dtype=np.float32)
         for place, (word, _, _) in enumerate(program.inputs):
             requests[:, place] = columns[str(word)]

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pinion.base.arrays import Floats
 from pinion.base.progress import SILENT, Progress
 from pinion.formats.scales import block_scales, result_blocks
 from pinion.functions import Function, sample
 from pinion.functions.reduced import reduced_graph
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.functions.samples import DISTRIBUTIONS
 from pinion.graph import Graph, evaluate_floats
 from pinion.graph.costs import UnitCosts
@@ -26,7 +27,7 @@ from .points import Points, Reach, choose_points
 from .program import Program, assemble
 from .schedule import schedule
 from .sensitivity import sensitivities
-from .sums import Floats, Sums, sums_of
+from .sums import Sums, sums_of
 
 STATES = 1000
 """States of each distribution that binary points are chosen for."""
@@ -184,6 +185,6 @@ def _states(model: Model, function: Function) -> dict[str, dict[str, Floats]]:
         arrays = sample(model, function, STATES, distribution=name, seed=SEED + number)
         columns[name] = {
             str(word): column
-            for word, column in columns_of(function.inputs, coupled(model), arrays).items()
+            for word, column in word_columns(function.inputs, coupled(model), arrays).items()
         }
     return columns

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Floats, Ints, Words
 from pinion.fixedpoint import Format
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 
-from .arithmetic import HALF_UNIT, Flags, Ints, finished, product, reciprocal
+from .arithmetic import HALF_UNIT, finished, product, reciprocal
 from .machine import Machine
 from .points import Points
-from .sums import Floats, Sums
-
-Words = NDArray[np.uint32]
+from .sums import Sums
 
 
 def exact_results(

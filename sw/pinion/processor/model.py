@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Ints, Words
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 
-from .arithmetic import HALF_UNIT, Flags, Ints, finished, product, reciprocal
+from .arithmetic import HALF_UNIT, finished, product, reciprocal
 from .machine import RECIPROCAL_DELAY, Half
 from .program import NOTHING, Program
 from .schedule import UNIT
-
-Words = NDArray[np.uint32]
 
 
 def run(program: Program, requests: Words) -> tuple[Words, Flags]:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pinion.base.arrays import Floats
+
 from .errors import ProgramError
 from .machine import GUARD, SHIFTS, Half, Machine
-from .sums import Floats, Sums, Term
+from .sums import Sums, Term
 
 MARGIN = 2.0
 """Factor by which ranges exceed those of the states: a bit of a word, for states beyond them."""

@@ -17,8 +17,6 @@ from .points import Points, Slot
 from .schedule import UNIT, Schedule
 from .sums import Sums
 
-Ints = NDArray[np.int64]
-
 LANE_FIELDS = np.dtype(
     [
         ("a", np.int16),

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .sums import Floats, Sums
+from pinion.base.arrays import Floats
+
+from .sums import Sums
 
 PROBES = 32
 """States at which derivatives are taken."""

@@ -14,14 +14,12 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.graph import Graph, Node, Region, names
 from pinion.graph.words import Word
 
 from .errors import ProgramError
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
