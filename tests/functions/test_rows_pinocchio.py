@@ -108,6 +108,8 @@ def answers(row: Function, model: Model, reference: Any, x: dict[str, Array]) ->
         if name == "forward_kinematics":
             return pose
         axes = REFERENCES.get(name, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+        if name in MOTIONS:
+            return [MOTIONS[name](reference, frame, axes, q, (qd, qdd))[..., p]]
         J = np.reshape(pin.getFrameJacobian(reference, data, frame, axes), (6, reference.nv))[SWAP]
         if name in REFERENCES:
             return [J[:, p], *pose]

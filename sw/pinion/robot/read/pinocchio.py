@@ -91,6 +91,7 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
         joints=joints,
         inertials=[_inertial(pin_model.inertias[k + 1], k) for k in range(len(joints))],
         frames=frames,
+        fixed_joints=_fixed_joints(pin_model),
         gravity=model_gravity,
         snap=snap,
         notes=[*_one_sided(pin_model), *_unused_rotors(pin_model)],
@@ -224,6 +225,18 @@ def _frames(pin_model: Any) -> list[ImportedFrame]:
         )
         for frame in pin_model.frames
         if str(frame.type).endswith("BODY")
+    ]
+
+
+def _fixed_joints(pin_model: Any) -> list[tuple[str, str]]:
+    """Return the frames of type FIXED_JOINT, each with the BODY frame that it places."""
+    if not all(hasattr(frame, "parentFrame") for frame in pin_model.frames):
+        return []  # older releases
+    pairs = ((pin_model.frames[frame.parentFrame], frame) for frame in pin_model.frames)
+    return [
+        (str(above.name), str(frame.name))
+        for above, frame in pairs
+        if str(frame.type).endswith("BODY") and str(above.type).endswith("FIXED_JOINT")
     ]
 
 
