@@ -14,8 +14,10 @@ NAMES = ["v_tip_joint", "v_tool"]
 
 
 def test_info_shows_the_results_of_frames(pinion: Pinion) -> None:
-    done = pinion("info", "two_link", "frame_velocity", *FRAMES, "--reference", "local", "--json")
-    assert [array["name"] for array in done.json["function"]["outputs"]] == NAMES
+    completed = pinion(
+        "info", "two_link", "frame_velocity", *FRAMES, "--reference", "local", "--json"
+    )
+    assert [array["name"] for array in completed.json["function"]["outputs"]] == NAMES
 
 
 def test_batch_computes_frames(pinion: Pinion, tmp_path: Path) -> None:
@@ -32,19 +34,22 @@ def test_a_build_and_a_sweep_have_them_as_options(pinion: Pinion, tmp_path: Path
     assert manifest.options == {"frames": FRAMES[1], "reference": "local"}
     assert manifest.request["row"]["frames"] == FRAMES[1].split(",", 1)
     assert [array.name for array in manifest.outputs] == NAMES
-    done = pinion(
+    completed = pinion(
         *("explore", "two_link", "frame_velocity", *FRAMES, "--ii", "8", "--samples", "20"),
         *("--sweep", "reference=local,world", "-j", "1", "-o", str(sweep), "--json"),
     )
-    assert len(done.json["points"]) == 2
-    assert {point["options"]["reference"] for point in done.json["points"]} == {"local", "world"}
+    assert len(completed.json["points"]) == 2
+    assert {point["options"]["reference"] for point in completed.json["points"]} == {
+        "local",
+        "world",
+    }
 
 
 @pytest.mark.parametrize("flag", ["--cpu", "--cuda"])
 def test_exports_have_frames(pinion: Pinion, tmp_path: Path, flag: str) -> None:
     folder = tmp_path / "library"
-    done = pinion("export", "two_link", "frame_drift", flag, *FRAMES, "-o", str(folder))
-    assert done.code == 0, done.err
+    completed = pinion("export", "two_link", "frame_drift", flag, *FRAMES, "-o", str(folder))
+    assert completed.code == 0, completed.err
     headers = [path.read_text() for path in folder.rglob("*.*") if path.suffix in (".h", ".cuh")]
     assert any("drift_tool" in text and "drift_tip_joint" in text for text in headers)
 

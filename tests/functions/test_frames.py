@@ -123,8 +123,9 @@ def expected(
     free = uncoupled(model)
     order = v_permutation(free, theirs)
     to_every = np.zeros((free.nv, model.nv))  # rates of all joints by those of the free ones
-    for tie, own in zip(ties(model), free.v_slices, strict=True):
-        to_every[own, model.v_slices[tie.leader]] = tie.ratio * np.eye(own.stop - own.start)
+    for tie, place in zip(ties(model), free.v_slices, strict=True):
+        width = place.stop - place.start
+        to_every[place, model.v_slices[tie.leader]] = tie.ratio * np.eye(width)
     q = x["q"] if free.nq == model.nq else to_every @ x["q"]
     rates = np.zeros((2, theirs.nv))
     for k, name in enumerate(("qd", "qdd")):
@@ -187,9 +188,7 @@ def test_results_of_several_frames_are_pinocchio_s(
     agrees(with_frames(name, robot, reference), robot, reference)
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"), [("local", "world"), ("local_world_aligned", "local")]
-)
+@pytest.mark.parametrize(("right", "wrong"), [("local", "world"), ("local_world_aligned", "local")])
 def test_another_reference_is_noticed(right: str, wrong: str) -> None:
     with pytest.raises(AssertionError, match="v_"):
         agrees(with_frames("frame_velocity", "floating leg", wrong), "floating leg", right)
@@ -247,7 +246,7 @@ def test_without_options_nothing_changes() -> None:
     assert named_function("frame_jacobian", frames=(), reference=None) == plain
     of_tip = plain.with_frames(("iiwa_link_7",)).trace(model)
     assert of_tip.nodes == plain.trace(model).nodes
-    assert [word for word, _ in of_tip.outputs][0] == "J_iiwa_link_7[0,0]"
+    assert next(word for word, _ in of_tip.outputs) == "J_iiwa_link_7[0,0]"
 
 
 def test_frames_share_their_chain() -> None:
@@ -312,7 +311,9 @@ def refused(message: str, name: str = "frame_jacobian", **options: Any) -> None:
 def test_wrong_frames_are_a_sentence() -> None:
     refused("'rnea' are not of frames: leave out the frames \\(arm\\)", "rnea", frames="arm")
     refused("'rnea' has no reference 'world': leave it out", "rnea", reference="world")
-    refused("no reference 'body': choose one of local_world_aligned, local, world", reference="body")
+    refused(
+        "no reference 'body': choose one of local_world_aligned, local, world", reference="body"
+    )
     refused("no reference 'world': choose one of local", "frame_jacobian_local", reference="world")
     refused("no reference 'local'", "forward_kinematics", reference="local")
     refused("no link or fixed joint 'hok' .*perhaps 'hook' is meant", frames="hok")
@@ -354,5 +355,5 @@ def test_a_locked_joint_is_a_fixed_one() -> None:
     pose = dynamics.frame_placement(model, np.zeros(6), "iiwa_joint_4")
     link = dynamics.frame_placement(model, np.zeros(6), "iiwa_link_4")
     assert all(np.array_equal(a, b) for a, b in zip(pose, link, strict=True))
-    with pytest.raises(RobotError, match="joint name .* control character"):
+    with pytest.raises(RobotError, match=r"joint name .* control character"):
         load_text(crane().replace('"hook"', '"ho&#x202e;ok"'))

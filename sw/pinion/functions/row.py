@@ -86,8 +86,8 @@ class Function:
     parameters : links whose inertial parameters are inputs, or ``gravity``; their block is the last
         of `inputs` (:mod:`pinion.dynamics.parametric`).
     load : box of the loads that parameters of links are sampled from.
-    of_frames : whether the results are of frames: the algorithm and the float model take ``frames``,
-        names of which each has all the outputs, or none for the robot's tip.
+    of_frames : whether the results are of frames: the algorithm and the float model take their
+        names as ``frames``, and return all outputs of each, or the robot's tip's if there are none.
     frames : the requested frames, whose results are named by them (:mod:`.frames`).
     references : points and axes that results of frames may be for (``reference`` of
         :func:`pinion.dynamics.frame_jacobian`), the default first; the algorithm and the float
@@ -293,9 +293,7 @@ class Function:
                 f"({', '.join(frames)})."
             )
         if self.frames:
-            raise FunctionError(
-                f"The function '{self.name}' has frames already: name all at once."
-            )
+            raise FunctionError(f"The function '{self.name}' has frames already: name all at once.")
         optional = [block for block in self.outputs if block.name in self.optional]
         added = [block for block in self.outputs if block.name in self.added]
         return replace(

@@ -81,9 +81,7 @@ def model_from_dict(data: Mapping[str, Any]) -> Model:
             rated_velocity=tuple(map(_number_from, data["rated_velocity"])),
             coupled=bool(data.get("coupled", False)),
             tips=tuple(data.get("tips", ())),
-            fixed_joints=tuple(
-                (str(joint), str(link)) for joint, link in dict(data.get("fixed_joints", {})).items()
-            ),
+            fixed_joints=tuple(dict(data.get("fixed_joints", {})).items()),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RobotError(

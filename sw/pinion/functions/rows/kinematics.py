@@ -23,9 +23,7 @@ _ACCELERATION = "rad/s^2, m/s^2"
 _POINT = f"[angular; linear] {REFERENCES['local_world_aligned']}"
 
 
-def _jacobian(
-    model: Model, q: Any, frame: str, *, region: Any, reference: Any
-) -> tuple[Any, ...]:
+def _jacobian(model: Model, q: Any, frame: str, *, region: Any, reference: Any) -> tuple[Any, ...]:
     J = dynamics.frame_jacobian_scalars(model, q, frame, reference=reference, region=region)
     return J, *dynamics.frame_placement_scalars(model, q, frame, region)
 
@@ -39,9 +37,7 @@ def _classical(*x: Any, **options: Any) -> tuple[Any]:
     return (dynamics.frame_acceleration_scalars(*x, classical=True, **options),)
 
 
-def _drift(
-    model: Model, q: Any, qd: Any, frame: str, *, region: Any, reference: Any
-) -> tuple[Any]:
+def _drift(model: Model, q: Any, qd: Any, frame: str, *, region: Any, reference: Any) -> tuple[Any]:
     # The rate of J qd without accelerations: what J' qd is in each reference.
     classical = reference == "local_world_aligned"
     return (
@@ -132,9 +128,7 @@ ROWS = (
         "rate of the Jacobian of the tip",
         Block(name="Jdot", shape=(6, "nv"), unit="1/s, m/(rad s) | rad/(m s), 1/s"),
         *(Q, QD),
-        **of_frames(
-            lambda *x, **options: (dynamics.frame_jacobian_rate_scalars(*x, **options),)
-        ),
+        **of_frames(lambda *x, **options: (dynamics.frame_jacobian_rate_scalars(*x, **options),)),
     ),
     Function(
         name="centre_of_mass",

@@ -60,7 +60,8 @@ def tip_of(model: Model) -> str:
         listed = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
         raise RobotError(
             f"The robot {model.name!r} has several tips, {listed}: choose a link, such as "
-            f"tip={leaves[0]!r} (--tip), which keeps the chain from the base to it."
+            f"tip={leaves[0]!r} (--tip), which keeps the chain from the base to it, or frames "
+            f"of the whole robot in a row that takes them, frames={leaves[0]!r} (--frames)."
         )
     return leaves[0]
 

@@ -116,7 +116,6 @@ def assemble(
     gravity: Vec3,
     notes: Sequence[str] = (),
     snap: bool = False,
-    fixed_joints: Sequence[tuple[str, str]] = (),
 ) -> Draft:
     """Build the model: every axis turned into z, residues snapped, inertias about the origins.
 
@@ -190,7 +189,6 @@ def assemble(
         frames=placed,
         notes=(*state.notes, *state.residues.notes()),
         rated_velocity=tuple(rated),
-        fixed_joints=tuple(fixed_joints),
     )
     figures = tuple(
         LinkFigures(

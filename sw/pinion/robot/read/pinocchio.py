@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -85,17 +86,18 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
     ]
     model_gravity = gravity if gravity is not None else _gravity(pin_model)
     name = str(pin_model.name) or "robot"
-    return assemble(
+    draft = assemble(
         name=name,
         source=f"Pinocchio model {name}",
         joints=joints,
         inertials=[_inertial(pin_model.inertias[k + 1], k) for k in range(len(joints))],
         frames=frames,
-        fixed_joints=_fixed_joints(pin_model),
         gravity=model_gravity,
         snap=snap,
         notes=[*_one_sided(pin_model), *_unused_rotors(pin_model)],
     )
+    model = replace(draft.model, fixed_joints=tuple(_fixed_joints(pin_model)))
+    return replace(draft, model=model)
 
 
 def _gravity(pin_model: Any) -> Vec3:
