@@ -362,4 +362,4 @@ def test_forces_in_another_convention_are_seen(change: str) -> None:
 
 def test_a_jacobian_in_another_frame_is_seen() -> None:
     with pytest.raises(AssertionError, match="J"):
-        agrees(replace(FUNCTIONS["frame_jacobian"], reference="world"), "leg", 3)
+        agrees(replace(FUNCTIONS["frame_jacobian"], frame_reference="world"), "leg", 3)

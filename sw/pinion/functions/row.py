@@ -92,7 +92,7 @@ class Function:
     references : points and axes that results of frames may be for (``reference`` of
         :func:`pinion.dynamics.frame_jacobian`), the default first; the algorithm and the float
         model take ``reference``.
-    reference : the requested one if it is not the default.
+    frame_reference : the requested one if it is not the default.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Function:
     of_frames: bool = False
     frames: tuple[str, ...] = ()
     references: tuple[str, ...] = ()
-    reference: str = ""
+    frame_reference: str = ""
 
     most_nodes: ClassVar[int] = sys.maxsize
     """Largest number of operations of a trace."""
@@ -165,8 +165,8 @@ class Function:
         options = {} if self.variant is None else {"derivatives": self.variant.name}
         if self.frames:
             options["frames"] = ",".join(self.frames)
-        if self.reference:
-            options["reference"] = self.reference
+        if self.frame_reference:
+            options["reference"] = self.frame_reference
         if self.added:
             options["outputs"] = ",".join(self.added)
         if self.parameters:
@@ -188,7 +188,7 @@ class Function:
         if self.of_frames:
             choices["frames"] = frame_names(self.frames)
         if self.references:
-            choices["reference"] = self.reference or self.references[0]
+            choices["reference"] = self.frame_reference or self.references[0]
         return choices
 
     def formulated(self, name: str) -> Function:
@@ -322,11 +322,11 @@ class Function:
             choices = ", ".join(self.references)
             advice = f"choose one of {choices}" if choices else "leave it out"
             raise FunctionError(f"'{self.name}' has no reference '{reference}': {advice}.")
-        current = self.reference or self.references[0]
+        current = self.frame_reference or self.references[0]
         return replace(
             self,
             doc=self.doc.replace(REFERENCES[current], REFERENCES[reference]),
-            reference="" if reference == self.references[0] else reference,
+            frame_reference="" if reference == self.references[0] else reference,
         )
 
     def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:

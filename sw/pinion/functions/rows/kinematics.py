@@ -62,7 +62,7 @@ def _with_reference(reference: str) -> Function:
     """Return the row of Jacobians in one reference, under the name it has besides."""
     row = _FRAME_JACOBIAN.with_reference(reference)
     name = f"{row.name}_{reference}"
-    return replace(row, name=name, references=(reference,), reference="")
+    return replace(row, name=name, references=(reference,), frame_reference="")
 
 
 def _of_motion(name: str, doc: str, block: Block, *inputs: Block, **algorithms: Any) -> Function:
