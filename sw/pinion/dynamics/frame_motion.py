@@ -60,7 +60,7 @@ def frame_acceleration_scalars(
     ---------
     q : (nq,) scalars, joint positions [rad | m].
     qd, qdd : (nv,) scalars, joint rates and accelerations; ``qdd`` of None is zero.
-    frame : its name, as for :func:`.kinematics.frame_placement`.
+    frame : the name of a link.
     region : as for :func:`.rnea.rnea_scalars`, with the passes ``forward`` and ``pose``.
     reference : one of ``REFERENCES``.
     classical : of the point that the frame's origin is, in place of the spatial acceleration.
