@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.dynamics.checks import rotation_slices
+from pinion.dynamics.parametric import JOINT_FIGURES, rigid_body
 from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncoupled
 
 from .blocks import Block, Drawn, LoadBox, Quantity, Table, Uniform
@@ -139,8 +140,9 @@ def external_forces(model: Model, rng: np.random.Generator, count: int, *, corne
 def parameter_sets(
     model: Model, function: Function | BuiltFunction, rng: np.random.Generator, count: int
 ) -> Floats:
-    """Draw values of a function's parameters, (count, values): gravity of any direction, and of
-    links what the file gives them with a load that is a solid ball somewhere in the box.
+    """Draw values of a function's parameters, (count, values): gravity of any direction, of links
+    what the file gives them with a load that is a solid ball somewhere in the box (or on the axis
+    in it), and of joints up to twice the file's figure, or 1 in SI units without any.
     """
     box = function.load or LoadBox(
         LOAD_SHARE * sum(body.inertia.mass for body in model.bodies), LOAD_RADIUS
@@ -148,7 +150,10 @@ def parameter_sets(
     sets = np.tile(dynamics.parameter_values(model, function.parameters), (count, 1))
     for parameter in dynamics.parameters_of(model, function.parameters):
         place = slice(parameter.first, parameter.first + parameter.count)
-        if parameter.placement is None:
+        if parameter.figure in JOINT_FIGURES:
+            sets[:, place] = rng.uniform(0.0, 2.0 * parameter.file or 1.0, (count, 1))
+            continue
+        if not parameter.of_link:
             direction = rng.normal(size=(count, 3))
             length = np.linalg.norm(model.gravity) or 9.81
             sets[:, place] = length * direction / np.linalg.norm(direction, axis=1, keepdims=True)
@@ -157,16 +162,12 @@ def parameter_sets(
         ball = rng.uniform(0.0, 0.5, count) * box.radius
         direction = rng.normal(size=(count, 3))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        x, y, z = (direction * (rng.uniform(0.0, 1.0, count) * (box.radius - ball))[:, None]).T
-        round_part = 0.4 * ball**2
-        sets[:, place] += mass[:, None] * np.stack(
-            [
-                *(np.ones(count), x, y, z),
-                *(y * y + z * z + round_part, -x * y, x * x + z * z + round_part),
-                *(-x * z, -y * z, x * x + y * y + round_part),
-            ],
-            axis=1,
-        )
+        if parameter.axis is not None:
+            direction = np.sign(direction[:, :1]) * parameter.axis
+        centre = direction * (rng.uniform(0.0, 1.0, count) * (box.radius - ball))[:, None]
+        moments = (0.4 * mass * ball**2)[:, None] * [1.0, 0.0, 0.0, 1.0, 0.0, 1.0]
+        load = rigid_body(mass, centre, moments)
+        sets[:, place] += load @ parameter.reading.T
     return sets
 
 
