@@ -28,6 +28,8 @@ from pinion.link import ManifestError
 from pinion.request import BuildRequest, CoreOptions, core_names
 from pinion.robot import Model, RobotOptions, asked_robot, coupled, model_to_dict
 
+from .parameters import ParametricBackend
+
 SIM = "sim"
 """Name of the simulated card."""
 
@@ -200,7 +202,9 @@ class CardBackend(Backend):
 
 
 def _simulated(robot: Any, function: PortableFunction, options: Mapping[str, Any]) -> CardBackend:
-    return cast(CardBackend, backend(robot, function.function(), device=SIM, **options))
+    opened: Any = backend(robot, function.function(), device=SIM, **options)
+    card: CardBackend = getattr(opened, "backend", opened)  # without defaults of parameters
+    return card
 
 
 def backend(
@@ -249,7 +253,7 @@ def backend(
         model = asked_robot(robot, **robot_options)
         row.check(model)
         opened: Backend = opener(model, row, address, **remaining)
-        return opened
+        return _with_defaults(opened, model, row, options)
     if name not in transports():
         names = sorted({*entry_points(group=GROUP).names, *transports()})
         raise DriverError(
@@ -258,6 +262,18 @@ def backend(
         )
     _check_options(name, [*CardOptions.__annotations__, "progress"], remaining)
     return _card(robot, row, device, robot_options, **remaining)
+
+
+def _with_defaults(
+    opened: Backend, model: Model, row: Function, options: Mapping[str, Any]
+) -> Backend:
+    """Return the backend with defaults for its parameters, if it has any and samples come first."""
+    if not row.parameters or options.get("layout", "aos") != "aos":
+        return opened
+    accept_inertia = bool(options.get("accept_inertia", False))
+    return ParametricBackend(
+        backend=opened, model=model, function=row, accept_inertia=accept_inertia
+    )
 
 
 def _taken(options: dict[str, Any], kind: type) -> dict[str, Any]:
@@ -333,7 +349,7 @@ def _card(
     folder: str | Path | None = None,
     progress: Progress = SILENT,
     **options: Unpack[CoreOptions],
-) -> CardBackend:
+) -> Backend:
     """Build a core and open a card with it."""
     with installation.needs(DriverError):  # the float model only needs NumPy
         from pinion.flow import build
@@ -348,13 +364,14 @@ def _card(
         if folder is None:
             shutil.rmtree(path.parent, ignore_errors=True)
         raise
-    return CardBackend(
+    card = CardBackend(
         device=opened,
         folder=path,
         temporary=folder is None,
         address=device,
         request=(robot, row, {**robot_options, **options, "folder": folder}),
     )
+    return _with_defaults(card, model, row, robot_options)
 
 
 def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) -> bool:

@@ -89,6 +89,8 @@ class Parameter:
 
     def full(self, values: Array) -> Array:
         """Return the ten numbers (..., 10) of a link's values (..., count)."""
+        if self.axis is None:
+            return values
         return np.asarray(self.origin + values @ self.basis.T)
 
 
