@@ -126,7 +126,7 @@ class JointTerms:
         (wa, wb), (va, vb) = _across(k, start, qd)
         a, b = ((k - start + shift) % 3 + start for shift in (1, 2))
         m = self.armature[k]
-        return {b: mul(m, wa), a: mul(sub(0.0, m), wb), a + 3: mul(m, vb), b + 3: mul(sub(0.0, m), va)}
+        return {b: mul(m, wa), a: mul(-m, wb), a + 3: mul(m, vb), b + 3: mul(-m, va)}
 
     def rise(self, k: int, q: Sequence[Scalar]) -> Scalar:
         """Return the derivative of :meth:`effort` by velocity k's position, from its spring."""

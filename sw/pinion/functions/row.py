@@ -274,6 +274,11 @@ class Function:
             raise FunctionError(
                 f"The function '{self.name}' has parameters already: name all at once."
             )
+        if self.robotless:
+            raise FunctionError(
+                f"The function '{self.name}' takes no robot, so it has no parameters of one: leave "
+                "them out."
+            )
         block = Block(
             name="parameters",
             shape=(dynamics.count_of(names),),

@@ -260,7 +260,7 @@ def sample(
             case Quantity.PARAMETER if sets is not None:
                 return sets
             case Quantity.EFFORT if sets is not None:
-                return _efforts_of_sets(model, function, sets, q, qd, qdd)
+                return _efforts_of_sets(model, function, sets, (q, qd, qdd), fext)
             case Quantity.INVERSE_INERTIA if sets is not None:
                 robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
                 inverse = dynamics.minv_scalars(robots, list(q.T))
@@ -331,21 +331,25 @@ def _efforts_of_sets(
     model: Model,
     function: Function | BuiltFunction,
     sets: Floats,
-    q: Floats,
-    qd: Floats,
-    qdd: Floats,
+    motion: Sequence[Floats],
+    fext: Floats | None,
 ) -> Floats:
     """Efforts of motions (n, nv) of robots with these parameters, one set a motion."""
     robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
+    q, qd, qdd = (list(x.T) for x in motion)
+    forces: Any = None
+    if fext is not None:
+        forces = np.moveaxis(dynamics.forces_on_bodies(model, fext), 0, -1)
     tau = dynamics.rnea_scalars(
         robots,
-        list(q.T),
-        list(qd.T),
-        list(qdd.T),
+        q,
+        qd,
+        qdd,
+        forces,
         joint_terms=function.joint_terms,
         friction_width=function.friction_width,
     )
-    return _columns(tau, len(q))
+    return _columns(tau, len(sets))
 
 
 def _columns(elements: Sequence[Any], count: int) -> Floats:
