@@ -82,7 +82,7 @@ class Backend(Closing, Protocol):
         del mass, com, inertia
         raise InputError(
             f"The robot's inertias are constants here: open the backend with "
-            f"parameters=({link!r},) to attach a load."
+            f"parameters=({link!r},), in the layout aos, to attach a load."
         )
 
 
