@@ -233,7 +233,7 @@ def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.
     beside = np.abs(numbers - origin - values @ basis.T).max(axis=-1)
     if np.any(beside > ROUND * np.abs(numbers).max(axis=-1)):
         raise InputError(
-            f"What is on {parameter.owner!r} is not round about its joint's axis, to which "
+            f"What is on {parameter.owner!r} is not symmetric about its joint's axis, to which "
             f"{parameter.name!r} is limited: open the backend with parameters="
             f"({parameter.owner!r},)."
         )

@@ -146,8 +146,8 @@ class RowArguments:
     parameters: Annotated[
         str | None,
         typer.Option(
-            metavar="LINK,...",
-            help="Links whose inertial parameters become inputs, or gravity, separated by commas.",
+            metavar="NAME,...",
+            help="Inputs in place of constants: LINK, LINK:on-axis, JOINT:damping, gravity, ...",
         ),
     ] = None
     parameter_range: Annotated[

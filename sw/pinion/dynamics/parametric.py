@@ -5,7 +5,7 @@ hold scalars. Here such a model is made from names and values:
 
 - a link: the ten parameters of the body that carries it (:data:`.regressor.PARAMETERS`), about the
   origin of the link's frame in its axes;
-- ``LINK:on-axis``: four of them, for loads that are round about the joint's axis: mass, first
+- ``LINK:on-axis``: four of them, for loads that are symmetric about the joint's axis: mass, first
   moment along the axis, inertia across it (the mean of both directions) and about it. All else,
   such as products of inertia, stays as the file has it;
 - ``gravity``: three components in base axes;
