@@ -106,8 +106,8 @@ def test_results_are_written_to_out(cache: Path) -> None:
     with pinion.backend("iiwa14", "rnea", device="cpu", parameters=names, cache=cache) as inverse:
         tau = np.zeros((COUNT, 7))
         masses = np.linspace(0.5, 3.0, COUNT)
-        one = {"mass": 2.0, "com": TOOL["com"], "inertia": TENSOR}
-        for described in (one, {**one, "mass": masses}):
+        tool = {"mass": 2.0, "com": TOOL["com"], "inertia": TENSOR}
+        for described in (tool, {**tool, "mass": masses}):
             inverse(Q, QD, QDD, inertia={HAND: described}, out={"tau": tau})
             fresh = inverse(Q, QD, QDD, inertia={HAND: described}).tau
             assert np.array_equal(tau, fresh) and np.abs(tau).max() > 1.0
