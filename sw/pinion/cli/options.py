@@ -144,7 +144,7 @@ class RowArguments:
     joint_terms: JointTerms = None
     friction_width: FrictionWidth = FRICTION_WIDTH
     parameters: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             metavar="NAME,...",
             help="Inputs in place of constants: LINK, LINK:on-axis, JOINT:damping, gravity, ...",
