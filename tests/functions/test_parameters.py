@@ -16,18 +16,10 @@ from pinion import dynamics
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import FUNCTIONS, Function, FunctionError, LoadBox, named_function, sample
 from pinion.functions.portable import in_table, portable
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.graph import evaluate_floats, names
 from pinion.graph.passes import fold
-from pinion.robot import (
-    Model,
-    RobotError,
-    load,
-    payload,
-    q_to_pinocchio,
-    urdf_text,
-    v_permutation,
-)
+from pinion.robot import Model, RobotError, load, payload, q_to_pinocchio, urdf_text, v_permutation
 from tests.support.breadth import some
 from tests.support.rows import OF_TIPS
 
@@ -91,7 +83,7 @@ def results(row: str, model: Model, theirs: Any, x: dict[str, Array]) -> list[Ar
 def agrees(function: Function, model: Model, x: dict[str, Array], each: list[list[Array]]) -> None:
     """Whether arrays and traced graph are what another library has of each state, to 1e-10."""
     values = function.evaluate(model, x)
-    words = evaluate_floats(fold(function.trace(model)), columns_of(function.inputs, model, x))
+    words = evaluate_floats(fold(function.trace(model)), word_columns(function.inputs, model, x))
     for block, *samples in zip(function.results, *each, strict=True):
         expected = np.stack(samples)
         flat = expected.reshape(len(each), -1)
@@ -136,7 +128,7 @@ def test_the_traced_graph_of_the_minimal_model_is_the_float_model(row: str) -> N
     with_link = FUNCTIONS[row].with_parameters((HAND,) if row == "crba" else (HAND, "gravity"))
     x = drawn(model, with_link, 20)
     expected = with_link.evaluate(model, x)
-    words = evaluate_floats(fold(with_link.trace(model)), columns_of(with_link.inputs, model, x))
+    words = evaluate_floats(fold(with_link.trace(model)), word_columns(with_link.inputs, model, x))
     for block in with_link.results:
         flat = expected[block.name].reshape(20, -1)
         for word, at in block.positions(model).items():

@@ -60,7 +60,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
         (:func:`pinion.compute.cpu.compile`).
     dtype, layout, check_rotations, graphs, cache : of ``cuda``
         (:func:`pinion.compute.cuda.compile`).
-    progress : told each step of compiling or building before the first batch;
+    progress : receives each step of compiling or building before the first batch;
         ``progress=Progress(print)`` prints them.
     """
 

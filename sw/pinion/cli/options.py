@@ -239,7 +239,7 @@ def load_robot(robot: str, options: RobotOptions, *, quiet: bool = False) -> Mod
 
 
 def load_both(robot: str, options: RobotOptions) -> tuple[Model, Model]:
-    """Load a robot as its file describes it, and as cores have it; see `load_robot`."""
+    """Load a robot without and with the options of snapping; see `load_robot`."""
     unsnapped = options.copy()
     unsnapped["snap"] = False
     return load_robot(robot, unsnapped, quiet=True), load_robot(robot, options)

@@ -24,7 +24,7 @@ from .axis import axis_motion, joint_transform, numbered_axes
 from .checks import Array, DynamicsError, constant_inertias, split
 from .coupled import coupling_of
 from .general import kinematics as general
-from .general.arrays import request
+from .general.arrays import checked_arguments
 from .kinematics import body_poses_scalars
 from .rnea import Region, no_region
 from .scalar import Scalar, add, mul, reciprocal
@@ -147,7 +147,7 @@ def centre_of_mass(model: Model, q: ArrayLike) -> Array:
     mass.
     """
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         return checked.shaped(general.centre_of_mass(model, checked.states["q"], total_mass(model)))
     x = split(model, q=q)
     return x.vector(centre_of_mass_scalars(model, x["q"]))
@@ -160,7 +160,7 @@ def com_jacobian(model: Model, q: ArrayLike) -> Array:
     :func:`centre_of_mass` is ``J qd``; errors as there.
     """
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         return checked.shaped(general.com_jacobian(model, checked.states["q"], total_mass(model)))
     x = split(model, q=q)
     return x.matrix(com_jacobian_scalars(model, x["q"]))

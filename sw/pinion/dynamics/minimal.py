@@ -234,7 +234,7 @@ def rebuilt(body: Body, lever: Array, figures: Parameters) -> Body:
     I = figures.I  # noqa: E741 - the symbol in the literature
     inertia = Inertia(
         mass=snapped(figures.m),
-        h=vec3(figures.h),
+        h=snapped_vector(figures.h),
         I=(
             snapped(I[0, 0]),
             snapped(I[0, 1]),
@@ -244,11 +244,11 @@ def rebuilt(body: Body, lever: Array, figures: Parameters) -> Body:
             snapped(I[2, 2]),
         ),
     )
-    joint: Joint = replace(body.joint, tree=Transform(E=body.joint.tree.E, r=vec3(lever)))
+    joint: Joint = replace(body.joint, tree=Transform(E=body.joint.tree.E, r=snapped_vector(lever)))
     return replace(body, joint=joint, inertia=inertia)
 
 
-def vec3(a: Array) -> Vec3:
+def snapped_vector(a: Array) -> Vec3:
     """Return three numbers as a tuple, with residues snapped."""
     return snapped(a[0]), snapped(a[1]), snapped(a[2])
 

@@ -22,7 +22,7 @@ from pinion.graph.passes import fold, number_values, resubstitute
 from pinion.robot import JointKind, Model, coupled
 
 from .blocks import Quantity
-from .row import Function, columns_of
+from .row import Function, word_columns
 from .samples import sample
 
 # An identity holds everywhere; this many states of each batch distinguish it from a coincidence.
@@ -113,7 +113,7 @@ def _independent_words(
     """
     requests = sample(model, function, _STREAM, distribution="reference", seed=SEEDS[0])
     graph = function.trace(model, minimal=False)
-    stream_states = stream_floats(graph, columns_of(function.inputs, model, requests)).states
+    stream_states = stream_floats(graph, word_columns(function.inputs, model, requests)).states
     with np.errstate(all="ignore"):
         sizes = {
             word: min(float(np.max(np.abs(np.nan_to_num(column)))) or 1.0, _LARGEST)

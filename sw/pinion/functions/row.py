@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
 from pinion.base.html import html_table
 from pinion.dynamics.joint_terms import FRICTION_WIDTH, JOINT_TERMS, wanted_terms
@@ -27,7 +28,6 @@ from pinion.robot import Model, coupled
 from .blocks import Block, LoadBox, Quantity, State
 from .errors import FunctionError
 
-Floats = NDArray[np.float64]
 Scalars = Callable[..., Sequence[Any]]
 
 # Helpers whose source lines say nothing about the algorithm.
@@ -438,7 +438,7 @@ class Function:
         stream = Stream({}, {})
         if self.states:
             graph = self.trace(model, minimal=False)
-            columns = columns_of(self.inputs, coupled(model), arrays)
+            columns = word_columns(self.inputs, coupled(model), arrays)
             stream = stream_floats(graph, columns, fresh=fresh, start=start)
         return self.step(model, arrays, stream.states), stream
 
@@ -488,7 +488,7 @@ def _unit_of(parameters: Sequence[str]) -> str:
     return "; ".join(dict.fromkeys(units[split_name(name)[1]] for name in parameters))
 
 
-def columns_of(
+def word_columns(
     blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, Floats]:
     """Return arrays (n, ...) by block name as columns (n,) in float64 by word."""

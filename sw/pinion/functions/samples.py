@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.dynamics.checks import rotation_slices
 from pinion.dynamics.parametric import JOINT_FIGURES, rigid_body
 from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncoupled
@@ -21,7 +22,7 @@ from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncou
 from .blocks import Block, Drawn, LoadBox, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import Floats, Function
+from .row import Function
 
 DISTRIBUTIONS = ("reference", "slow", "rest", "stress", "beyond")
 
@@ -119,9 +120,7 @@ def rate_share(distribution: str) -> float:
 
 def force_ends(model: Model) -> Floats:
     """Return the bounds of the external force on a link, (6,) [N m, N]: :func:`external_forces`."""
-    earth = 9.81
-    pull = float(np.linalg.norm(model.gravity)) or earth
-    force = FORCE_SHARE * pull * sum(body.inertia.mass for body in model.bodies)
+    force = FORCE_SHARE * _pull(model) * sum(body.inertia.mass for body in model.bodies)
     return force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
 
 
@@ -137,6 +136,40 @@ def external_forces(model: Model, rng: np.random.Generator, count: int, *, corne
     return np.asarray(share * force_ends(model))
 
 
+def parameter_ends(model: Model, function: Function | BuiltFunction) -> tuple[Floats, Floats]:
+    """Return the bounds of a function's parameters, (values,) each: of :func:`parameter_sets`."""
+    low = np.array(dynamics.parameter_values(model, function.parameters))
+    high = low.copy()
+    box = _load_box(model, function)
+    moment, inertia = box.mass * box.radius, box.mass * box.radius**2
+    product = inertia / 2
+    least = -np.array([0.0, *[moment] * 3, 0.0, product, 0.0, product, product, 0.0])
+    most = np.array([box.mass, *[moment] * 3, inertia, product, inertia, product, product, inertia])
+    for parameter in dynamics.parameters_of(model, function.parameters):
+        place = slice(parameter.first, parameter.first + parameter.count)
+        if parameter.figure in JOINT_FIGURES:
+            low[place], high[place] = 0.0, 2.0 * parameter.file or 1.0
+        elif not parameter.of_link:
+            low[place], high[place] = -_pull(model), _pull(model)
+        else:
+            up, down = np.maximum(parameter.reading, 0.0), np.minimum(parameter.reading, 0.0)
+            low[place] += up @ least + down @ most
+            high[place] += up @ most + down @ least
+    return low, high
+
+
+def _load_box(model: Model, function: Function | BuiltFunction) -> LoadBox:
+    """Return the loads of a function's links: by default a share of the robot's mass."""
+    return function.load or LoadBox(
+        LOAD_SHARE * sum(body.inertia.mass for body in model.bodies), LOAD_RADIUS
+    )
+
+
+def _pull(model: Model) -> float:
+    """Return the size of gravity [m/s^2]; that on earth for a robot without gravity."""
+    return float(np.linalg.norm(model.gravity)) or 9.81
+
+
 def parameter_sets(
     model: Model, function: Function | BuiltFunction, rng: np.random.Generator, count: int
 ) -> Floats:
@@ -144,9 +177,7 @@ def parameter_sets(
     what the file gives them with a load that is a solid ball somewhere in the box (or on the axis
     in it), and of joints up to twice the file's figure, or 1 in SI units without any.
     """
-    box = function.load or LoadBox(
-        LOAD_SHARE * sum(body.inertia.mass for body in model.bodies), LOAD_RADIUS
-    )
+    box = _load_box(model, function)
     sets = np.tile(dynamics.parameter_values(model, function.parameters), (count, 1))
     for parameter in dynamics.parameters_of(model, function.parameters):
         place = slice(parameter.first, parameter.first + parameter.count)
@@ -155,8 +186,9 @@ def parameter_sets(
             continue
         if not parameter.of_link:
             direction = rng.normal(size=(count, 3))
-            length = np.linalg.norm(model.gravity) or 9.81
-            sets[:, place] = length * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+            sets[:, place] = (
+                _pull(model) * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+            )
             continue
         mass = rng.uniform(0.0, box.mass, count)
         ball = rng.uniform(0.0, 0.5, count) * box.radius

@@ -25,8 +25,7 @@ _KEPT = "; it was kept "
 _NO_INVERSE = "as accept_inertia asks, but forward dynamics does not exist"
 
 _KINEMATICS = (
-    "Nothing that moves has any mass: the robot serves kinematics, and what needs its inertia is "
-    "refused."
+    "No moving body has mass: only functions of kinematics, which need no inertia, are possible."
 )
 
 _ACCEPT = (

@@ -11,20 +11,21 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
+from pinion.dynamics.rnea import no_region
 from pinion.functions.blocks import Block, State
 from pinion.functions.built import BuiltFunction
-from pinion.functions.mistakes import Place, UserError, caller, place_of, return_of, said
+from pinion.functions.mistakes import CodePosition, UserError, caller, place_of, return_of, said
 from pinion.functions.reduced import numbered_graph
-from pinion.functions.row import Function, columns_of
+from pinion.functions.row import Function, word_columns
 from pinion.functions.samples import sample
 from pinion.functions.table import FUNCTIONS
 from pinion.graph import Graph, Word, names
@@ -40,11 +41,10 @@ from .described import (
     check_name,
     dimensions,
     of_robot,
-    parameters_of,
+    python_parameters,
 )
 from .returned import boxed, elements, ordered
 
-Floats = NDArray[np.float64]
 MOST_NODES = 2_000_000
 """Most operations of a trace; a function with millions more contains an unintended loop."""
 
@@ -128,7 +128,7 @@ class OwnFunction(Function):
         """Evaluate every operation of the trace on arrays: the float model."""
         blocks = (*self.inputs, *self.states)
         states = {block.name: values for block, values in zip(blocks, arrays, strict=True)}
-        columns = columns_of(self.states, model, states)
+        columns = word_columns(self.states, model, states)
         with np.errstate(all="ignore"):
             results = BuiltFunction.of(self, model).step(model, states, columns)
         # Nobody uses the next states of a single step.
@@ -173,7 +173,7 @@ class OwnFunction(Function):
             if self.parameters:
                 numbers = values.pop(len(self.inputs) - 1).tolist()
                 robot = dynamics.parametric_model(model, self.parameters, numbers)
-            returned = self.scalars(robot, *values, region=_unmarked)
+            returned = self.scalars(robot, *values, region=no_region)
             for block, flat in zip(self.outputs, returned, strict=False):
                 array = np.array(flat, np.float64).reshape(block.dims(model))
                 if block.symmetric and not _is_symmetric(array):
@@ -185,7 +185,7 @@ class OwnFunction(Function):
                 results[block.name].append(array)
         return {name: np.stack(arrays) for name, arrays in results.items()}
 
-    def _check_finite(self, results: Mapping[str, Floats], place: Place) -> None:
+    def _check_finite(self, results: Mapping[str, Floats], place: CodePosition) -> None:
         for name, values in results.items():
             bad = values[~np.isfinite(values)]
             if bad.size:
@@ -325,7 +325,7 @@ def function(
                     "of an input or an output: give it another."
                 )
         taken_all, given_all = (*input_blocks, *state_blocks), (*output_blocks, *state_blocks)
-        extra = parameters_of(python, taken_all, function_name, place)
+        extra = python_parameters(python, taken_all, function_name, place)
         lines = (inspect.getdoc(python) or function_name).splitlines()
         robot = MODEL in extra or any(of_robot(block) for block in (*taken_all, *output_blocks))
         return OwnFunction(
@@ -355,7 +355,7 @@ def _algorithm(
     inputs: Sequence[Block],
     outputs: Sequence[Block],
     extra: Sequence[str],
-    place: Place,
+    place: CodePosition,
 ) -> Callable[..., list[list[Any]]]:
     """Return the Python function as a row's algorithm: elements of each output, row by row."""
 
@@ -380,7 +380,7 @@ def _batches(
 ) -> Callable[..., list[Floats]]:
     """Return a reference as a row's float model, with results of the right shapes."""
     place, ends = place_of(reference), return_of(reference)
-    extra = parameters_of(reference, inputs, name, place)
+    extra = python_parameters(reference, inputs, name, place)
 
     def floats(model: Model, *values: Floats) -> list[Floats]:
         count = len(values[0])
@@ -407,11 +407,6 @@ def _is_symmetric(matrix: Floats) -> bool:
     """Whether a matrix is symmetric, to rounding; NaN and infinity count as symmetric."""
     size = float(np.max(np.abs(matrix), initial=0.0))
     return not (np.abs(matrix - matrix.T) > SAME * max(size, SAME)).any()
-
-
-def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[object]:
-    """Replace a marker of regions where nothing is marked."""
-    return nullcontext((name, body))
 
 
 def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
