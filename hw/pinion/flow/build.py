@@ -192,7 +192,7 @@ def build(
     goal : with ``auto``, what formats are chosen for instead of a largest error: a task's measure
         and its largest allowed loss (:mod:`pinion.flow.by_task`). The build then promises the
         errors that it measures.
-    progress : told each step, and its share done if that is known.
+    progress : receives each step, and its share done if that is known.
 
     Raises
     ------
@@ -296,7 +296,7 @@ def _elaborate(draft: BuildDraft) -> None:
     probe = Core(graph=design.fixed, binding=design.binding, build_hash=0)
     draft.rows = schedule_rows(design, probe)
     draft.manifest = build_manifest(
-        model, row, design, probe, draft.rows, draft.request,
+        model, row, design, probe, draft.request,
         max_error=draft.max_error,
         measured=draft.measured,
         content=content_digest(draft.computed, design.fixed, draft.rows),

@@ -158,10 +158,10 @@ class RowArguments:
     joint_terms: JointTerms = None
     friction_width: FrictionWidth = FRICTION_WIDTH
     parameters: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="LINK,...",
-            help="Links whose inertial parameters become inputs, or gravity, separated by commas.",
+            metavar="NAME,...",
+            help="Inputs in place of constants: LINK, LINK:on-axis, JOINT:damping, gravity, ...",
         ),
     ] = None
     parameter_range: Annotated[
@@ -258,7 +258,7 @@ def load_robot(robot: str, options: RobotOptions, *, quiet: bool = False) -> Mod
 
 
 def load_both(robot: str, options: RobotOptions) -> tuple[Model, Model]:
-    """Load a robot as its file describes it, and as cores have it; see `load_robot`."""
+    """Load a robot without and with the options of snapping; see `load_robot`."""
     unsnapped = options.copy()
     unsnapped["snap"] = False
     return load_robot(robot, unsnapped, quiet=True), load_robot(robot, options)

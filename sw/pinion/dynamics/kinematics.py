@@ -35,7 +35,7 @@ from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
 from .checks import Array, DynamicsError, check_choice, split
 from .coupled import coupling_of
 from .general import kinematics as general
-from .general.arrays import request
+from .general.arrays import checked_arguments
 from .rnea import Region, no_region
 from .scalar import Scalar
 from .spatial import (
@@ -62,7 +62,7 @@ origin, base axes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pose:
+class FramePose:
     """Pose of a frame in the base.
 
     Members
@@ -85,7 +85,7 @@ class Pose:
         return vadd(vadd(x, y), z)
 
 
-BASE_POSE = Pose(R=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), p=ZERO)
+BASE_POSE = FramePose(R=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), p=ZERO)
 
 
 def frame_of(model: Model, name: str) -> Frame:
@@ -110,7 +110,7 @@ def body_poses_scalars(
     q: Sequence[Scalar],
     bodies: Sequence[int] | None = None,
     region: Region = no_region,
-) -> dict[int, Pose]:
+) -> dict[int, FramePose]:
     """Return the pose of each body's frame, and of the base as number -1.
 
     Arguments
@@ -131,7 +131,7 @@ def body_poses_scalars(
             R = (X.to_child(parent.R[0]), X.to_child(parent.R[1]), X.to_child(parent.R[2]))
             placed = vadd(parent.p, times_constant(parent.R, joint.tree.r))
             shift = dot(X.shift, R[0]), dot(X.shift, R[1]), dot(X.shift, R[2])
-            poses[i] = Pose(R=R, p=vadd(placed, shift))
+            poses[i] = FramePose(R=R, p=vadd(placed, shift))
     return poses
 
 
@@ -288,7 +288,7 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
     DynamicsError : unknown link, a shape does not fit, or a number is not finite.
     """
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         R, p = general.frame_placement(model, checked.states["q"], frame_of(model, frame))
         return checked.shaped(R), checked.shaped(p)
     x = split(model, q=q)
@@ -319,7 +319,7 @@ def frame_jacobian(
     """
     check_choice("reference", reference, REFERENCES)
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         named = frame_of(model, frame)
         return checked.shaped(general.frame_jacobian(model, checked.states["q"], named, reference))
     x = split(model, q=q)
@@ -337,7 +337,7 @@ def frame_velocity(
     [rad/s | m/s]; ``frame`` and ``reference`` as in :func:`frame_jacobian`, with its errors.
     """
     if not model.single_dof:
-        rates = request(model, q=q, qd=qd).states["qd"]
+        rates = checked_arguments(model, q=q, qd=qd).states["qd"]
         J = frame_jacobian(model, q, frame, reference=reference)
         return (J @ rates.reshape((*J.shape[:-2], model.nv, 1)))[..., 0]
     x = split(model, q=q, qd=qd)
@@ -345,8 +345,8 @@ def frame_velocity(
     return x.vector((*angular, *linear))
 
 
-def pose_of_frame(frame: Frame, body: Pose) -> Pose:
+def pose_of_frame(frame: Frame, body: FramePose) -> FramePose:
     """Return the pose of a frame fixed in a body with pose ``body``."""
     E, r = frame.placement.E, frame.placement.r
     R = (rotate(E, body.R[0]), rotate(E, body.R[1]), rotate(E, body.R[2]))
-    return Pose(R=R, p=vadd(body.p, times_constant(body.R, r)))
+    return FramePose(R=R, p=vadd(body.p, times_constant(body.R, r)))

@@ -21,7 +21,7 @@ class RowOptions(TypedDict, total=False):
     outputs : optional results to add: names, or one text with commas.
     joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
     friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
-    parameters : links whose inertial parameters become inputs, or ``gravity``: names, or one text
+    parameters : links and figures of joints that become inputs, or ``gravity``: names, or one text
         with commas (:meth:`.row.Function.with_parameters`).
     parameter_range : loads that such links carry, as ``3kg@0.2m``; None for a tenth of the robot's
         mass within 0.2 m.

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
 from pinion.base.html import html_table
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, JOINT_TERMS, wanted_terms
+from pinion.dynamics.parametric import split_name
 from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Stream, Tracer, names, stream_floats
 from pinion.robot import Model, coupled
@@ -27,7 +29,6 @@ from .blocks import Block, LoadBox, Quantity, State
 from .errors import FunctionError
 from .frames import REFERENCES, blocks_of_frames, frame_labels, frame_names, split_frames
 
-Floats = NDArray[np.float64]
 Scalars = Callable[..., Sequence[Any]]
 
 # Helpers whose source lines say nothing about the algorithm.
@@ -83,8 +84,8 @@ class Function:
     joint_terms, friction_width : the requested terms, and the rate within which friction changes
         sign [rad/s | m/s].
     robotless : whether it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
-    parameters : links whose inertial parameters are inputs, or ``gravity``; their block is the last
-        of `inputs` (:mod:`pinion.dynamics.parametric`).
+    parameters : links and figures of joints that are inputs, or ``gravity``; their block is the
+        last of `inputs` (:mod:`pinion.dynamics.parametric`).
     load : box of the loads that parameters of links are sampled from.
     of_frames : whether the results are of frames: the algorithm and the float model take their
         names as ``frames``, and return all outputs of each, or the robot's tip's if there are none.
@@ -330,12 +331,13 @@ class Function:
         )
 
     def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:
-        """The same function with inertial parameters of links, or gravity, as inputs.
+        """The same function with parameters of links or joints, or gravity, as inputs.
 
         Parameters
         ----------
-        names : links, or ``gravity``: the function gets one more input, ``parameters``, of ten
-            numbers a link and three of gravity, in this order (:mod:`pinion.dynamics.parametric`).
+        names : such as ``link``, ``link:on-axis``, ``joint:damping`` or ``gravity``: the function
+            gets one more input, ``parameters``, of ten numbers a link, four of one on the axis, one
+            of a joint and three of gravity, in this order (:mod:`pinion.dynamics.parametric`).
         load : what links may carry besides what the robot's file gives them.
 
         Raises
@@ -360,10 +362,15 @@ class Function:
             raise FunctionError(
                 f"The function '{self.name}' has parameters already: name all at once."
             )
+        if self.robotless:
+            raise FunctionError(
+                f"The function '{self.name}' takes no robot, so it has no parameters of one: leave "
+                "them out."
+            )
         block = Block(
             name="parameters",
             shape=(dynamics.count_of(names),),
-            unit="kg, kg m, kg m^2; m/s^2",
+            unit=_unit_of(names),
             sampling=Quantity.PARAMETER,
         )
         inputs = (*self.inputs, block)
@@ -468,12 +475,23 @@ class Function:
             )
 
     def _check_terms(self, model: Model) -> None:
-        """Raise if the robot has none of the terms: a build would ignore them silently."""
+        """Raise for terms or figures of joints that a build would ignore silently."""
+        figures = {split_name(name)[1]: name for name in self.parameters}
+        for figure in JOINT_TERMS:
+            if figure in figures and figure not in self.joint_terms:
+                raise FunctionError(
+                    f"The parameter '{figures[figure]}' changes nothing without the {figure} of "
+                    f"joints: add joint_terms='{figure}'."
+                    if self.passive
+                    else f"The {figure} of joints does not affect '{self.name}': leave "
+                    f"'{figures[figure]}' out of the parameters."
+                )
         joints = [body.joint for body in model.bodies]
         missing = [
             name
             for name in self.joint_terms
-            if not any(getattr(j, name) or any(getattr(j, f"{name}_poly", ())) for j in joints)
+            if name not in figures
+            and not any(getattr(j, name) or any(getattr(j, f"{name}_poly", ())) for j in joints)
         ]
         if self.joint_terms and missing == list(self.joint_terms):
             raise FunctionError(
@@ -508,7 +526,7 @@ class Function:
         stream = Stream({}, {})
         if self.states:
             graph = self.trace(model, minimal=False)
-            columns = columns_of(self.inputs, coupled(model), arrays)
+            columns = word_columns(self.inputs, coupled(model), arrays)
             stream = stream_floats(graph, columns, fresh=fresh, start=start)
         return self.step(model, arrays, stream.states), stream
 
@@ -550,7 +568,15 @@ class Function:
         return stacked
 
 
-def columns_of(
+def _unit_of(parameters: Sequence[str]) -> str:
+    """Return the units of parameters, by kind."""
+    units = {"": "kg, kg m, kg m^2", "gravity": "m/s^2", "armature": "kg m^2 | kg"}
+    units |= {"on-axis": units[""], "friction": "N m | N"}
+    units |= {"damping": "N m s/rad | N s/m", "stiffness": "N m/rad | N/m"}
+    return "; ".join(dict.fromkeys(units[split_name(name)[1]] for name in parameters))
+
+
+def word_columns(
     blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, Floats]:
     """Return arrays (n, ...) by block name as columns (n,) in float64 by word."""

@@ -12,18 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .errors import RobotError
-from .model import (
-    Body,
-    Frame,
-    Inertia,
-    Joint,
-    JointKind,
-    Mat3,
-    Mimic,
-    Model,
-    Transform,
-    vec3,
-)
+from .model import Body, Frame, Inertia, Joint, JointKind, Mat3, Mimic, Model, Transform, vec3
 
 FORMAT = "pinion-model-1"
 """Version of the data's layout; the reader refuses any other."""

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute import cpu
+from pinion.compute import LAYOUTS, cpu
 from pinion.compute.cuda.parts import WORKSPACE, Room, plan, split
-from pinion.compute.cuda.threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
+from pinion.compute.cuda.threads import SHARED_BYTES, ThreadSource, thread_source
 from pinion.compute.layouts import to_blocks
 from pinion.compute.program.instructions import Kind, select
 from pinion.functions import SUBJECTS, Block, Function, named_function, sample

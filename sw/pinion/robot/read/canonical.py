@@ -9,25 +9,8 @@ from types import MappingProxyType
 
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft, LinkFigures
-from pinion.robot.inertia import (
-    ZERO,
-    combine,
-    place,
-    significant,
-    snap_inertia,
-    snap_vector,
-)
-from pinion.robot.model import (
-    Body,
-    Frame,
-    Inertia,
-    Joint,
-    JointKind,
-    Mat3,
-    Model,
-    Transform,
-    Vec3,
-)
+from pinion.robot.inertia import ZERO, combine, place, significant, snap_inertia, snap_vector
+from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Mat3, Model, Transform, Vec3
 from pinion.robot.rotation import (
     AS_READ,
     IDENTITY,

@@ -15,13 +15,7 @@ from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
 from pinion.robot.model import JointKind, Mat3, Model, Vec3, vec3
 
-from .imported import (
-    ImportedFrame,
-    ImportedInertial,
-    ImportedJoint,
-    Pose,
-    assemble,
-)
+from .imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
 from .urdf import LARGEST
 
 _SUPPORTED = re.compile(
