@@ -318,7 +318,10 @@ def _write(draft: BuildDraft) -> None:
         parts = scratch / "build"
         parts.mkdir()
         manifest.write(parts)
-        (parts / MODEL).write_text(json.dumps(model_to_dict(draft.model), indent=1) + "\n")
+        # Names of fixed joints are needed only to trace frames again.
+        fixed_joints = draft.model.fixed_joints if draft.row.frames else ()
+        stored = model_to_dict(replace(draft.model, fixed_joints=fixed_joints))
+        (parts / MODEL).write_text(json.dumps(stored, indent=1) + "\n")
         (parts / FUNCTION).write_text(function_text(draft.computed))
         (parts / GRAPH).write_text(format_graph(design.fixed))
         SCHEDULE.write(parts, draft.rows, indent=1)

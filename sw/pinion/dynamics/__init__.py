@@ -51,6 +51,7 @@ from .fd_second_derivatives import (
     fd_second_derivatives_scalars,
     step_second_derivatives_scalars,
 )
+from .frame_motion import frame_acceleration_scalars, frame_jacobian_rate_scalars
 from .general.manifold import (
     difference,
     integrate,
@@ -147,7 +148,9 @@ __all__ = [
     "fd_second_derivatives_scalars",
     "forces_on_bodies",
     "forces_on_bodies_scalars",
+    "frame_acceleration_scalars",
     "frame_jacobian",
+    "frame_jacobian_rate_scalars",
     "frame_jacobian_scalars",
     "frame_placement",
     "frame_placement_scalars",

@@ -97,12 +97,12 @@ class Pivot:
 
 
 def eliminate(
-    axis: Axis, body: ArticulatedInertia, armature: float
+    axis: Axis, body: ArticulatedInertia, armature: Scalar
 ) -> tuple[Pivot, ArticulatedInertia]:
     """Return an axis's pivot and ``Ia = IA - U U^T / D``, the inertia that the parent sees."""
     U = body.times(*axis_motion(axis, 1.0))
     D_inverse = reciprocal(add(axis_effort(axis, U), armature))
-    clean = axis.pitch == 0.0 and armature == 0.0
+    clean = axis.pitch == 0.0 and is_zero(armature)
     # The axis's own entry of U / D is one; a zero in its place saves the product.
     (ux, uy, uz), (fx, fy, fz) = with_axis(axis, U, 0.0) if clean else U
     wx, wy, lx, ly, wz, lz = (mul(x, D_inverse) for x in (ux, uy, fx, fy, uz, fz))

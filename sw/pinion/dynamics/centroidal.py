@@ -33,7 +33,7 @@ from pinion.robot.rotation import IDENTITY_TRANSFORM
 from .checks import Array, columns_of, configurations, matrix_of, vector_of
 from .coupled import coupling_of
 from .crba import crba_scalars
-from .mass_centre import centre_of_mass_scalars, total_mass
+from .mass_centre import centre_of_mass_scalars, mass_reciprocal
 from .rnea import Region, no_region, rnea_scalars
 from .rnea_derivatives import rnea_derivatives_scalars
 from .scalar import Scalar, add, mul
@@ -187,7 +187,7 @@ def centroidal_derivatives_scalars(
     root, at_body = on_a_root(model), _of_bodies(region)
     positions = [*_AT_HOME, *q]
     rates, accelerations, still = [*_STILL, *qd], [*_STILL, *qdd], [0.0] * root.nv
-    c, share = centre_of_mass_scalars(model, q, region), 1.0 / total_mass(model)
+    c, share = centre_of_mass_scalars(model, q, region), mass_reciprocal(model, region)
     M = crba_scalars(root, positions, at_body)
     wrench = rnea_scalars(root, positions, rates, accelerations, None, at_body)
     momentum = rnea_scalars(root, positions, still, rates, None, at_body)

@@ -1,7 +1,8 @@
 r"""Kinematics of frames: placements, Jacobians, velocities.
 
-A frame is a link of the robot's file: any name in ``Model.frames``, including links merged into
-other bodies and into the base. The base's frame is the world.
+A frame is a link of the robot's file, including links merged into other bodies and into the base, a
+fixed joint, or either with an offset, ``link_7@0,0,0.1`` (:func:`pinion.robot.lookup.find_frame`).
+The base's frame is the world.
 
 The rotation R of a body into the base is stored as its rows, which are the base's axes in the
 body's coordinates; they pass a joint like any vector. The unit vector of a joint's axis is a column
@@ -28,7 +29,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from pinion.robot import Frame, Model, RobotError
-from pinion.robot.lookup import find_link
+from pinion.robot.lookup import find_frame
 
 from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
 from .checks import Array, DynamicsError, check_choice, split
@@ -88,9 +89,9 @@ BASE_POSE = FramePose(R=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), p=Z
 
 
 def frame_of(model: Model, name: str) -> Frame:
-    """Return the frame of a link by its name; raise :class:`DynamicsError` if there is none."""
+    """Return a frame by its name; raise :class:`DynamicsError` if there is none."""
     try:
-        return find_link(model, name)
+        return find_frame(model, name)
     except RobotError as error:
         raise DynamicsError(str(error)) from None
 
@@ -139,7 +140,7 @@ def frame_placement_scalars(
 ) -> tuple[Matrix, Vector]:
     """Return R (3, 3), frame to base coordinates, and the origin p (3,) [m], over any scalar.
 
-    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link; ``region`` :
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : its name; ``region`` :
     as for :func:`.rnea.rnea_scalars`, with the pass ``pose``.
     """
     named = frame_of(model, frame)
@@ -162,7 +163,7 @@ def frame_jacobian_scalars(
 ) -> list[list[Scalar]]:
     """Return J (6, nv) with ``[angular; linear] = J qd`` for a link's frame, over any scalar.
 
-    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link;
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : its name;
     ``reference`` : one of ``REFERENCES``; ``region`` : as for :func:`.rnea.rnea_scalars`, with the
     passes ``pose`` and ``column``. Columns of joints that do not move the frame are constant zeros.
     """
@@ -230,34 +231,42 @@ def frame_velocity_scalars(
     frame: str,
     *,
     reference: Reference = "world",
+    region: Region = no_region,
 ) -> tuple[Vector, Vector]:
-    """Return the angular [rad/s] and the linear velocity [m/s] of a link's frame, over any scalar.
+    """Return the angular [rad/s] and the linear velocity [m/s] of a frame, over any scalar.
 
     It uses the recursion ``v_i = Xup v_parent + S qd`` instead of the Jacobian. ``q``, ``qd`` :
-    (nv,) scalars; ``frame`` : the name of a link; ``reference`` : one of ``REFERENCES``.
+    (nv,) scalars; ``frame`` : its name; ``reference`` : one of ``REFERENCES``; ``region`` : as for
+    :func:`.rnea.rnea_scalars`, with the passes ``forward`` and ``pose``.
     """
     check_choice("reference", reference, REFERENCES)
     if model.coupled:
-        tied = coupling_of(model)
+        tied = coupling_of(model, region)
         states = tied.positions(q), tied.rates(qd)
-        return frame_velocity_scalars(tied.model, *states, frame, reference=reference)
+        return frame_velocity_scalars(
+            tied.model, *states, frame, reference=reference, region=region
+        )
     named = frame_of(model, frame)
     path = path_to(model, named.body)
     v = NOTHING
     at, v_at = model.q_slices, model.v_slices
     for i in path:
         joint = model.bodies[i].joint
-        carried = joint_transform(joint, q[at[i]]).motion_to_child(*v)
-        v = plus(carried, joint_motion(joint, qd[v_at[i]]))
+        with region("forward", i + 1):
+            carried = joint_transform(joint, q[at[i]]).motion_to_child(*v)
+            v = plus(carried, joint_motion(joint, qd[v_at[i]]))
     angular, linear = v
     E, r = named.placement.E, named.placement.r
-    angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
+    with region("forward", named.body + 1):
+        angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
     if reference == "local":
         return angular, linear
-    pose = pose_of_frame(named, body_poses_scalars(model, q, path)[named.body])
-    angular, linear = pose.to_base(angular), pose.to_base(linear)
-    if reference == "world":
-        linear = vadd(linear, cross(pose.p, angular))
+    body = body_poses_scalars(model, q, path, region)[named.body]
+    with region("pose", named.body + 1):
+        pose = pose_of_frame(named, body)
+        angular, linear = pose.to_base(angular), pose.to_base(linear)
+        if reference == "world":
+            linear = vadd(linear, cross(pose.p, angular))
     return angular, linear
 
 
@@ -267,7 +276,7 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
     Arguments
     ---------
     q : (nq,) or (n, nq) float, joint positions [rad | m].
-    frame : the name of a link, any of ``model.frames``.
+    frame : a link, a fixed joint, or either with an offset, ``link_7@0,0,0.1``.
 
     Returns
     -------
@@ -295,7 +304,7 @@ def frame_jacobian(
     Arguments
     ---------
     q : (nq,) or (n, nq) float, joint positions [rad | m].
-    frame : the name of a link, any of ``model.frames``.
+    frame : a link, a fixed joint, or either with an offset, ``link_7@0,0,0.1``.
     reference : ``world``: velocity of the link's point at the base's origin, base axes;
         ``local``: of the frame's origin, frame's axes; ``local_world_aligned``: of the frame's
         origin, base axes. Pinocchio's WORLD, LOCAL and LOCAL_WORLD_ALIGNED.

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from pinion.robot import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
 
-from .checks import check_constant_inertias
+from .checks import constant_inertias
 
 Array = NDArray[np.float64]
 
@@ -87,14 +87,17 @@ def minimal_model(model: Model, keep: Collection[int] = ()) -> Model:
 
     ``q``, ``qd``, ``qdd``, ``tau`` and their order are unchanged. Use it for tracing ``rnea``,
     ``crba``, ``minv``, ``aba``, kinetic energy and the gradients; not for potential energy, frames
-    or forces of links. :mod:`.external` converts external forces to its bodies.
+    or forces of links. :mod:`.external` converts external forces to its bodies. A robot with
+    inertias that are inputs is returned unchanged: :func:`.parametric.parametric_model` makes them
+    from its minimal model.
     """
+    if not constant_inertias(model):
+        return model
     return rescaled_model(regrouped_model(slid_model(model), keep))
 
 
 def slid_model(model: Model) -> Model:
     """Return the first step of :func:`minimal_model`: frames slid along their joints' axes."""
-    check_constant_inertias(model)
     slides = slides_of(model)
     bodies: list[Body] = []
     for i, body in enumerate(model.bodies):

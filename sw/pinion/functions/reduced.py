@@ -167,7 +167,8 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
             ("slid", "frames slid along their axes", slid),
             ("regrouped", "inertias regrouped to base parameters", regrouped),
         ):
-            steps.append((step, doc, fold(function.trace(moved, minimal=False))))
+            if not function.parameters:  # which are in the frames of the robot's links
+                steps.append((step, doc, fold(function.trace(moved, minimal=False))))
         steps.append(("rescaled", "a lever as the unit of length", fold(function.trace(model))))
     numbered, resubstituted = _numeric(steps[-1][2], model, function, costs)
     steps.append(("numbered", "equal values made once", numbered))

@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
 from pinion.dynamics.rnea import no_region
-from pinion.functions.blocks import Block, LoadBox, State
+from pinion.functions.blocks import Block, State
 from pinion.functions.built import BuiltFunction
-from pinion.functions.errors import FunctionError
 from pinion.functions.mistakes import CodePosition, UserError, caller, place_of, return_of, said
 from pinion.functions.reduced import numbered_graph
 from pinion.functions.row import Function, word_columns
@@ -84,21 +84,6 @@ class OwnFunction(Function):
     def __wrapped__(self) -> Callable[..., Any]:
         return self.python
 
-    def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:
-        """Raise unless there are no names: only rows of the table take parameters.
-
-        Raises
-        ------
-        pinion.functions.FunctionError
-            If parameters are named.
-        """
-        if names:
-            raise FunctionError(
-                f"'{self.name}' is user-defined, and only functions of the table take parameters: "
-                "give it an input instead."
-            )
-        return super().with_parameters(names, load)
-
     def check(self, model: Model) -> None:
         """Trace for a robot, and compare the trace with the Python function and the reference.
 
@@ -129,7 +114,7 @@ class OwnFunction(Function):
                     "anything that depends on earlier calls or on chance."
                 )
             if self.reference is not None:
-                other = self.evaluate(model, states)
+                other = self._by_reference(model, states, stream.states)
                 if difference := self._apart(traced, other, SAME_AS_REFERENCE, "its reference"):
                     at = return_of(self.reference)
                     raise UserError(f"{at}: {difference}: one of the two is wrong.")
@@ -157,16 +142,38 @@ class OwnFunction(Function):
             arrays[block.name] = flat.reshape(len(flat), *block.dims(model))
         return arrays
 
+    def _by_reference(
+        self, model: Model, states: Mapping[str, Floats], columns: Mapping[str, Floats]
+    ) -> dict[str, Floats]:
+        """Evaluate the reference, for a robot of its own in each state if it has parameters."""
+        if not self.parameters:
+            return self.evaluate(model, states)
+        inputs, sets = self.inputs[:-1], states[self.inputs[-1].name]
+        plain = replace(self, parameters=(), load=None, inputs=inputs)
+        each = [
+            plain.step(
+                dynamics.parametric_model(model, self.parameters, values.tolist()),
+                {block.name: states[block.name][k : k + 1] for block in inputs},
+                {word: column[k : k + 1] for word, column in columns.items()},
+            )
+            for k, values in enumerate(sets)
+        ]
+        return {name: np.concatenate([part[name] for part in each]) for name in each[0]}
+
     def _on_numbers(self, model: Model, states: Mapping[str, Floats]) -> dict[str, Floats]:
         """Call the Python function on plain numbers, state by state."""
         results: dict[str, list[Floats]] = {block.name: [] for block in self.outputs}
         for state in range(CHECKED):
-            values = [
+            values: list[Any] = [
                 # A copy: the function may write to its arguments.
                 states[b.name][state].copy() if b.shape else float(states[b.name][state])
                 for b in (*self.inputs, *self.states)
             ]
-            returned = self.scalars(model, *values, region=no_region)
+            robot = model
+            if self.parameters:
+                numbers = values.pop(len(self.inputs) - 1).tolist()
+                robot = dynamics.parametric_model(model, self.parameters, numbers)
+            returned = self.scalars(robot, *values, region=no_region)
             for block, flat in zip(self.outputs, returned, strict=False):
                 array = np.array(flat, np.float64).reshape(block.dims(model))
                 if block.symmetric and not _is_symmetric(array):

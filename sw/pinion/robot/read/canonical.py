@@ -136,6 +136,7 @@ def canonicalise(
         notes=tuple(notes),
         rated_velocity=tuple(rated),
         tips=_tips(urdf, placed),
+        fixed_joints=tuple((j.name, j.child) for j in urdf.joints if j.type == "fixed"),
     )
     return Draft(model=model, figures=figures)
 
