@@ -18,9 +18,9 @@ HALF_UNIT = np.int64(1 << GUARD - 1)
 
 def product(a: Ints, b: Ints, half: int, shift: int, *, negate: bool, machine: Machine) -> Ints:
     """Return what a slot adds to the accumulator."""
-    exact = a * narrow(b, half, machine)
-    term = exact >> shift if shift >= 0 else exact << -shift
-    return -term if negate else term
+    exact: Ints = a * narrow(b, half, machine)
+    term: Ints = exact >> shift if shift >= 0 else exact << -shift
+    return np.asarray(-term if negate else term)
 
 
 def finished(total: Ints, *, wrap: bool, machine: Machine) -> tuple[Ints, Flags]:

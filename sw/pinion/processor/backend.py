@@ -61,8 +61,8 @@ class ProcessorBackend(Backend):
         results: dict[str, Any] = {}
         for block in self.function.results:
             array = np.zeros((batch.count, int(np.prod(block.dims(model), dtype=int))), np.float32)
-            for word, position in block.positions(model).items():
-                array[:, position] = floats[str(word)]
+            for name, position in block.positions(model).items():
+                array[:, position] = floats[str(name)]
             array = array.reshape(batch.count, *block.dims(model))
             if block.symmetric:
                 array = np.tril(array) + np.swapaxes(np.tril(array, -1), -1, -2)

@@ -70,7 +70,7 @@ class _Symbols:
         self.registers: dict[int, int | None] = dict.fromkeys((*lanes, UNIT))
         self.due: dict[int, dict[int, int]] = {}
         self.open: list[list[_Slot]] = [[] for _ in lanes]
-        self.known = self._sums()
+        self.by_products = self._sums()
         self.results: dict[int, int] = {}
 
     def _constant(self, integer: int) -> int:
@@ -83,17 +83,17 @@ class _Symbols:
 
     def _sums(self) -> dict[_Key, list[int]]:
         """Return the sums by their products, without powers of two: equal ones exist twice."""
-        known: dict[_Key, list[int]] = {}
+        by_products: dict[_Key, list[int]] = {}
         for number, value in enumerate(self.sums.values):
             if value.terms:
-                known.setdefault(self._key(number), []).append(number)
-        return known
+                by_products.setdefault(self._key(number), []).append(number)
+        return by_products
 
     def _key(self, number: int) -> _Key:
         """Return the products of a sum that a lane can shift to its point."""
         fracs, low = self.points.fracs, self.machine.low
         products = Counter(
-            (*sorted((t.a, t.b)), t.sign < 0)
+            (min(t.a, t.b), max(t.a, t.b), t.sign < 0)
             for t in self.sums.values[number].terms
             if fracs[t.a] + fracs[t.b] - low - t.power - fracs[number] - GUARD <= SHIFTS[1]
         )
@@ -187,13 +187,15 @@ class _Symbols:
 
     def _close(self, where: str, slots: list[_Slot], *, wrap: bool) -> int:
         """Return the sum that some slots are."""
-        products = Counter((*sorted((s.a, s.b)), s.negate) for s in slots if s.half is not Half.LOW)
+        products = Counter(
+            (min(s.a, s.b), max(s.a, s.b), s.negate) for s in slots if s.half is not Half.LOW
+        )
         high = Counter((s.a, s.b, s.negate) for s in slots if s.half is Half.HIGH)
         low = Counter((s.a, s.b, s.negate) for s in slots if s.half is Half.LOW)
         if low - high:
             raise CheckError(f"{where} ends a sum with low bits and not the high ones.")
         complaint = f"{where} ends a sum that the function does not have."
-        for number in self.known.get(tuple(sorted(products.items())), ()):
+        for number in self.by_products.get(tuple(sorted(products.items())), ()):
             value = self.sums.values[number]
             points = sorted(
                 (*sorted((t.a, t.b)), t.sign < 0, self.points.fracs[number] + t.power)

@@ -10,17 +10,15 @@ import numpy as np
 from pinion.base.arrays import Floats
 from pinion.base.progress import SILENT, Progress
 from pinion.formats.scales import block_scales, result_blocks
-from pinion.functions import Function, sample
-from pinion.functions.reduced import reduced_graph
+from pinion.functions import DISTRIBUTIONS, Function, reduced_graph, sample
 from pinion.functions.row import word_columns
-from pinion.functions.samples import DISTRIBUTIONS
 from pinion.graph import Graph, evaluate_floats
 from pinion.graph.costs import UnitCosts
 from pinion.link.comparison import Comparison
 from pinion.robot import Model, coupled
 
 from .check import check_program
-from .errors import ProgramError
+from .errors import ProgramError, WordsError
 from .exact import exact_results
 from .machine import Machine
 from .points import Points, Reach, choose_points
@@ -112,7 +110,10 @@ def compile_program(
         weights = sensitivities(sums, reference, result_blocks(graph), scales)
         points, reached = _fewest_slots(sums, reach, machine, weights, error, progress)
     progress.step("scheduling")
-    program = assemble(sums, points, schedule(sums, points, machine), machine)
+    try:
+        program = assemble(sums, points, schedule(sums, points, machine), machine)
+    except WordsError:
+        program = assemble(sums, points, schedule(sums, points, machine, in_order=True), machine)
     check_program(program, sums, points)
     return Compiled(graph=graph, sums=sums, points=points, program=program, error=reached)
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.fixedpoint import Format
-from pinion.graph.words import Word
+from pinion.graph import Word
 
-from .errors import ProgramError
+from .errors import ProgramError, WordsError
 from .machine import Machine
 from .points import Points, Slot
 from .schedule import UNIT, Schedule
@@ -112,8 +112,8 @@ def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Pr
 
     Raises
     ------
-    ProgramError
-        If the program needs more words or rows than the machine has.
+    WordsError, ProgramError
+        If the program needs more words of a lane, or more rows, than the machine has.
     """
     if plan.cycles > machine.rows:
         raise ProgramError(
@@ -161,7 +161,7 @@ def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Pr
         machine=machine,
         lanes=lanes,
         team=team,
-        constants=tuple(held.constants for held in memory),
+        constants=tuple(lane.constants for lane in memory),
         inputs=tuple(inputs),
         outputs=tuple(
             (word, Format(machine.word, points.fracs[number])) for word, number in sums.results
@@ -181,7 +181,7 @@ class _Memory:
         self.next = 0
 
     def fixed(self, number: int) -> int:
-        self.places[number] = self._new()
+        self.places[number] = self.new()
         self.arrivals[number] = 0
         return self.places[number]
 
@@ -193,9 +193,9 @@ class _Memory:
     def place(self, number: int) -> int:
         return self.places[number]
 
-    def _new(self) -> int:
+    def new(self) -> int:
         if self.next == self.machine.words:
-            raise ProgramError(
+            raise WordsError(
                 f"Lane {self.lane} of the processor has {self.machine.words} words, and the "
                 "program needs more: use more lanes, or build a core."
             )
@@ -218,13 +218,13 @@ def _place_results(sums: Sums, points: Points, plan: Schedule, memory: list[_Mem
     for write in plan.writes:
         if write.to is None:
             continue
-        held = memory[write.to]
-        held.arrivals[write.value] = write.cycle + 1
+        target = memory[write.to]
+        target.arrivals[write.value] = write.cycle + 1
         free = next((e for e in ends[write.to] if e[0] < write.cycle), None)
         if free is not None:
             ends[write.to].remove(free)
-        place = held._new() if free is None else free[1]
-        held.places[write.value] = place
+        place = target.new() if free is None else free[1]
+        target.places[write.value] = place
         ends[write.to].append((last_read[write.to, write.value], place))
 
 

@@ -60,11 +60,17 @@ class Schedule:
     cycles: int
 
 
-def schedule(sums: Sums, points: Points, machine: Machine) -> Schedule:
-    """Schedule the sums of a function."""
-    first = _Lister(sums, points, machine)
+def schedule(sums: Sums, points: Points, machine: Machine, *, in_order: bool = False) -> Schedule:
+    """Schedule the sums of a function.
+
+    Parameters
+    ----------
+    in_order : prefer the function's order to the longest way to a result: some more cycles, and
+        fewer values at a time.
+    """
+    first = _Lister(sums, points, machine, in_order=in_order)
     first.run()
-    second = _Lister(sums, points, machine, lanes=first.lanes)
+    second = _Lister(sums, points, machine, in_order=in_order, lanes=first.lanes)
     second.run()
     return second.result()
 
@@ -74,7 +80,7 @@ class _Source:
     """A result register: the cycle of its result, and the last cycle that reads it."""
 
     result: int = -1
-    held: int = -1
+    last_use: int = -1
 
 
 @dataclass
@@ -93,8 +99,15 @@ class _Ports:
 
 class _Lister:
     def __init__(
-        self, sums: Sums, points: Points, machine: Machine, lanes: Sequence[int] | None = None
+        self,
+        sums: Sums,
+        points: Points,
+        machine: Machine,
+        *,
+        in_order: bool,
+        lanes: Sequence[int] | None = None,
     ) -> None:
+        self.in_order = in_order
         self.sums = sums
         self.points = points
         self.machine = machine
@@ -163,9 +176,9 @@ class _Lister:
             left -= 1
             finished = [number]
             while finished:
-                done = finished.pop()
-                for user in self.users[done]:
-                    if done not in self._needs(user):
+                computed = finished.pop()
+                for user in self.users[computed]:
+                    if computed not in self._needs(user):
                         continue
                     waiting[user] -= 1
                     if waiting[user]:
@@ -189,7 +202,8 @@ class _Lister:
         for number in candidates:
             for lane in (idle,) if self.fixed is None else (self.fixed[number],):
                 start = self._start(number, lane)
-                key = (start, -self.urgency[number], number, lane)
+                rank = 0 if self.in_order else -self.urgency[number]
+                key = (start, rank, number, lane)
                 if best is None or key < best:
                     best = key
         assert best is not None
@@ -208,8 +222,8 @@ class _Lister:
         start = max([self.free[lane], *(time - k for k, time in enumerate(times))])
         # Its result must not replace the previous one before that is written everywhere.
         last = start + len(times) - 1 + self.machine.delay - 1
-        held = self.sources[lane].held if self.fixed is not None else -1
-        return start + max(0, held + 1 - last)
+        busy = self.sources[lane].last_use if self.fixed is not None else -1
+        return start + max(0, busy + 1 - last)
 
     def _place(self, number: int, lane: int, start: int) -> None:
         length = len(self.points.slots[number])
@@ -224,32 +238,32 @@ class _Lister:
         if self.fixed is None:
             return
         register = self.sources[source]
-        register.result, register.held = result, result
+        register.result, register.last_use = result, result
         for to in sorted(self.readers[number]):
             cycle = self.ports[to].take(result)
             self.writes.append(Write(cycle=cycle, source=source, value=number, to=to))
             self.ready[number][to] = cycle + 1
-            register.held = max(register.held, cycle)
+            register.last_use = max(register.last_use, cycle)
         for place in self.places.get(number, ()):
             cycle = self.outputs.take(result)
             self.writes.append(Write(cycle=cycle, source=source, value=number, output=place))
-            register.held = max(register.held, cycle)
+            register.last_use = max(register.last_use, cycle)
         for user in self.users[number]:
             if self.sums.values[user].inverse == number:
                 cycle = self.unit.take(self._when_unit(result))
                 self.inverses[user] = cycle
-                register.held = max(register.held, cycle)
+                register.last_use = max(register.last_use, cycle)
 
     def _when_unit(self, cycle: int) -> int:
         """Return when the unit can take an operand, whose result replaces the one before it."""
-        held = self.sources[UNIT].held + 1 - RECIPROCAL_DELAY
-        return max(cycle, held, max(self.unit.used, default=-UNIT_HOLD) + UNIT_HOLD)
+        free = self.sources[UNIT].last_use + 1 - RECIPROCAL_DELAY
+        return max(cycle, free, max(self.unit.used, default=-UNIT_HOLD) + UNIT_HOLD)
 
     def _invert(self, number: int) -> None:
         operand = self.sums.values[number].inverse
         assert operand is not None
-        taken = self.inverses.get(number, self.ready[operand].get(UNIT, 1) - 1)
-        self._send(number, UNIT, taken + RECIPROCAL_DELAY)
+        start = self.inverses.get(number, self.ready[operand].get(UNIT, 1) - 1)
+        self._send(number, UNIT, start + RECIPROCAL_DELAY)
 
     def result(self) -> Schedule:
         ends = [write.cycle for write in self.writes]

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pinion.base.arrays import Floats
-from pinion.graph import Graph, Node, Region, names
-from pinion.graph.words import Word
+from pinion.graph import Graph, Node, Region, Word, names
 
 from .errors import ProgramError
 
@@ -274,8 +273,8 @@ class _Gatherer:
         angle = self.placed[node.args[0]]
         sine = self._half(angle, "sin", node)
         if node.op == names.COS:
-            one = self.lone(self.constant(1.0))
-            return self.sum([one, self.term(-1, sine, sine, 1)], node)
+            unit = self.lone(self.constant(1.0))
+            return self.sum([unit, self.term(-1, sine, sine, 1)], node)
         return self.sum([self.term(1, sine, self._half(angle, "cos", node), 1)], node)
 
     def _half(self, angle: _Scaled, wave: str, node: Node) -> _Scaled:
