@@ -47,7 +47,6 @@ from .crba import crba_scalars
 from .discrete import (
     discrete_derivatives,
     discrete_dynamics,
-    discrete_dynamics_scalars,
 )
 from .energy import kinetic_energy_scalars, potential_energy_scalars
 from .external import forces_on_bodies, forces_on_bodies_scalars
@@ -159,7 +158,6 @@ __all__ = [
     "difference",
     "discrete_derivatives",
     "discrete_dynamics",
-    "discrete_dynamics_scalars",
     "fd_derivatives",
     "fd_derivatives_from_minv",
     "fd_derivatives_from_minv_scalars",

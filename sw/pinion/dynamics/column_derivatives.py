@@ -33,9 +33,9 @@ from .axis import (
     plus_axis,
 )
 from .checks import DynamicsError
-from .crba import empty_square
 from .link_states import Links, spatial
 from .ltdl import ancestors
+from .matrices import Rows, zeros
 from .rnea import Region, less_external, no_region
 from .scalar import Scalar
 from .spatial import (
@@ -47,8 +47,6 @@ from .spatial import (
     inertia_times,
     plus,
 )
-
-Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +217,7 @@ def all_columns(
     model: Model, qd: Sequence[Scalar], state: State, region: Region
 ) -> tuple[Rows, Rows]:
     """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), from Algorithm 1's results."""
-    dtau_dq, dtau_dqd = empty_square(model.nv), empty_square(model.nv)
+    dtau_dq, dtau_dqd = zeros(model.nv), zeros(model.nv)
     for j in range(model.nv):
         with region("column", j + 1):
             by_q = column_of(model, qd, state, j, by_rate=False)
