@@ -45,6 +45,8 @@ from .centroidal import (
 from .checks import DynamicsError
 from .crba import crba_scalars
 from .discrete import (
+    STEP_METHODS,
+    StepMethod,
     discrete_derivatives,
     discrete_dynamics,
 )
@@ -129,6 +131,7 @@ frame_placement = also_coupled(kinematics.frame_placement)
 frame_velocity = also_coupled(kinematics.frame_velocity)
 
 __all__ = [
+    "STEP_METHODS",
     "CentroidalDerivatives",
     "DynamicsError",
     "ForwardDerivatives",
@@ -138,6 +141,7 @@ __all__ = [
     "Region",
     "Scalar",
     "SecondDerivatives",
+    "StepMethod",
     "aba",
     "aba_scalars",
     "bias",
