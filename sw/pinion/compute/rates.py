@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -82,7 +82,12 @@ class Case:
 
 
 def kernel_case(
-    kernel: Kernel, states: Mapping[str, NDArray[Any]], count: int, *, outputs: bool = True
+    kernel: Kernel,
+    states: Mapping[str, NDArray[Any]],
+    count: int,
+    *,
+    outputs: bool = True,
+    once: Collection[str] = (),
 ) -> Case:
     """Return the case of a kernel.
 
@@ -91,6 +96,7 @@ def kernel_case(
     states : requests (m, ...), repeated up to ``count``.
     count : samples; 1 means one request without a batch axis.
     outputs : whether results are written to existing arrays.
+    once : inputs of which the first is that of the whole batch.
     """
     dtype = kernel.dtype
     if count == 1:
@@ -100,6 +106,9 @@ def kernel_case(
         return Case(partial(kernel, **single), 1, calls=100)
     arrays = {}
     for a in kernel.inputs:
+        if a.name in once:
+            arrays[a.name] = _aligned_copy(states[a.name][0].astype(dtype))
+            continue
         rows = np.resize(states[a.name].astype(dtype), (count, *a.shape))
         if kernel.layout == "blocks":
             arrays[a.name] = _aligned_copy(to_blocks(rows))
