@@ -108,7 +108,8 @@ def step_second_derivatives_scalars(
     """Return the second derivatives of ``value^T [q+; qd+]`` of a step of semi-implicit Euler.
 
     With ``q+ = q + h qd + h^2 FD`` and ``qd+ = qd + h FD`` they are those of
-    ``(h^2 value_q + h value_qd)^T FD``.
+    ``h (h value_q + value_qd)^T FD``, multiplied by h last: in fixed point small weights would
+    lose bits.
 
     Arguments
     ---------
@@ -128,6 +129,14 @@ def step_second_derivatives_scalars(
     weights: list[Scalar] = []
     for i in range(n):
         with at_body("step", i + 1):
-            weights.append(mul(dt, add(value[n + i], mul(dt, value[i]))))
-    S = fd_second_derivatives_scalars(model, q, qd, tau, weights, region, **terms)
-    return S.q_q, S.q_qd, S.qd_qd, S.q_tau
+            weights.append(add(value[n + i], mul(dt, value[i])))
+    F = fd_second_derivatives_scalars(model, q, qd, tau, weights, region, **terms)
+
+    def times_step(block: Rows) -> Rows:
+        result: Rows = []
+        for i, row in enumerate(block):
+            with at_body("step", i + 1):
+                result.append([mul(dt, x) for x in row])
+        return result
+
+    return times_step(F.q_q), times_step(F.q_qd), times_step(F.qd_qd), times_step(F.q_tau)
