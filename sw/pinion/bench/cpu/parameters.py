@@ -15,7 +15,7 @@ import numpy as np
 
 from pinion.bench.targets import measured_each, robots_and_functions
 from pinion.compute import cpu
-from pinion.compute.rates import Case, kernel_case, median, rounds_of, states_of
+from pinion.compute.rates import Case, kernel_case, rounds_of, states_of
 from pinion.console.terminal import out, put_json, say, table
 from pinion.dynamics import parameter_values
 from pinion.functions import named_function
@@ -110,8 +110,11 @@ def measured(
             "function": name,
             "load": load,
             "parameters": list(names),
-            "constant_ns": median(times[load]),
-            **{how: median(times[f"{how} {names}"] / times[load]) for how in ("one", "each")},
+            "constant_ns": float(np.median(times[load])),
+            **{
+                how: float(np.median(times[f"{how} {names}"] / times[load]))
+                for how in ("one", "each")
+            },
         }
         for load in LOADS
         for names in inputs
