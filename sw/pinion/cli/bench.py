@@ -162,9 +162,7 @@ def command(
             json=json,
         )
     elif benchmark == "cpu":
-        from pinion.bench.cpu import (
-            measure as bench_cpu,  # only this one needs a compiler's modules
-        )
+        from pinion.bench.cpu import measure as bench_cpu
 
         bench_cpu.run(
             target or (),

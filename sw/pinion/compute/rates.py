@@ -60,7 +60,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Case:
+class KernelCall:
     """A repeatable call of a kernel with a batch.
 
     Members
@@ -89,7 +89,7 @@ def kernel_case(
     *,
     outputs: bool = True,
     once: Collection[str] = (),
-) -> Case:
+) -> KernelCall:
     """Return the case of a kernel.
 
     Parameters
@@ -104,7 +104,7 @@ def kernel_case(
         single = {
             a.name: np.ascontiguousarray(states[a.name][0], dtype=dtype) for a in kernel.inputs
         }
-        return Case(partial(kernel, **single), 1, calls=100)
+        return KernelCall(partial(kernel, **single), 1, calls=100)
     arrays = {}
     for a in kernel.inputs:
         if a.name in once:
@@ -118,15 +118,15 @@ def kernel_case(
         else:
             arrays[a.name] = _aligned_copy(rows)
     if not outputs:
-        return Case(lambda: kernel.run(**arrays), count)
+        return KernelCall(lambda: kernel.run(**arrays), count)
     out = {}
     for a in kernel.results:
         empty = np.zeros(batch_shape(kernel.layout, a.shape, count), dtype=dtype)
         out[a.name] = _padded(empty) if kernel.layout == "soa" else _aligned_copy(empty)
-    return Case(lambda: kernel.run(out=out, **arrays), count)
+    return KernelCall(lambda: kernel.run(out=out, **arrays), count)
 
 
-def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
+def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, KernelCall]:
     """Return copies that read and write as many bytes as a batch's requests and results have.
 
     One stores through the caches and one around them; which is faster depends on the machine.
@@ -137,8 +137,8 @@ def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
     # Written, so that the pages exist.
     source, target = (_aligned_copy(np.ones(n * _LINE * records, dtype=np.uint8)) for n in lines)
 
-    def case(stream: bool) -> Case:
-        return Case(
+    def case(stream: bool) -> KernelCall:
+        return KernelCall(
             lambda: probe.library.pinion_copy(
                 ctypes.c_void_p(source.ctypes.data),
                 ctypes.c_size_t(lines[0]),
@@ -154,7 +154,7 @@ def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
 
 
 def rounds_of(
-    cases: Mapping[str, Case],
+    cases: Mapping[str, KernelCall],
     *,
     rounds: int,
     seconds: float,

@@ -24,13 +24,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
 from pinion.api import backend
+from pinion.base.arrays import Floats
 from pinion.batch import Backend, Closing, Result, by_name
 from pinion.functions import Function, row_of
 from pinion.robot import Model, coupled, load
 
 from .errors import ControlError
-
-Floats = NDArray[np.float64]
 
 METHODS = dynamics.STEP_METHODS
 
@@ -221,11 +220,11 @@ def control_model(robot: str | Model) -> Model:
         Subclasses: an unknown robot, or joints of several positions.
     """
     model = coupled(load(robot) if isinstance(robot, str) else robot)
-    check_joints(model)
+    check_single_joints(model)
     return model
 
 
-def check_joints(model: Model) -> None:
+def check_single_joints(model: Model) -> None:
     """Raise `ControlError` unless every joint has one position and one velocity."""
     if model.nq != model.nv:
         raise ControlError(

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pinion.robot import Model
 
 from .articulated import (
-    Articulated,
+    ArticulatedInertia,
     Pivot,
     articulated_to_parent,
     eliminate,
@@ -97,7 +97,7 @@ def articulated_pivots(
     model: Model, transforms: Sequence[JointTransform], region: Region
 ) -> dict[int, Pivot]:
     """Return each axis's pivot of the articulated inertias, equation (7) of Yang et al."""
-    inertias: list[Articulated] = [own_articulated(body.inertia) for body in model.bodies]
+    inertias: list[ArticulatedInertia] = [own_articulated(body.inertia) for body in model.bodies]
     pivots: dict[int, Pivot] = {}
     joints = numbered_axes(model)
     armature = joint_terms_of(model).armature

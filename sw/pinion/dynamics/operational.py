@@ -59,7 +59,7 @@ def inverse_operational_space_inertia_scalars(
     Arguments
     ---------
     q : (nq,) scalars, joint positions [rad | m].
-    frame : the name of a link.
+    frame : its name, as for :func:`.kinematics.frame_placement`.
     region : as for :func:`.rnea.rnea_scalars`; the passes are those of the Jacobian and of
         :func:`.minv.minv_scalars`, and ``solve``.
     reference : of J, as for :func:`.kinematics.frame_jacobian_scalars`.
@@ -131,7 +131,7 @@ def inverse_operational_space_inertia(
     Arguments
     ---------
     q : (nq,) or (n, nq) float, joint positions [rad | m].
-    frame : the name of a link.
+    frame : its name, as for :func:`.kinematics.frame_placement`.
     reference : of J, as for :func:`pinion.dynamics.frame_jacobian`.
 
     Raises

@@ -72,10 +72,7 @@ from .axis import (
     plus_axis_cross_force,
 )
 from .checks import check_choice, check_mass
-from .column_derivatives import (
-    column_derivatives_from_links_scalars,
-    column_derivatives_scalars,
-)
+from .column_derivatives import column_derivatives_from_links_scalars, column_derivatives_scalars
 from .composite import (
     Composite,
     Coriolis,
@@ -112,7 +109,7 @@ DERIVATIVE_METHODS = ("composite", "column")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class SubtreeChange:
     """Change of the motion of a joint's subtree by the joint's variable, in body coordinates.
 
     Members
@@ -129,7 +126,7 @@ class Column:
 
 def columns(
     joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
-) -> list[tuple[Column, Column]]:
+) -> list[tuple[SubtreeChange, SubtreeChange]]:
     """Return the columns of each of a joint's positions and rates, in its body's coordinates.
 
     ``motion``, ``before`` : of the body, as in :class:`.rnea.BodyState`; ``qd`` : rates of the
@@ -141,7 +138,7 @@ def columns(
     return [columns_of_any(axis, motion, before, moving) for axis in axes(joint)]
 
 
-def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[Column, Column]:
+def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[SubtreeChange, SubtreeChange]:
     """Return the columns of a revolute or prismatic joint from its body's motion.
 
     The table above has ``B z`` and ``2 psi`` in the half where S has its z, angular or linear, and
@@ -151,26 +148,26 @@ def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[Column, Column]:
     phi: Vector = (motion.B[0][2], motion.B[1][2], motion.B[2][2])
     twice = vadd(psi, psi)
     dal, da = plus(axis_part(axis, phi), cross_axis(axis, (ZERO, motion.a), 1.0))
-    by_q = Column(dw=axis_part(axis, psi)[0], dal=dal, da=da)
+    by_q = SubtreeChange(dw=axis_part(axis, psi)[0], dal=dal, da=da)
     dal, da = axis_part(axis, twice)
-    return by_q, Column(dw=axis_motion(axis, 1.0)[0], dal=dal, da=da)
+    return by_q, SubtreeChange(dw=axis_motion(axis, 1.0)[0], dal=dal, da=da)
 
 
 def columns_of_any(
     axis: Axis, motion: BodyMotion, before: BodyMotion, moving: Vector
-) -> tuple[Column, Column]:
+) -> tuple[SubtreeChange, SubtreeChange]:
     """Return the columns of one axis of a joint of any kind; ``moving`` is u above."""
     angular, linear = axis_motion(axis, 1.0)
     dw = cross(before.w, angular)
     da = vadd(times(before.B, linear), cross(before.a, angular))
     da = vadd(da, cross(vadd(dw, dw), moving))
-    by_q = Column(dw=dw, dal=times(before.B, angular), da=da)
+    by_q = SubtreeChange(dw=dw, dal=times(before.B, angular), da=da)
     both = vadd(motion.w, before.w)
     da = vadd(cross(both, linear), cross(angular, moving))
-    return by_q, Column(dw=angular, dal=cross(both, angular), da=da)
+    return by_q, SubtreeChange(dw=angular, dal=cross(both, angular), da=da)
 
 
-def wrench(column: Column, inertia: Composite, coriolis: Coriolis) -> Spatial:
+def wrench(column: SubtreeChange, inertia: Composite, coriolis: Coriolis) -> Spatial:
     """Return the moment and the force that a column's change of motion needs on a subtree."""
     moment = vadd(times(full(inertia.I), column.dal), times(coriolis.Q, column.dw))
     moment = vadd(moment, vsub(ZERO, cross(column.da, inertia.h)))
@@ -186,7 +183,7 @@ class Row:
     g_al: Vector
     g_a: Vector
 
-    def times(self, column: Column) -> Scalar:
+    def times(self, column: SubtreeChange) -> Scalar:
         """Return the joint's effort for a column."""
         rigid = add(dot(column.dal, self.g_al), dot(column.da, self.g_a))
         return add(rigid, dot(column.dw, self.g_w))
@@ -314,7 +311,7 @@ def derivatives_at(
             drifts.append(joint_drift(body.joint, state, parent_w, qd[v_at]))
             coriolis.append(own_coriolis(body.inertia, state.motion.w))
 
-    def columns_at(i: int) -> list[tuple[Column, Column]]:
+    def columns_at(i: int) -> list[tuple[SubtreeChange, SubtreeChange]]:
         return columns(bodies[i].joint, states[i].motion, states[i].before, qd[slices[i]])
 
     nets = [state.f for state in states]

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from pinion.bench.machine import machine
 from pinion.bench.targets import measured_each, robots_and_functions
 from pinion.compute import cpu
-from pinion.compute.rates import Case, kernel_case, rounds_of, states_of
+from pinion.compute.rates import KernelCall, kernel_case, rounds_of, states_of
 from pinion.console.terminal import out, put_json, say, table
 from pinion.dynamics import parameter_values
 from pinion.functions import named_function
 from pinion.robot import Model, payload
 
-from .measure import SEED, machine, one_core
+from .measure import SEED, one_core
 
 ROBOT = "iiwa14"
 FUNCTIONS = ("rnea", "aba", "fd_derivatives")
@@ -65,7 +66,7 @@ def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, jso
         )
     data = {
         "bench": "cpu parameters",
-        "machine": machine(),
+        "machine": machine(()),
         "samples": largest,
         "rounds": rounds,
         "seconds": seconds,
@@ -89,7 +90,7 @@ def measured(
     """
     link = model.bodies[-1].name
     row = named_function(name)
-    cases: dict[str, Case] = {}
+    cases: dict[str, KernelCall] = {}
     for load, options in LOADS.items():
         loaded = payload(model, link, **options) if options else model
         states = states_of(loaded, row, seed=SEED)

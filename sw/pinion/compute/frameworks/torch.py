@@ -33,17 +33,17 @@ import torch
 
 from pinion.batch import InputError
 from pinion.compute import cpu, cuda
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from pinion.robot import Model
 
 from .gradients import Differentiable
 
-__all__ = ["Card", "dynamics"]
+__all__ = ["TorchGpu", "dynamics"]
 
 _LEGACY = 1  # the driver's handle of stream 0; 0 itself also means "no stream"
 
 
-class Place(Protocol):
+class TorchDevice(Protocol):
     """A processor or GPU that computes tensors.
 
     Members
@@ -62,7 +62,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class Card:
+class TorchGpu:
     """A GPU, or a stand-in in a test.
 
     Members
@@ -75,7 +75,7 @@ class Card:
     """
 
     device: torch.device
-    gpu: Device
+    gpu: CudaDevice
     current: Callable[[], AbstractContextManager[Any]]
     stream: Callable[[], Any]
     handed: Callable[[Any], Any]
@@ -99,7 +99,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class _Processor:
+class _TorchProcessor:
     """This machine's processor."""
 
     device: torch.device
@@ -129,7 +129,7 @@ def dynamics(
     function: str,
     *,
     dtype: str = "float64",
-    device: str | torch.device | Card = "cpu",
+    device: str | torch.device | TorchGpu = "cpu",
     **options: Any,
 ) -> Callable[..., Any]:
     """Return a differentiable function of tensors.
@@ -179,15 +179,15 @@ def dynamics(
     return call
 
 
-def _placed(device: str | torch.device | Card, cache: Path | None) -> Place:
-    if isinstance(device, Card):
+def _placed(device: str | torch.device | TorchGpu, cache: Path | None) -> TorchDevice:
+    if isinstance(device, TorchGpu):
         return device
     try:
         named = torch.device(device)
     except RuntimeError:
         raise InputError(f"Unknown device '{device}': use cpu, cuda or cuda:1.") from None
     if named.type == "cpu":
-        return _Processor(named)
+        return _TorchProcessor(named)
     if named.type != "cuda" or not torch.cuda.is_available():
         raise InputError(
             f"PyTorch {torch.__version__} does not support '{device}' here: use cpu, or install "
@@ -196,9 +196,9 @@ def _placed(device: str | torch.device | Card, cache: Path | None) -> Place:
     return _gpu(torch.cuda.current_device() if named.index is None else named.index, cache)
 
 
-def _gpu(index: int, cache: Path | None) -> Card:
+def _gpu(index: int, cache: Path | None) -> TorchGpu:
     device = torch.device("cuda", index)
-    return Card(
+    return TorchGpu(
         device=device,
         gpu=cuda.open_gpu(index, cache),
         current=partial(torch.cuda.device, device),
@@ -207,7 +207,7 @@ def _gpu(index: int, cache: Path | None) -> Card:
     )
 
 
-def _run(place: Place, kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _run(place: TorchDevice, kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     some = next(iter(arguments.values()))
     out = {a.name: some.new_empty((len(some), *a.shape)) for a in kernel.results}
     place.run(kernel, arguments, out)
@@ -216,7 +216,7 @@ def _run(place: Place, kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str
 
 class _Dynamics(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
-    def forward(ctx: Any, place: Place, differentiable: Differentiable, *tensors: Any) -> Any:
+    def forward(ctx: Any, place: TorchDevice, differentiable: Differentiable, *tensors: Any) -> Any:
         shape, nv, run = tensors[0].shape, differentiable.model.nv, partial(_run, place)
         # A tensor may be a negative view of its memory, which kernels do not support.
         flat = [t.detach().resolve_neg().reshape(-1, nv).contiguous() for t in tensors]

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import check_step, control_model, dtype_of, float64_or_backend
@@ -21,8 +22,6 @@ from pinion.robot import Model
 
 from .cost import Cost, CostModel
 from .kernels import stage_function
-
-Floats = NDArray[np.float64]
 
 DEVICES = ("float", "cpu", "cuda")
 

@@ -29,11 +29,7 @@ from pinion.robot import Model
 
 from .manifold import integrate
 from .spatial import Array
-from .tangent import (
-    integrate_jacobians,
-    tangent_rates,
-    tangent_rates_jacobians,
-)
+from .tangent import integrate_jacobians, tangent_rates, tangent_rates_jacobians
 
 StepMethod = Literal["semi_implicit", "rk4"]
 
