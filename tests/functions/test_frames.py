@@ -21,7 +21,7 @@ from pinion.functions import (
 )
 from pinion.functions.frames import frame_labels, split_frames
 from pinion.functions.portable import in_table, portable
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
 from pinion.robot import (
@@ -150,7 +150,7 @@ def agrees(row: Function, robot: str, reference: str | None, count: int = 4) -> 
     theirs = theirs.copy()
     x = drawn(model, row, count)
     results = row.evaluate(model, x)
-    words = evaluate_floats(row.trace(model), columns_of(row.inputs, model, x))
+    words = evaluate_floats(row.trace(model), word_columns(row.inputs, model, x))
     frames = [frame_number(theirs, name) for name in FRAMES[robot]]
     each = [
         [
