@@ -119,7 +119,7 @@ MOST = {
     "centroidal_momentum": (274, 61, 302, 0),
     "centroidal_rate": (170, 163, 288, 0),
     "centroidal_derivatives": (1543, 681, 1828, 0),
-    "step_second_derivatives": (3192, 399, 3252, 5),
+    "step_second_derivatives": (3310, 399, 3252, 5),
     "rk4_step": (12607, 1075, 11902, 20),
     "rnea_regressor": (774, 50, 754, 0),
     "gravity_regressor": (268, 35, 201, 0),

@@ -98,6 +98,14 @@ def command(
             "the 2021 paper; without a GPU the host's parts alone.",
         ),
     ] = False,
+    parameters: Annotated[
+        bool,
+        typer.Option(
+            "--parameters",
+            help="cpu: functions with the last link's inertia, and gravity, as inputs, beside the "
+            "same with constants.",
+        ),
+    ] = False,
     builds: Annotated[
         list[Path] | None,
         typer.Option(
@@ -132,6 +140,8 @@ def command(
         raise UsageError(f"The option --build is for compare; {benchmark} takes none.")
     if partitions and benchmark != "cuda":
         raise UsageError(f"The option --partitions is for cuda; {benchmark} has none.")
+    if parameters and benchmark != "cpu":
+        raise UsageError(f"The option --parameters is for cpu; {benchmark} has none.")
     if benchmark == "link":
         bench_link.run(
             target or (),
@@ -139,6 +149,16 @@ def command(
             standin=standin,
             largest=bench_link.LARGEST if largest is None else largest,
             seconds=bench_link.BUDGET_S if seconds is None else seconds,
+            json=json,
+        )
+    elif benchmark == "cpu" and parameters:
+        from pinion.bench.cpu import parameters as bench_parameters
+
+        bench_parameters.run(
+            target or (),
+            largest=bench_parameters.SAMPLES if largest is None else largest,
+            seconds=0.005 if seconds is None else seconds,
+            rounds=rounds,
             json=json,
         )
     elif benchmark == "cpu":

@@ -37,7 +37,7 @@ from .centroidal import (
 )
 from .checks import DynamicsError
 from .crba import crba_scalars
-from .discrete import discrete_derivatives, discrete_dynamics, discrete_dynamics_scalars
+from .discrete import STEP_METHODS, StepMethod, discrete_derivatives, discrete_dynamics
 from .energy import kinetic_energy_scalars, potential_energy_scalars
 from .external import forces_on_bodies, forces_on_bodies_scalars
 from .fd_derivatives import (
@@ -110,6 +110,7 @@ frame_placement = also_coupled(kinematics.frame_placement)
 frame_velocity = also_coupled(kinematics.frame_velocity)
 
 __all__ = [
+    "STEP_METHODS",
     "CentroidalDerivatives",
     "DynamicsError",
     "ForwardDerivatives",
@@ -119,6 +120,7 @@ __all__ = [
     "Region",
     "Scalar",
     "SecondDerivatives",
+    "StepMethod",
     "aba",
     "aba_scalars",
     "bias",
@@ -139,7 +141,6 @@ __all__ = [
     "difference",
     "discrete_derivatives",
     "discrete_dynamics",
-    "discrete_dynamics_scalars",
     "fd_derivatives",
     "fd_derivatives_from_minv",
     "fd_derivatives_from_minv_scalars",

@@ -34,12 +34,11 @@ from .checks import Array, columns_of, configurations, matrix_of, vector_of
 from .coupled import coupling_of
 from .crba import crba_scalars
 from .mass_centre import centre_of_mass_scalars, mass_reciprocal
+from .matrices import Rows, inner
 from .rnea import Region, no_region, rnea_scalars
 from .rnea_derivatives import rnea_derivatives_scalars
-from .scalar import Scalar, add, mul
+from .scalar import Scalar, mul
 from .spatial import Vector, cross, vsub
-
-Rows = list[list[Scalar]]
 
 _STILL: tuple[Scalar, ...] = (0.0,) * 6
 _AT_HOME: tuple[Scalar, ...] = (*_STILL, 1.0)
@@ -89,7 +88,7 @@ def _of_bodies(region: Region) -> Region:
     return moved
 
 
-def _angular_first(rows: Sequence[Sequence[Scalar]], first: int = 6) -> list[list[Scalar]]:
+def _angular_first(rows: Sequence[Sequence[Scalar]], first: int = 6) -> Rows:
     """Return the root's six rows, ``[linear; angular]``, as ``[angular; linear]``."""
     return [list(row[first:]) for row in (*rows[3:6], *rows[:3])]
 
@@ -130,13 +129,7 @@ def centroidal_momentum_scalars(
     M = crba_scalars(on_a_root(model), [*_AT_HOME, *q], _of_bodies(region))
     with region("moment", 1):
         A = _about(c, _angular_first(M))
-        h: list[Scalar] = []
-        for row in A:
-            total: Scalar = 0.0
-            for element, rate in zip(row, qd, strict=True):
-                total = add(total, mul(element, rate))
-            h.append(total)
-    return h, A
+        return [inner(row, qd) for row in A], A
 
 
 def centroidal_rate_scalars(

@@ -33,14 +33,12 @@ from .axis import (
     plus_axis,
 )
 from .checks import DynamicsError
-from .crba import empty_square
 from .link_states import Links, spatial
 from .ltdl import ancestors
+from .matrices import Rows, zeros
 from .rnea import Region, less_external, no_region
 from .scalar import Scalar
 from .spatial import NOTHING, ZERO, JointTransform, Spatial, cross_force, inertia_times, plus
-
-Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +209,7 @@ def all_columns(
     model: Model, qd: Sequence[Scalar], state: ForwardPass, region: Region
 ) -> tuple[Rows, Rows]:
     """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), from Algorithm 1's results."""
-    dtau_dq, dtau_dqd = empty_square(model.nv), empty_square(model.nv)
+    dtau_dq, dtau_dqd = zeros(model.nv), zeros(model.nv)
     for j in range(model.nv):
         with region("column", j + 1):
             by_q = column_of(model, qd, state, j, by_rate=False)

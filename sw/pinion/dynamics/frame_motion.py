@@ -23,6 +23,7 @@ from .bias import weightless
 from .checks import check_choice
 from .coupled import coupling_of
 from .kinematics import REFERENCES, Reference, body_poses_scalars, frame_of, path_to, pose_of_frame
+from .matrices import Rows, zeros
 from .rnea import BodyMotion, Region, base_motion, forward_step, no_region
 from .scalar import Scalar
 from .spatial import (
@@ -38,8 +39,6 @@ from .spatial import (
     vadd,
     vsub,
 )
-
-Rows = list[list[Scalar]]
 
 
 # Many parameters: a state, a frame, and the choices of Pinocchio's getFrameAcceleration.
@@ -157,7 +156,7 @@ def frame_jacobian_rate_scalars(
                 v = plus(v, (scale(qd[j], s[0]), scale(qd[j], s[1])))
         with region("column", i + 1):
             columns += [(j, s, cross_motion(v, s)) for j, s in of_joint]
-    rates: Rows = [[0.0] * model.nv for _ in range(6)]
+    rates = zeros(6, model.nv)
     with region("forward", named.body + 1):
         point = vadd(v[1], cross(v[0], pose.p))  # velocity of the frame's origin
     for j, s, rate in columns:

@@ -36,6 +36,7 @@ from .checks import Array, DynamicsError, check_choice, split
 from .coupled import coupling_of
 from .general import kinematics as general
 from .general.arrays import checked_arguments
+from .matrices import Rows, zeros
 from .rnea import Region, no_region
 from .scalar import Scalar
 from .spatial import (
@@ -160,7 +161,7 @@ def frame_jacobian_scalars(
     *,
     reference: Reference = "world",
     region: Region = no_region,
-) -> list[list[Scalar]]:
+) -> Rows:
     """Return J (6, nv) with ``[angular; linear] = J qd`` for a link's frame, over any scalar.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : its name;
@@ -181,7 +182,7 @@ def frame_jacobian_scalars(
     poses = body_poses_scalars(model, q, path, region)
     with region("pose", named.body + 1):
         point = ZERO if reference == "world" else pose_of_frame(named, poses[named.body]).p
-    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
+    J = zeros(6, model.nv)
     joints = numbered_axes(model)
     for i in path:
         with region("column", i + 1):
@@ -194,16 +195,14 @@ def frame_jacobian_scalars(
     return J
 
 
-def _seen_from_the_frame(
-    model: Model, q: Sequence[Scalar], named: Frame, region: Region
-) -> list[list[Scalar]]:
+def _seen_from_the_frame(model: Model, q: Sequence[Scalar], named: Frame, region: Region) -> Rows:
     """Return the Jacobian in the frame's axes, walking from the frame to the base.
 
     With R and p the frame's pose in a body, a joint's ``[w; v]`` in the body's coordinates is
     ``[R^T w; R^T (v + w x p)]`` in the frame's. R is stored as its columns, the frame's axes, which
     pass a joint towards the base like any vector.
     """
-    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
+    J = zeros(6, model.nv)
     x, y, z = named.placement.E
     frame_axes: list[Vector] = [x, y, z]
     p: Vector = named.placement.r

@@ -26,6 +26,7 @@ from .coupled import coupling_of
 from .general import kinematics as general
 from .general.arrays import checked_arguments
 from .kinematics import body_poses_scalars
+from .matrices import Rows, zeros
 from .rnea import Region, no_region
 from .scalar import Scalar, add, mul, reciprocal
 from .spatial import Vector, cross, scale, vadd
@@ -79,9 +80,7 @@ def centre_of_mass_scalars(model: Model, q: Sequence[Scalar], region: Region = n
     return scale(share, first_moments_scalars(model, q, region, unit=unit)[1][-1])
 
 
-def com_jacobian_scalars(
-    model: Model, q: Sequence[Scalar], region: Region = no_region
-) -> list[list[Scalar]]:
+def com_jacobian_scalars(model: Model, q: Sequence[Scalar], region: Region = no_region) -> Rows:
     """Return J (3, nv): the velocity of the centre of mass is ``J qd`` in base coordinates.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
@@ -94,7 +93,7 @@ def com_jacobian_scalars(
     unit, share = _shares(model, region)
     masses, moments = first_moments_scalars(model, q, region, unit=unit)
     poses = body_poses_scalars(model, q, region=region)
-    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
+    J = zeros(3, model.nv)
     joints = numbered_axes(model)
     for i in range(len(model.bodies)):
         with region("column", i + 1):

@@ -45,6 +45,7 @@ from .external import link_frames
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .kinematics import body_poses_scalars
 from .ltdl import by_velocity, factors, scaled_rows, solve
+from .matrices import Rows, transposed, zeros
 from .minimal import parameters
 from .rnea import BodyMotion, Region, base_motion, forward_step, no_region, rnea_scalars
 from .scalar import Scalar, add, mul, scaled_sum, sub
@@ -64,13 +65,6 @@ from .spatial import (
 
 PARAMETERS = ("m", "hx", "hy", "hz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 """The inertial parameters of a body in the order of a regressor's columns."""
-
-Rows = list[list[Scalar]]
-
-
-def transposed(rows: Sequence[Sequence[Scalar]]) -> Rows:
-    """Return the transpose of a matrix."""
-    return [list(column) for column in zip(*rows, strict=True)]
 
 
 JointTerm = Literal["armature", "damping", "friction"]
@@ -158,7 +152,7 @@ def rnea_regressor_scalars(
         states = tied.positions(q), tied.rates(qd), tied.rates(qdd)
         rows = rnea_regressor_scalars(tied.model, *states, region)
         return transposed([tied.efforts(column) for column in transposed(rows)])
-    Y: Rows = [[0.0] * (10 * len(model.bodies)) for _ in range(model.nv)]
+    Y = zeros(model.nv, 10 * len(model.bodies))
     joints = numbered_axes(model)
     motions: list[BodyMotion] = []
     # For each body its supporting joints: row of Y, and axis in the body's coordinates.
@@ -273,7 +267,7 @@ def joint_regressor_scalars(
         return transposed([tied.efforts(column) for column in transposed(rows)])
     unit = replace(model, bodies=tuple(map(partial(with_unit, term), model.bodies)))
     terms = joint_terms_of(unit, () if term == "armature" else (term,))
-    rows = [[0.0] * len(model.bodies) for _ in range(model.nv)]
+    rows = zeros(model.nv, len(model.bodies))
     for i, place in enumerate(model.v_slices):
         with region("joint", i + 1):
             for k in range(place.start, place.stop):

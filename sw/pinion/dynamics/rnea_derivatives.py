@@ -85,9 +85,9 @@ from .composite import (
     own_coriolis,
 )
 from .coupled import coupling_of
-from .crba import empty_square
 from .joint_terms import FRICTION_WIDTH, add_slopes, joint_terms_of
 from .link_states import Links, given_body
+from .matrices import Rows, zeros
 from .rnea import BodyMotion, BodyState, Region, forward_body, no_region
 from .scalar import Scalar, add
 from .spatial import (
@@ -104,8 +104,6 @@ from .spatial import (
     vsub,
 )
 from .tensor import full, times
-
-Rows = list[list[Scalar]]
 
 DERIVATIVE_METHODS = ("composite", "column")
 
@@ -318,7 +316,7 @@ def derivatives_at(
 
     nets = [state.f for state in states]
     inertias = [own_composite(body.inertia) for body in bodies]
-    M, dtau_dq, dtau_dqd = (empty_square(model.nv) for _ in range(3))
+    M, dtau_dq, dtau_dqd = (zeros(model.nv) for _ in range(3))
     joints = numbered_axes(model)
     for i in reversed(range(len(bodies))):
         above, X = bodies[i].parent, states[i].X

@@ -64,8 +64,8 @@ from .composite import (
     rank_one,
 )
 from .coupled import coupling_of
-from .crba import empty_square
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
+from .matrices import Rows, zeros
 from .rnea import BodyState, Region, forward_pass, no_region
 from .rnea_derivatives import Row, SubtreeChange, columns, joint_drift, row_to_parent, wrench
 from .scalar import Scalar, add, mul
@@ -83,8 +83,6 @@ from .spatial import (
     vsub,
 )
 from .tensor import NO_MATRIX, matrix_sum, matrix_to_parent, times
-
-Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,7 +280,7 @@ def rnea_second_derivatives_scalars(
     nets = [state.f for state in states]
     inertias = [own_composite(body.inertia) for body in bodies]
     weighed = [_NO_WEIGHT] * len(bodies)
-    q_q, q_qd, qd_qd, q_qdd = (empty_square(model.nv) for _ in range(4))
+    q_q, q_qd, qd_qd, q_qdd = (zeros(model.nv) for _ in range(4))
     terms = joint_terms_of(model, joint_terms, friction_width)
     for k in reversed(range(len(bodies))):
         body, X, w = bodies[k], states[k].X, states[k].motion.w

@@ -40,11 +40,10 @@ from .fd_derivatives import fd_derivatives_scalars
 from .general.discrete import RK4_NODES, RK4_WEIGHTS, StepMethod
 from .joint_terms import FRICTION_WIDTH
 from .ltdl import by_velocity
+from .matrices import Rows, combined, identity, product, zeros
 from .rnea import Region, no_region
 from .scalar import Scalar, add, mul, sub
 from .spatial import ZERO, Matrix, Vector, cross, dot, scale, vadd
-
-Rows = list[list[Scalar]]
 
 TERMS = 6
 """Terms of each series."""
@@ -74,35 +73,6 @@ def skew(a: Vector) -> Matrix:
         (z, 0.0, sub(0.0, x)),
         (sub(0.0, y), x, 0.0),
     )
-
-
-def product(first: Sequence[Sequence[Scalar]], second: Sequence[Sequence[Scalar]]) -> Rows:
-    """Return the product of two matrices, without operations for constant zeros."""
-    width = len(second[0])
-    result: Rows = []
-    for row in first:
-        sums: list[Scalar] = [0.0] * width
-        for element, others in zip(row, second, strict=True):
-            sums = [add(total, mul(element, x)) for total, x in zip(sums, others, strict=True)]
-        result.append(sums)
-    return result
-
-
-def combined(*terms: tuple[Scalar, Sequence[Sequence[Scalar]]]) -> Rows:
-    """Return a sum of matrices, each with its factor."""
-    (factor, first), *others = terms
-    result = [[mul(factor, x) for x in row] for row in first]
-    for factor, matrix in others:
-        result = [
-            [add(total, mul(factor, x)) for total, x in zip(row, row_of, strict=True)]
-            for row, row_of in zip(result, matrix, strict=True)
-        ]
-    return result
-
-
-def identity(n: int) -> Rows:
-    """Return the identity matrix."""
-    return [[float(i == j) for j in range(n)] for i in range(n)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +279,7 @@ def step_scalars(
     start = identity(3 * n)
     d_q, d_qd, d_tau = start[:n], start[n : 2 * n], start[2 * n :]
     none: list[Scalar] = [0.0] * n
-    d_none: Rows = [[0.0] * (3 * n) for _ in range(n)]
+    d_none = zeros(n, 3 * n)
 
     def carried(u: Sequence[Scalar], d_u: Rows) -> Rows:
         """Return the derivative of ``integrate(q, u)``."""
@@ -331,7 +301,7 @@ def step_scalars(
                     (forward.dqdd_dqd, d_rates),
                     (forward.minv, d_tau),
                 )
-                total: Rows = [[0.0] * (3 * n)]
+                total = zeros(1, 3 * n)
                 for matrix, columns in parts:
                     total = combined((1.0, total), (1.0, product([matrix[i]], columns)))
                 derivatives.append(total[0])

@@ -32,7 +32,15 @@ from .frames import REFERENCES, blocks_of_frames, frame_labels, frame_names, spl
 Scalars = Callable[..., Sequence[Any]]
 
 # Helpers whose source lines say nothing about the algorithm.
-_HELPERS = ("spatial.py", "scalar.py", "tensor.py", "axis.py", "coupled.py", "joint_terms.py")
+_HELPERS = (
+    "spatial.py",
+    "scalar.py",
+    "matrices.py",
+    "tensor.py",
+    "axis.py",
+    "coupled.py",
+    "joint_terms.py",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,7 +85,7 @@ def run(
         "rounds": rounds,
         "native": native,
     }
-    with _one_core():
+    with one_core():
         rows, left_out = measured_each(
             models, names, lambda robot, name, model: measured(robot, name, model=model, **options)
         )
@@ -264,7 +264,7 @@ def opponents_of(
 
 
 @contextmanager
-def _one_core() -> Iterator[None]:
+def one_core() -> Iterator[None]:
     """Keep this process on one of its processors."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})

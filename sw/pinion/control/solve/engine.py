@@ -144,27 +144,24 @@ class ArrayEngine(Closing):
         return np.asarray(ROUNDINGS * np.finfo(np.float64).eps * (change + np.abs(self.cost)))
 
     def _second_order(self, at: int, Vx: Floats) -> tuple[Floats, Floats]:
-        """Return Vx . fxx and Vx . fux of a knot.
-
-        A step changes rates by h qdd and positions by h^2 qdd, and is linear otherwise.
-        """
+        """Return Vx . fxx and Vx . fux of a knot."""
         assert self._second is not None
-        n, h = self.problem.model.nv, self.problem.dt
-        weights = h * (h * Vx[:, :n] + Vx[:, n:])
+        n = self.problem.model.nv
         # A problem whose pass has failed is dropped only after the pass.
-        weights[~(np.abs(weights).max(axis=1) < LOST)] = 0.0
+        passed = np.abs(Vx).max(axis=1, keepdims=True) < LOST / self.problem.dt
         second = self._second(
             q=np.ascontiguousarray(self.x[:, at, :n]),
             qd=np.ascontiguousarray(self.x[:, at, n:]),
             tau=np.ascontiguousarray(self.u[:, at]),
-            weights=weights,
+            dt=np.full(len(Vx), self.problem.dt),
+            value=np.where(passed, Vx, 0.0),
         )
         Vx_fxx = np.zeros((len(Vx), 2 * n, 2 * n))
-        Vx_fxx[:, :n, :n], Vx_fxx[:, n:, n:] = second.F_q_q, second.F_qd_qd
-        Vx_fxx[:, :n, n:] = second.F_q_qd
-        Vx_fxx[:, n:, :n] = np.swapaxes(second.F_q_qd, 1, 2)
+        Vx_fxx[:, :n, :n], Vx_fxx[:, n:, n:] = second.S_q_q, second.S_qd_qd
+        Vx_fxx[:, :n, n:] = second.S_q_qd
+        Vx_fxx[:, n:, :n] = np.swapaxes(second.S_q_qd, 1, 2)
         Vx_fux = np.zeros((len(Vx), n, 2 * n))
-        Vx_fux[:, :, :n] = np.swapaxes(second.F_q_tau, 1, 2)
+        Vx_fux[:, :, :n] = np.swapaxes(second.S_q_tau, 1, 2)
         return Vx_fxx, Vx_fux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
