@@ -37,11 +37,12 @@ def narrow(b: Ints, half: int, machine: Machine) -> Ints:
     """Return the bits of B that a product takes, as integers of ``NARROW`` bits."""
     match half:
         case Half.LOW:
-            return b & (1 << machine.low) - 1
+            return np.asarray(b & (1 << machine.low) - 1)
         case Half.HIGH:
             return b >> machine.low
     rounded = (b + (1 << machine.low - 1)) >> machine.low
-    return np.minimum(rounded, (1 << NARROW - 1) - 1)
+    clipped: Ints = np.minimum(rounded, (1 << NARROW - 1) - 1)
+    return clipped
 
 
 @cache
