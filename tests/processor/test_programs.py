@@ -29,8 +29,9 @@ CASES = some_rows(
         *QUICK,
         *(("iiwa14", f) for f in ("aba", "crba", "fd_derivatives", "forward_kinematics")),
         *(("hyq", f) for f in ("aba", "rnea_derivatives")),
-        *(("atlas", f) for f in ("rnea", "aba")),
-        *(("baxter", f) for f in ("rnea", "frame_jacobian", "kinetic_energy")),
+        ("atlas", "rnea"),
+        *(("baxter", f) for f in ("rnea", "kinetic_energy")),
+        ("iiwa14", "frame_jacobian"),
     ],
     tuple(QUICK),
 )
@@ -191,6 +192,14 @@ def test_a_program_that_passes_the_check_computes_the_function(lanes):
             error = np.abs(results.view(np.float32) - expected.view(np.float32))
             assert error.max() <= 1e-4 * np.abs(expected.view(np.float32)).max()
     assert refused > 100
+
+
+@pytest.mark.slow
+def test_a_large_robot_fits_on_four_lanes_and_not_on_one():
+    program, row = compiled("atlas", "aba", precision="fine"), named_function("aba")
+    assert largest_error(program, states("atlas", row, "reference", 500, seed=6)) <= 2e-5
+    with pytest.raises(ProgramError, match=r"has \d+ rows, \d+ more than the processor's 8192"):
+        compiled("atlas", "aba", lanes=1)
 
 
 def test_what_does_not_fit_is_a_sentence():

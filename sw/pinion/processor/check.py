@@ -57,6 +57,8 @@ class _Symbols:
         machine = self.machine = program.machine
         lanes = range(machine.lanes)
         words = {str(value.word): n for n, value in enumerate(sums.values) if value.word}
+        self.integers: dict[int, int] = {}
+        self.equal = self._equal_constants()
         # By lane: what each word of memory holds.
         self.memory: list[dict[int, int]] = [{} for _ in lanes]
         for word, _, memory in program.inputs:
@@ -73,13 +75,26 @@ class _Symbols:
         self.by_products = self._sums()
         self.results: dict[int, int] = {}
 
-    def _constant(self, integer: int) -> int:
+    def _equal_constants(self) -> dict[int, int]:
+        """Return for each constant the first with the same integer: in memory they are one."""
+        first: dict[int, int] = {}
+        equal = {}
         for number, value in enumerate(self.sums.values):
             if value.constant is not None:
-                scaled = value.constant * 2.0 ** self.points.fracs[number]
-                if integer == int(np.floor(scaled + 0.5)) or integer == round(scaled):
-                    return number
-        raise CheckError(f"The constant {integer} is none of the function's.")
+                integer = round(value.constant * 2.0 ** self.points.fracs[number])
+                equal[number] = first.setdefault(integer, number)
+        self.integers = first
+        return equal
+
+    def _constant(self, integer: int) -> int:
+        if integer not in self.integers:
+            raise CheckError(f"The constant {integer} is none of the function's.")
+        return self.integers[integer]
+
+    def _pair(self, a: int, b: int) -> tuple[int, int]:
+        """Return two factors in a fixed order."""
+        x, y = (self.equal.get(number, number) for number in (a, b))
+        return min(x, y), max(x, y)
 
     def _sums(self) -> dict[_Key, list[int]]:
         """Return the sums by their products, without powers of two: equal ones exist twice."""
@@ -93,7 +108,7 @@ class _Symbols:
         """Return the products of a sum that a lane can shift to its point."""
         fracs, low = self.points.fracs, self.machine.low
         products = Counter(
-            (min(t.a, t.b), max(t.a, t.b), t.sign < 0)
+            (*self._pair(t.a, t.b), t.sign < 0)
             for t in self.sums.values[number].terms
             if fracs[t.a] + fracs[t.b] - low - t.power - fracs[number] - GUARD <= SHIFTS[1]
         )
@@ -188,7 +203,7 @@ class _Symbols:
     def _close(self, where: str, slots: list[_Slot], *, wrap: bool) -> int:
         """Return the sum that some slots are."""
         products = Counter(
-            (min(s.a, s.b), max(s.a, s.b), s.negate) for s in slots if s.half is not Half.LOW
+            (*self._pair(s.a, s.b), s.negate) for s in slots if s.half is not Half.LOW
         )
         high = Counter((s.a, s.b, s.negate) for s in slots if s.half is Half.HIGH)
         low = Counter((s.a, s.b, s.negate) for s in slots if s.half is Half.LOW)
@@ -198,10 +213,10 @@ class _Symbols:
         for number in self.by_products.get(tuple(sorted(products.items())), ()):
             value = self.sums.values[number]
             points = sorted(
-                (*sorted((t.a, t.b)), t.sign < 0, self.points.fracs[number] + t.power)
+                (*self._pair(t.a, t.b), t.sign < 0, self.points.fracs[number] + t.power)
                 for t in value.terms
             )
-            actual = {(*sorted((s.a, s.b)), s.negate, s.point) for s in slots}
+            actual = {(*self._pair(s.a, s.b), s.negate, s.point) for s in slots}
             if value.wraps == wrap and actual <= set(points):
                 return number
             complaint = f"{where} ends a sum with a product at another point."
