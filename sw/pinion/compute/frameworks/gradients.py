@@ -1,125 +1,499 @@
-"""Dynamics with their Jacobians, for PyTorch and JAX.
+"""Rows of the table of functions with their gradients, for PyTorch and JAX.
 
-Two functions have Jacobians by all of their inputs:
+The gradients are analytic: the rows that :mod:`.rules` names for a row are compiled and multiplied
+with the cotangents of its results; no algorithm is differentiated automatically. Frameworks
+differentiate these products and, by the rules of their rows, these rows, as often as rules exist.
 
-======== ================== =======================================================
-function value              Jacobians
-======== ================== =======================================================
-rnea     tau(q, qd, qdd)    dtau_dq, dtau_dqd, and the inertia matrix M by qdd
-aba      qdd(q, qd, tau)    dqdd_dq, dqdd_dqd, and its inverse by tau
-======== ================== =======================================================
-
-They are the analytic Jacobians of the compiled functions ``rnea_derivatives`` with ``crba`` and
-``fd_derivatives`` with ``minv``; the algorithm is not differentiated automatically.
+The gradient by q has the shape of q. Where positions are vectors it is the derivative. For unit
+quaternions, and the cosine and sine of planar joints, it is the derivative of the function of the
+normalised positions, which is tangent to the unit sphere: components along the quaternion are zero.
+From the rows' derivatives g by a tangent (velocities in the body) it is ``2 q (g, 0)``, a product of
+quaternions, and ``R g`` for the position of a floating base. A cotangent of positions, of which the
+component along the quaternion is ignored, becomes tangent by the transposed products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pinion.batch import InputError
 from pinion.compute import cpu
-from pinion.robot import Model, coupled, load
+from pinion.dynamics.parametric import GRAVITY, parameters_of
+from pinion.functions import FUNCTIONS, Block
+from pinion.robot import JointKind, Model, coupled, load
 
-Run = Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
-"""A function that runs a kernel with its inputs by name and returns its results by name."""
+from .rules import CONSTANTS, RULES, STEP, UNIT, WITHOUT, ZERO, Call, Term
+
+Arrays = Mapping[str, Any]
+
+Run = Callable[["Differentiable", Arrays], Arrays]
+"""Computes the results of a function from its inputs, both by name."""
+
+_WEIGHTLESS = ("crba", "minv")
+"""Rows that rules call for functions of gravity, and that do not depend on it."""
+
+_PARAMETERS = "parameters"
 
 
 @dataclass(frozen=True)
-class Rule:
-    """The kernels and Jacobians of a function.
+class Space:
+    """A module of arrays.
 
     Members
     -------
-    inputs : names of its arguments, each (n, nv).
-    value : name of its result.
-    kernels : functions that compute the Jacobians, each with its optional results.
-    jacobians : names of the results that are the Jacobians, in the order of the inputs.
+    module : has ``einsum``, ``broadcast_to`` and ``concatenate`` as NumPy.
+    constant : returns an array of it for one of NumPy, named for a cache.
     """
 
-    inputs: tuple[str, ...]
-    value: str
-    kernels: tuple[tuple[str, tuple[str, ...]], ...]
-    jacobians: tuple[str, ...]
+    module: Any
+    constant: Callable[[str, NDArray[np.float64]], Any]
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "rnea": Rule(
-            inputs=("q", "qd", "qdd"),
-            value="tau",
-            kernels=(("rnea", ()), ("rnea_derivatives", ()), ("crba", ())),
-            jacobians=("dtau_dq", "dtau_dqd", "M"),
-        ),
-        "aba": Rule(
-            inputs=("q", "qd", "tau"),
-            value="qdd",
-            kernels=(("fd_derivatives", ("minv",)),),
-            jacobians=("dqdd_dq", "dqdd_dqd", "minv"),
-        ),
-    }
-)
-
-
-def _called(kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    result = kernel(**arguments)
-    return {name: result[name] for name in result.names}
-
-
-class Differentiable:
-    """A function of a robot with its Jacobians.
+class Kernels:
+    """Compiled rows of a robot, each compiled when it is first needed.
 
     Members
     -------
-    model, function, rule : its robot, name and rule.
-    plain : the kernel of the function alone.
-    kernels : the kernels of value and Jacobians.
+    model : the robot.
+    parameters : links whose inertial parameters are inputs, or ``gravity``.
     """
 
     def __init__(
         self,
-        model: Model | str,
-        function: str,
-        *,
-        dtype: str = "float64",
-        compile: Callable[..., Any] = cpu.compile,
-        **options: Any,
+        model: Model,
+        compile: Callable[..., Any],
+        parameters: tuple[str, ...],
+        options: Mapping[str, Any],
     ) -> None:
-        """Compile the kernels.
+        self.model = model
+        self.parameters = parameters
+        self._compile = compile
+        self._options = options
+        self._compiled: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+    def __call__(self, row: str, results: Collection[str]) -> Any:
+        """Return the kernel of a row with these results at least."""
+        outputs = tuple(name for name in FUNCTIONS[row].optional if name in results)
+        key = row, outputs
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(
+                self.model, row, outputs=outputs, parameters=self.names(row), **self._options
+            )
+        return self._compiled[key]
+
+    def names(self, row: str) -> tuple[str, ...]:
+        """Return the parameters that a row takes."""
+        weightless = row in _WEIGHTLESS
+        return tuple(n for n in self.parameters if not (weightless and n == GRAVITY))
+
+    def places(self, row: str) -> list[int]:
+        """Return where a row's parameters are among those of all."""
+        names = self.names(row)
+        return [
+            p.first + k
+            for p in parameters_of(self.model, self.parameters)
+            if p.name in names
+            for k in range(p.count)
+        ]
+
+
+class Differentiable:
+    """A function of a robot with its vector-Jacobian product.
+
+    Members
+    -------
+    kernels : the compiled rows.
+    row : the function's name.
+    inputs : shapes of its inputs, without the batch.
+    results : shapes of the results that it returns.
+    terms : products that are its gradient.
+    """
+
+    def __init__(self, kernels: Kernels, row: str, results: Sequence[str]) -> None:
+        self.kernels = kernels
+        self.row = row
+        self.inputs = self._shapes(row)
+        self._outputs = {b.name: b for b in FUNCTIONS[row].outputs}
+        self.results = {r: self._outputs[r].dims(kernels.model) for r in results}
+        self._rule = RULES.get(row)
+        self.terms = tuple(
+            term
+            for term in (() if self._rule is None else self._rule.terms)
+            if term.of in self.results and term.by in self.inputs
+        )
+
+    def _shapes(self, row: str) -> dict[str, tuple[int, ...]]:
+        shapes = {b.name: b.dims(self.kernels.model) for b in FUNCTIONS[row].inputs}
+        if self.kernels.names(row):
+            shapes[_PARAMETERS] = (len(self.kernels.places(row)),)
+        return shapes
+
+    @property
+    def kernel(self) -> Any:
+        """The compiled function."""
+        return self.kernels(self.row, self.results)
+
+    def answer(self, values: Arrays) -> Any:
+        """Return results as users get them: a single array, or a named tuple."""
+        ordered = [values[name] for name in self.results]
+        return ordered[0] if len(ordered) == 1 else self._answer(*ordered)
+
+    @cached_property
+    def _answer(self) -> Any:
+        # One class for all calls, because JAX compares the types of results.
+        return namedtuple(self.row, tuple(self.results))
+
+    def compile(self) -> None:
+        """Compile what the function and its gradients of first order need."""
+        _ = self.kernel
+        needs = [name for name in self.inputs if not self.refusal([name])]
+        terms, _ = self._needed(needs)
+        for call, results in self._calls(terms).values():
+            self.kernels(call.row, results)
+
+    def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Return the axes of the batch for shapes of the inputs, in their order.
+
+        Raises
+        ------
+        InputError
+            If there are more or fewer arrays than inputs, or a shape does not fit: every array has
+            the same axes of the batch, or none.
+        """
+        if len(shapes) != len(self.inputs):
+            raise InputError(
+                f"'{self.row}' takes {', '.join(self.inputs)}, not {len(shapes)} "
+                f"array{'s' * (len(shapes) != 1)}."
+            )
+        batch: tuple[int, ...] = ()
+        for (name, inner), shape in zip(self.inputs.items(), shapes, strict=True):
+            outer = tuple(shape[: len(shape) - len(inner)])
+            fits = len(shape) >= len(inner) and tuple(shape[len(outer) :]) == inner
+            if not fits or (outer and batch and outer != batch):
+                axes = ", ".join(["...", *map(str, inner)])
+                raise InputError(
+                    f"'{name}' has the shape {tuple(shape)}: give ({axes}), with the same batch "
+                    f"axes as the other arrays, or {inner}."
+                )
+            batch = batch or outer
+        return batch
+
+    def refusal(self, needs: Collection[str]) -> str:
+        """Return why there is no gradient by these inputs, a sentence; empty if there is one."""
+        if self._rule is None:
+            return f"'{self.row}' has no gradient: {WITHOUT[self.row]}."
+        pairs = {(term.of, term.by) for term in self.terms} | set(self._rule.zero)
+        for by in needs:
+            for of in self.results:
+                if (of, by) not in pairs:
+                    others = [x for x in self.inputs if (of, x) in pairs]
+                    return (
+                        f"'{of}' of '{self.row}' has no gradient by '{by}', only by "
+                        f"{', '.join(others)}: pass '{by}' as a constant."
+                    )
+        if self.kernels.model.coupled and any("before" in t.arrays for t in self.terms):
+            return (
+                f"'{self.row}' has no gradient for '{self.kernels.model.name}', whose joints "
+                "follow others: use 'forward_kinematics', differentiated once."
+            )
+        return ""
+
+    def operands(self, needs: Collection[str]) -> tuple[str, ...]:
+        """Return the names of the arrays, other than inputs, that gradients by inputs need."""
+        return tuple(sorted(self._needed(needs)[1] - self.inputs.keys()))
+
+    def linear(self, space: Space, inputs: Arrays, needs: Collection[str], run: Run) -> Arrays:
+        """Return the results, and the arrays by which :meth:`pull` multiplies cotangents.
 
         Parameters
         ----------
-        compile : returns a kernel, as :func:`pinion.compute.cpu.compile` and
-            :func:`pinion.compute.cuda.compile` do.
-        options : of `compile`.
+        inputs : (..., *shape) each.
+        needs : inputs by which gradients are needed.
+        run : computes rows.
         """
-        if function not in RULES:
-            raise InputError(f"'{function}' has no gradient: choose one of {', '.join(RULES)}.")
-        self.model = coupled(load(model) if isinstance(model, str) else model)
-        self.function = function
-        self.rule = RULES[function]
-        if self.model.nq != self.model.nv:
+        refusal = self.refusal(needs)
+        if refusal:
+            raise InputError(refusal)
+        terms, operands = self._needed(needs)
+        calls = self._calls(terms)
+        values = {
+            result: source
+            for result, source in (self._rule.value if self._rule else {}).items()
+            if source.partition(".")[0] in calls
+        }
+        every = [r for r in self._outputs if r in self.results or r in operands]
+        arrays: dict[str, Any] = {}
+        if direct := [r for r in every if r not in values]:
+            arrays |= run(Differentiable(self.kernels, self.row, direct), inputs)
+        for label, (call, results) in calls.items():
+            function = Differentiable(self.kernels, call.row, results)
+            arguments = function.arguments(space, call, {**inputs, **arrays}, self.inputs)
+            arrays |= {f"{label}.{r}": x for r, x in run(function, arguments).items()}
+            arrays |= {r: arrays[s] for r, s in values.items() if s.partition(".")[0] == label}
+        return {name: x for name, x in arrays.items() if name in operands or name in self.results}
+
+    def pull(
+        self, space: Space, arrays: Arrays, cotangents: Arrays, needs: Collection[str]
+    ) -> dict[str, Any]:
+        """Return the gradients by the inputs that are not zero everywhere.
+
+        Parameters
+        ----------
+        arrays : inputs, and the arrays of :meth:`linear`.
+        cotangents : of the results, (..., *shape) each; a missing one is zero.
+        """
+        gradients: dict[str, Any] = {}
+        tangent = {
+            name: self._tangent(space, arrays[name], x) if self._moves(self._outputs[name]) else x
+            for name, x in cotangents.items()
+        }
+        for term in self._needed(needs)[0]:
+            if term.of not in tangent:
+                continue
+            factors = [
+                self._constant(space, name) if name in CONSTANTS else arrays[name]
+                for name in term.arrays
+            ]
+            part = space.module.einsum(term.spec, tangent[term.of], *factors)
+            part = part if term.factor == 1.0 else term.factor * part
+            gradients[term.by] = gradients[term.by] + part if term.by in gradients else part
+        if "q" in gradients:
+            gradients["q"] = self._ambient(space, arrays["q"], gradients["q"])
+        return gradients
+
+    def arguments(
+        self, space: Space, call: Call, arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]
+    ) -> dict[str, Any]:
+        """Return this function's inputs for a call by another one.
+
+        Parameters
+        ----------
+        arrays, shapes : inputs of the other one, and results so far; shapes of the inputs.
+        """
+        name, inner = next(iter(shapes.items()))
+        batch = tuple(arrays[name].shape[: arrays[name].ndim - len(inner)])
+        units = call.units
+        rows = () if units is None else self.inputs[units]
+
+        def full(array: Any, shape: tuple[int, ...]) -> Any:
+            return space.module.broadcast_to(array, (*batch, *rows, *shape))
+
+        def argument(name: str, shape: tuple[int, ...]) -> Any:
+            source = call.at.get(name, name)
+            if source == ZERO:
+                return full(space.constant(f"0 {shape}", np.zeros(shape)), shape)
+            if source == UNIT:
+                return full(space.constant(f"1 {shape}", np.eye(*shape)), shape)
+            array = arrays[name if source == STEP else source]
+            if name == _PARAMETERS and array.shape[-1:] != shape:
+                array = array[..., self.kernels.places(self.row)]
+            array = array.reshape((*batch, *(1 for _ in rows), *shape))
+            if source == STEP:
+                array = array + space.constant(f"1 {shape}", np.eye(*shape))
+            return full(array, shape)
+
+        return {name: argument(name, shape) for name, shape in self.inputs.items()}
+
+    def _moves(self, block: Block) -> bool:
+        return block.shape == ("nq",)
+
+    def _needed(self, needs: Collection[str]) -> tuple[list[Term], set[str]]:
+        """Return the terms for inputs, and the names of the arrays that they use."""
+        terms = [term for term in self.terms if term.by in needs]
+        operands = {name for term in terms for name in term.arrays} - CONSTANTS
+        # Cotangents of positions become tangent at the positions.
+        operands |= {t.of for t in terms if self._moves(self._outputs[t.of])}
+        return terms, operands
+
+    def _calls(self, terms: Sequence[Term]) -> dict[str, tuple[Call, list[str]]]:
+        """Return the calls that terms use, in order, each with its results."""
+        if self._rule is None:
+            return {}
+        sources = {name for term in terms for name in term.arrays if "." in name}
+        calls: dict[str, tuple[Call, list[str]]] = {}
+        for label, call in reversed(self._rule.calls.items()):
+            if any(s.partition(".")[0] == label for s in sources):
+                sources |= {s for s in call.at.values() if "." in s}
+        for label, call in self._rule.calls.items():
+            sources_of = {s for s in sources if s.partition(".")[0] == label}
+            if sources_of:
+                sources_of |= {s for s in self._rule.value.values() if s.startswith(f"{label}.")}
+                outputs = [b.name for b in FUNCTIONS[call.row].outputs]
+                calls[label] = call, [r for r in outputs if f"{label}.{r}" in sources_of]
+        return calls
+
+    def _constant(self, space: Space, name: str) -> Any:
+        if name == "ones":
+            return space.constant(name, np.ones(self.inputs[_PARAMETERS]))
+        return space.constant(name, self._constants[name])
+
+    @cached_property
+    def _constants(self) -> dict[str, NDArray[np.float64]]:
+        """Constants of the terms by name (:data:`.rules.CONSTANTS`)."""
+        model = self.kernels.model
+        n = model.nv
+        both = np.eye(6)
+        turn, swing = np.zeros((2, 6, 6, 6))
+        # Changes of a column j of J when the tip turns with column k, and is moved by it.
+        turn[:3, :3, :3] = turn[3:, :3, 3:] = CROSS
+        swing[3:, 3:, :3] = -CROSS
+        start = np.concatenate([np.full(s.stop - s.start, s.start) for s in model.v_slices])
+        before = (start[:, None] <= start[None, :]).astype(float)  # joint of k, joint of j
+        mass = sum(body.inertia.mass for body in model.bodies)
+        return {
+            "angular": both[:3],
+            "linear": both[3:],
+            "cross": CROSS,
+            "turn": turn,
+            "swing": swing,
+            "bracket": turn - swing,
+            "before": before,
+            "after": 1.0 - before,
+            "first": np.eye(n, 2 * n),
+            "last": np.eye(n, 2 * n, n),
+            "per_mass": np.array(1.0 / mass if mass > 0.0 else np.nan),
+        }
+
+    def _joints(self) -> Iterator[tuple[JointKind, slice, slice]]:
+        """Yield joints whose positions are no vector: kind, slices of q and of velocities."""
+        model = self.kernels.model
+        for body, at, v_at in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
+            if not model.follows(body) and body.joint.kind.nq != body.joint.kind.nv:
+                yield body.joint.kind, at, v_at
+
+    def _ambient(self, space: Space, q: Any, gradient: Any) -> Any:
+        """Return the gradient by q, (..., nq), from that by its tangent, (..., nv)."""
+        parts, last = [], 0
+        for kind, at, v_at in self._joints():
+            parts.append(gradient[..., last : v_at.start])
+            parts += self._turned(space, kind, q[..., at], gradient[..., v_at], back=False)
+            last = v_at.stop
+        return space.module.concatenate([*parts, gradient[..., last:]], -1) if parts else gradient
+
+    def _tangent(self, space: Space, q: Any, cotangent: Any) -> Any:
+        """Return a cotangent of q as one of its tangent, (..., nv)."""
+        parts, last = [], 0
+        for kind, at, _ in self._joints():
+            parts.append(cotangent[..., last : at.start])
+            parts += self._turned(space, kind, q[..., at], cotangent[..., at], back=True)
+            last = at.stop
+        return space.module.concatenate([*parts, cotangent[..., last:]], -1) if parts else cotangent
+
+    def _turned(self, space: Space, kind: JointKind, q: Any, x: Any, *, back: bool) -> list[Any]:
+        """Return a joint's part of a gradient in the other coordinates."""
+        product = space.module.einsum
+        if kind is JointKind.PLANAR:
+            plane = space.constant("plane", PLANE)
+            spec = "abc,...b,...a->...c" if back else "abc,...b,...c->...a"
+            return [product(spec, plane, q[..., 2:], x)]
+        parts = []
+        if kind is JointKind.FREE_FLYER:
+            rotation = space.constant("rotation", ROTATION)
+            spec = "adbc,...b,...c,...a->...d" if back else "adbc,...b,...c,...d->...a"
+            parts.append(product(spec, rotation, q[..., 3:], q[..., 3:], x[..., :3]))
+            q, x = q[..., 3:], x[..., 3:]
+        quaternion = space.constant("quaternion", QUATERNION)
+        # q' = q (w, 0) / 2, and the transposed product inverts it up to a factor of 4.
+        spec = "abc,...b,...a->...c" if back else "abc,...b,...c->...a"
+        return [*parts, (0.5 if back else 2.0) * product(spec, quaternion, q, x)]
+
+
+def _quaternions() -> NDArray[np.float64]:
+    """Return ``Q[a, b, c]`` with ``(q (g, 0))_a = Q[a, b, c] q_b g_c``, quaternions (x, y, z, w)."""
+    Q = np.zeros((4, 4, 3))
+    Q[:3, :3] = CROSS
+    for c in range(3):
+        Q[c, 3, c] = 1.0
+        Q[3, c, c] = -1.0
+    return Q
+
+
+def _rotations() -> NDArray[np.float64]:
+    """Return ``F[a, d, b, c]`` with ``R[a, d] = F[a, d, b, c] q_b q_c``."""
+    F = np.zeros((3, 3, 4, 4))
+    for a in range(3):
+        F[a, a, 3, 3] += 1.0
+        for b in range(3):
+            F[a, a, b, b] -= 1.0
+            F[a, b, a, b] += 2.0
+    F[..., 3, :3] += 2.0 * CROSS.transpose(0, 2, 1)
+    return F
+
+
+CROSS = np.array(
+    [[[(a - b) * (b - c) * (c - a) / 2.0 for c in range(3)] for b in range(3)] for a in range(3)]
+)
+"""Levi-Civita's symbol: ``(x cross y)_a = CROSS[a, b, c] x_b y_c``."""
+
+QUATERNION, ROTATION = _quaternions(), _rotations()
+
+PLANE = np.array(
+    [
+        [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0]],
+        [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]],
+        [[0.0, 0.0, 0.0], [0.0, 0.0, -1.0]],
+        [[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]],
+    ]
+)
+"""Rate of a planar joint's (x, y, cos, sin), of (cos, sin) and the velocity."""
+
+
+def differentiable(
+    model: Model | str,
+    function: str,
+    *,
+    outputs: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    compile: Callable[..., Any] = cpu.compile,
+    **options: Any,
+) -> Differentiable:
+    """Return a row of the table with its gradients, compiled.
+
+    Parameters
+    ----------
+    outputs, parameters, joint_terms : of the row (:class:`pinion.functions.RowOptions`); `outputs`
+        may also name A and B of ``euler_step``.
+    compile : returns a kernel, as :func:`pinion.compute.cpu.compile` and
+        :func:`pinion.compute.cuda.compile` do.
+    options : of `compile`.
+
+    Raises
+    ------
+    InputError
+        As `compile`, or if the row has no gradient; the sentence names what can be used.
+    """
+    if function in WITHOUT:
+        raise InputError(f"'{function}' has no gradient: {WITHOUT[function]}.")
+    if function not in RULES:
+        raise InputError(f"'{function}' has no gradient: choose one of {', '.join(RULES)}.")
+    row, rule = FUNCTIONS[function], RULES[function]
+    outputs, parameters = (
+        tuple(x.strip() for x in names.split(",") if x.strip())
+        if isinstance(names, str)
+        else tuple(names)
+        for names in (outputs, parameters)
+    )
+    choice = {term.of for term in rule.terms}
+    for name in outputs:
+        if name not in choice:
             raise InputError(
-                f"'{self.model.name}' has {self.model.nq} positions but {self.model.nv} "
-                "velocities: gradients need a robot whose joints have one coordinate each."
+                f"'{function}' has no result '{name}' with a gradient; its results are "
+                f"{', '.join(b.name for b in row.outputs if b.name in choice)}."
             )
-        self.plain = compile(self.model, function, dtype=dtype, **options)
-        self.kernels = tuple(
-            compile(self.model, name, dtype=dtype, outputs=outputs, **options)
-            for name, outputs in self.rule.kernels
-        )
-
-    def value(self, *inputs: Any, run: Run = _called) -> Any:
-        """Return the function of arrays (n, nv) or (nv,), or of other types that `run` accepts."""
-        return run(self.plain, dict(zip(self.rule.inputs, inputs, strict=True)))[self.rule.value]
-
-    def linear(self, *inputs: Any, run: Run = _called) -> tuple[Any, Sequence[Any]]:
-        """Return the function and its Jacobians, (n, nv) and (n, nv, nv) each."""
-        arguments = dict(zip(self.rule.inputs, inputs, strict=True))
-        results: dict[str, Any] = {}
-        for kernel in self.kernels:
-            results |= run(kernel, {a.name: arguments[a.name] for a in kernel.inputs})
-        return results[self.rule.value], [results[name] for name in self.rule.jacobians]
+    if row.passive:
+        # Rows that no terms change are differentiated by rows that terms would change.
+        options["joint_terms"] = joint_terms
+    usual = rule.results or tuple(b.name for b in row.outputs if b.name not in row.optional)
+    results = [b.name for b in row.outputs if b.name in usual or b.name in outputs]
+    robot = coupled(load(model) if isinstance(model, str) else model)
+    result = Differentiable(Kernels(robot, compile, parameters, options), function, results)
+    result.compile()
+    return result
