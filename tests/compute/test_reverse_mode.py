@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.pages import rewritten
 from pinion.batch import InputError
+from pinion.compute.frameworks.describe import TABLES
 from pinion.compute.frameworks.gradients import Differentiable, Space, differentiable
 from pinion.compute.frameworks.rules import CONSTANTS, RULES, WITHOUT
 from pinion.functions import FUNCTIONS, arrays_of, row_of, sample
@@ -21,6 +24,9 @@ from pinion.robot import JointKind, Model, coupled, load
 from pinion.robot.model import Mimic
 from tests.support.breadth import some_rows
 from tests.support.rows import robot
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guides" / "torch-and-jax.md"
 
 Floats = NDArray[np.float64]
 SPACE = Space(np, lambda name, array: array)
@@ -191,6 +197,12 @@ def test_rules_name_arrays_of_rows() -> None:
         assert {term.of for term in rule.terms} <= {b.name for b in row.outputs}
 
 
+def test_the_page_lists_the_rules() -> None:
+    assert PAGE.read_text() == rewritten(PAGE.read_text(), TABLES), (
+        f"run: python -m pinion.compute.frameworks.describe {PAGE.relative_to(ROOT)}"
+    )
+
+
 @pytest.mark.parametrize("name", list(WITHOUT))
 def test_a_row_without_a_gradient_names_what_can_be_used(name: str) -> None:
     with pytest.raises(InputError, match=f"^'{name}' has no gradient: .*'"):
@@ -226,9 +238,8 @@ def test_robots_without_second_derivatives_are_refused() -> None:
     def traced(model: Model, row: str, **options: Any) -> Any:
         return row_of(row, **options).trace(model)
 
-    floating = load("two_link", floating_base=True)
     with pytest.raises(InputError, match="second derivatives support only joints with one of each"):
-        differentiable(floating, "rnea_derivatives", compile=traced)
+        differentiable(robot("floating leg"), "rnea_derivatives", compile=traced)
 
 
 def test_shapes_have_the_same_batch_or_none() -> None:

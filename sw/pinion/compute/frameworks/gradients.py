@@ -7,9 +7,9 @@ differentiate these products and, by the rules of their rows, these rows, as oft
 The gradient by q has the shape of q. Where positions are vectors it is the derivative. For unit
 quaternions, and the cosine and sine of planar joints, it is the derivative of the function of the
 normalised positions, which is tangent to the unit sphere: components along the quaternion are zero.
-From the rows' derivatives g by a tangent (velocities in the body) it is ``2 q (g, 0)``, a product of
-quaternions, and ``R g`` for the position of a floating base. A cotangent of positions, of which the
-component along the quaternion is ignored, becomes tangent by the transposed products.
+From the rows' derivatives g by a tangent (velocities in the body) it is ``2 q (g, 0)``, a product
+of quaternions, and ``R g`` for the position of a floating base. A cotangent of positions, of which
+the component along the quaternion is ignored, becomes tangent by the transposed products.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from pinion.batch import InputError
 from pinion.compute import cpu
-from pinion.dynamics.parametric import GRAVITY, parameters_of
+from pinion.dynamics import count_of, parameters_of
+from pinion.dynamics.parametric import GRAVITY
 from pinion.functions import FUNCTIONS, Block
 from pinion.robot import JointKind, Model, coupled, load
 
@@ -84,18 +85,21 @@ class Kernels:
         key = row, outputs
         if key not in self._compiled:
             self._compiled[key] = self._compile(
-                self.model, row, outputs=outputs, parameters=self.names(row), **self._options
+                self.model, row, outputs=outputs, parameters=self.parameters, **self._options
             )
         return self._compiled[key]
 
-    def names(self, row: str) -> tuple[str, ...]:
-        """Return the parameters that a row takes."""
-        weightless = row in _WEIGHTLESS
-        return tuple(n for n in self.parameters if not (weightless and n == GRAVITY))
+    def of(self, row: str) -> Kernels:
+        """Return the kernels that a row's gradient takes: without gravity if it has none."""
+        return self._weightless if row in _WEIGHTLESS and GRAVITY in self.parameters else self
 
-    def places(self, row: str) -> list[int]:
-        """Return where a row's parameters are among those of all."""
-        names = self.names(row)
+    @cached_property
+    def _weightless(self) -> Kernels:
+        names = tuple(name for name in self.parameters if name != GRAVITY)
+        return Kernels(self.model, self._compile, names, self._options)
+
+    def places(self, names: Collection[str]) -> list[int]:
+        """Return where the values of some parameters are among those of all."""
         return [
             p.first + k
             for p in parameters_of(self.model, self.parameters)
@@ -117,7 +121,7 @@ class Differentiable:
     """
 
     def __init__(self, kernels: Kernels, row: str, results: Sequence[str]) -> None:
-        self.kernels = kernels
+        self.kernels = kernels = kernels.of(row)
         self.row = row
         self.inputs = self._shapes(row)
         self._outputs = {b.name: b for b in FUNCTIONS[row].outputs}
@@ -131,8 +135,8 @@ class Differentiable:
 
     def _shapes(self, row: str) -> dict[str, tuple[int, ...]]:
         shapes = {b.name: b.dims(self.kernels.model) for b in FUNCTIONS[row].inputs}
-        if self.kernels.names(row):
-            shapes[_PARAMETERS] = (len(self.kernels.places(row)),)
+        if self.kernels.parameters:
+            shapes[_PARAMETERS] = (count_of(self.kernels.parameters),)
         return shapes
 
     @property
@@ -156,7 +160,7 @@ class Differentiable:
         needs = [name for name in self.inputs if not self.refusal([name])]
         terms, _ = self._needed(needs)
         for call, results in self._calls(terms).values():
-            self.kernels(call.row, results)
+            _ = Differentiable(self.kernels, call.row, results).kernel
 
     def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Return the axes of the batch for shapes of the inputs, in their order.
@@ -234,7 +238,7 @@ class Differentiable:
             arrays |= run(Differentiable(self.kernels, self.row, direct), inputs)
         for label, (call, results) in calls.items():
             function = Differentiable(self.kernels, call.row, results)
-            arguments = function.arguments(space, call, {**inputs, **arrays}, self.inputs)
+            arguments = function.arguments(space, call, {**inputs, **arrays}, self)
             arrays |= {f"{label}.{r}": x for r, x in run(function, arguments).items()}
             arrays |= {r: arrays[s] for r, s in values.items() if s.partition(".")[0] == label}
         return {name: x for name, x in arrays.items() if name in operands or name in self.results}
@@ -269,15 +273,15 @@ class Differentiable:
         return gradients
 
     def arguments(
-        self, space: Space, call: Call, arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]
+        self, space: Space, call: Call, arrays: Arrays, caller: Differentiable
     ) -> dict[str, Any]:
         """Return this function's inputs for a call by another one.
 
         Parameters
         ----------
-        arrays, shapes : inputs of the other one, and results so far; shapes of the inputs.
+        arrays : inputs of the other one, and results so far.
         """
-        name, inner = next(iter(shapes.items()))
+        name, inner = next(iter(caller.inputs.items()))
         batch = tuple(arrays[name].shape[: arrays[name].ndim - len(inner)])
         units = call.units
         rows = () if units is None else self.inputs[units]
@@ -290,13 +294,13 @@ class Differentiable:
             if source == ZERO:
                 return full(space.constant(f"0 {shape}", np.zeros(shape)), shape)
             if source == UNIT:
-                return full(space.constant(f"1 {shape}", np.eye(*shape)), shape)
+                return full(space.constant(f"1 {shape}", np.eye(shape[0])), shape)
             array = arrays[name if source == STEP else source]
             if name == _PARAMETERS and array.shape[-1:] != shape:
-                array = array[..., self.kernels.places(self.row)]
+                array = array[..., caller.kernels.places(self.kernels.parameters)]
             array = array.reshape((*batch, *(1 for _ in rows), *shape))
             if source == STEP:
-                array = array + space.constant(f"1 {shape}", np.eye(*shape))
+                array = array + space.constant(f"1 {shape}", np.eye(shape[0]))
             return full(array, shape)
 
         return {name: argument(name, shape) for name, shape in self.inputs.items()}
@@ -318,7 +322,7 @@ class Differentiable:
             return {}
         sources = {name for term in terms for name in term.arrays if "." in name}
         calls: dict[str, tuple[Call, list[str]]] = {}
-        for label, call in reversed(self._rule.calls.items()):
+        for label, call in reversed(list(self._rule.calls.items())):
             if any(s.partition(".")[0] == label for s in sources):
                 sources |= {s for s in call.at.values() if "." in s}
         for label, call in self._rule.calls.items():
@@ -406,7 +410,7 @@ class Differentiable:
 
 
 def _quaternions() -> NDArray[np.float64]:
-    """Return ``Q[a, b, c]`` with ``(q (g, 0))_a = Q[a, b, c] q_b g_c``, quaternions (x, y, z, w)."""
+    """Return ``Q[a, b, c]`` with ``(q (g, 0))_a = Q[a, b, c] q_b g_c``, order (x, y, z, w)."""
     Q = np.zeros((4, 4, 3))
     Q[:3, :3] = CROSS
     for c in range(3):

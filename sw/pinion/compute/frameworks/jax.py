@@ -5,8 +5,9 @@
 >>> jax.grad(lambda tau: forward(q, qd, tau).sum())(tau)                  # doctest: +SKIP
 >>> on_a_gpu = dynamics("iiwa14", "aba", device="cuda")                   # doctest: +SKIP
 
-It supports `jax.jit`, `jax.vmap` and derivatives in reverse mode, `jax.jacrev` of them too. Compiled code contains
-addresses of this process, so it cannot be exported.
+It supports `jax.jit`, `jax.vmap` and derivatives in reverse mode (`jax.grad`, `jax.jacrev`), of
+these too: a Hessian is ``jax.jacrev(jax.jacrev(f))``. Compiled code contains addresses of this
+process, so it cannot be exported.
 
 On a GPU a C++ call makes the driver run the kernels on XLA's stream and in XLA's memory
 (``runtime/jaxcuda.cpp``, by XLA's foreign function interface, jax.ffi), without copies, waits or
@@ -203,6 +204,7 @@ class _Runner:
     def __init__(self, place: Place, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
         self._place = place
+        self._operations: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
         self._space = Space(jnp, lambda name, array: array.astype(dtype))
 
     def plain(self, function: Differentiable, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,6 +222,13 @@ class _Runner:
 
     def applied(self, function: Differentiable, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Run a function so that JAX can differentiate it."""
+        key = function.row, tuple(function.results)
+        if key not in self._operations:
+            self._operations[key] = self._operation(function)
+        results = self._operations[key](*(inputs[name] for name in function.inputs))
+        return dict(zip(function.results, results, strict=True))
+
+    def _operation(self, function: Differentiable) -> Callable[..., Any]:
         names = tuple(function.inputs)
 
         @jax.custom_vjp  # type: ignore[untyped-decorator]
@@ -245,8 +254,8 @@ class _Runner:
             return tuple(pulled.get(n, jnp.zeros_like(arrays[n])) for n in names)
 
         call.defvjp(forward, backward, symbolic_zeros=True)
-        results = call(*(inputs[name] for name in names))
-        return dict(zip(function.results, results, strict=True))
+        operation: Callable[..., Any] = call
+        return operation
 
 
 def _placed(device: str | Card, threads: int, compiler: str | None, cache: Path | None) -> Place:

@@ -349,15 +349,15 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 """Rows with reverse mode."""
 
 _THIRD = "derivatives of third order have no row; differentiate '{}' twice, which uses this row"
-_TIP = "add J.T @ f of 'frame_jacobian', which has a gradient, for a force f at the tip"
+_TIP = "J.T @ f of 'frame_jacobian', which has a gradient, for a wrench f at the tip"
 _MOBILITY = "compute {} from 'frame_jacobian' and 'minv', which have gradients"
 _PARAMETERS = "use '{}' with parameters, which has gradients by them too"
 
 WITHOUT: Mapping[str, str] = MappingProxyType(
     {
         "fd_derivatives_from_minv": "use 'fd_derivatives', which needs no inverse inertia",
-        "rnea_fext": f"use 'rnea' and {_TIP}, with the sign changed",
-        "aba_fext": f"use 'aba' and {_TIP}, to tau",
+        "rnea_fext": f"use 'rnea' less {_TIP}",
+        "aba_fext": f"use 'aba' with tau plus {_TIP}",
         "operational_space_inertia": _MOBILITY.format("inv(J @ minv @ J.T + damping * eye(6))"),
         "inverse_operational_space_inertia": _MOBILITY.format("J @ minv @ J.T"),
         "rnea_second_derivatives": _THIRD.format("rnea"),
