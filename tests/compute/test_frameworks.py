@@ -167,6 +167,11 @@ def test_an_array_without_a_batch_serves_all_samples_and_sums_their_gradients() 
     call(q, qd, shared).square().sum().backward()
     call(q, qd, every).square().sum().backward()
     assert torch.allclose(shared.grad, every.grad.sum(0), rtol=1e-12)
+    energy = dynamics("two_link", "kinetic_energy")
+    leaf = qd[0].clone().requires_grad_()
+    value = energy(q[0], leaf)
+    value.backward()
+    assert value.shape == () and torch.allclose(leaf.grad @ leaf.detach(), 2 * value.detach())
 
 
 @needs_torch
@@ -217,7 +222,9 @@ def check_jax(name: str, arm: str, **options: Any) -> None:
         return call(q, *arrays[1:], *(x for k, x in inputs.items() if k == "dt"))
 
     arrays = [x for k, x in inputs.items() if k != "dt"]
-    check_grads(function, arrays, order=2 if twice(arm, name, **options) else 1, modes=["rev"])
+    order = 2 if twice(arm, name, **options) else 1
+    # A small step, because the wrist's inertia is small and the inverse inertia curves with it.
+    check_grads(function, arrays, order=order, modes=["rev"], eps=1e-6)
 
 
 @needs_jax

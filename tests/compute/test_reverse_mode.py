@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.base.pages import rewritten
 from pinion.batch import InputError
+from pinion.compute.frameworks import gradients
 from pinion.compute.frameworks.describe import TABLES
 from pinion.compute.frameworks.gradients import Differentiable, Space, differentiable
 from pinion.compute.frameworks.rules import CONSTANTS, RULES, WITHOUT
@@ -119,7 +120,7 @@ def check(name: str, model: Model, *, results: Sequence[str] = (), **options: An
         assert gradient.shape == slopes.shape
         scale = 1.0 + np.max(np.abs(slopes))
         error = np.max(np.abs(gradient - slopes)) / scale
-        assert error < 1e-6, (x, error)
+        assert error < 1e-6, (x, error)  # NaN is not below it
 
 
 OPTIONAL = [
@@ -149,6 +150,16 @@ CASES = [(name, arm) for name in RULES for arm in ARMS if has(arm, name)]
 )
 def test_gradients_are_slopes(name: str, arm: str) -> None:
     check(name, model_of(arm))
+
+
+@pytest.mark.parametrize(
+    "line", ["q[k] = -1 g[i] rest.dtau_dq[ik]", "q[k] = g[i] rest.dtau_dq[ki]"]
+)
+def test_a_wrong_rule_is_noticed(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = replace(RULES["gravity"], lines=(line,))
+    monkeypatch.setattr(gradients, "RULES", {**RULES, "gravity": wrong})
+    with pytest.raises(AssertionError, match="'q', "):
+        check("gravity", robot("floating leg"))
 
 
 @pytest.mark.slow

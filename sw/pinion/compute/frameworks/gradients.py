@@ -15,7 +15,7 @@ the component along the quaternion is ignored, becomes tangent by the transposed
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -57,6 +57,22 @@ class Space:
     constant: Callable[[str, NDArray[np.float64]], Any]
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What gradients by some inputs need.
+
+    Members
+    -------
+    terms : the products.
+    operands : names of the arrays that they use.
+    calls : calls by name, in order, each with its results.
+    """
+
+    terms: Sequence[Term]
+    operands: Set[str]
+    calls: Mapping[str, tuple[Call, Sequence[str]]]
+
+
 class Kernels:
     """Compiled rows of a robot, each compiled when it is first needed.
 
@@ -78,6 +94,7 @@ class Kernels:
         self._compile = compile
         self._options = options
         self._compiled: dict[tuple[str, tuple[str, ...]], Any] = {}
+        self._functions: dict[tuple[str, tuple[str, ...]], Differentiable] = {}
 
     def __call__(self, row: str, results: Collection[str]) -> Any:
         """Return the kernel of a row with these results at least."""
@@ -88,6 +105,13 @@ class Kernels:
                 self.model, row, outputs=outputs, parameters=self.parameters, **self._options
             )
         return self._compiled[key]
+
+    def function(self, row: str, results: Sequence[str]) -> Differentiable:
+        """Return a row with these results and its gradient."""
+        key = row, tuple(results)
+        if key not in self._functions:
+            self._functions[key] = Differentiable(self, row, results)
+        return self._functions[key]
 
     def of(self, row: str) -> Kernels:
         """Return the kernels that a row's gradient takes: without gravity if it has none."""
@@ -127,6 +151,7 @@ class Differentiable:
         self._outputs = {b.name: b for b in FUNCTIONS[row].outputs}
         self.results = {r: self._outputs[r].dims(kernels.model) for r in results}
         self._rule = RULES.get(row)
+        self._plans: dict[frozenset[str], _Plan] = {}
         self.terms = tuple(
             term
             for term in (() if self._rule is None else self._rule.terms)
@@ -158,9 +183,8 @@ class Differentiable:
         """Compile what the function and its gradients of first order need."""
         _ = self.kernel
         needs = [name for name in self.inputs if not self.refusal([name])]
-        terms, _ = self._needed(needs)
-        for call, results in self._calls(terms).values():
-            _ = Differentiable(self.kernels, call.row, results).kernel
+        for call, results in self._plan(needs).calls.values():
+            _ = self.kernels.function(call.row, results).kernel
 
     def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         """Return the axes of the batch for shapes of the inputs, in their order.
@@ -211,7 +235,7 @@ class Differentiable:
 
     def operands(self, needs: Collection[str]) -> tuple[str, ...]:
         """Return the names of the arrays, other than inputs, that gradients by inputs need."""
-        return tuple(sorted(self._needed(needs)[1] - self.inputs.keys()))
+        return tuple(sorted(self._plan(needs).operands - self.inputs.keys()))
 
     def linear(self, space: Space, inputs: Arrays, needs: Collection[str], run: Run) -> Arrays:
         """Return the results, and the arrays by which :meth:`pull` multiplies cotangents.
@@ -225,8 +249,8 @@ class Differentiable:
         refusal = self.refusal(needs)
         if refusal:
             raise InputError(refusal)
-        terms, operands = self._needed(needs)
-        calls = self._calls(terms)
+        plan = self._plan(needs)
+        calls, operands = plan.calls, plan.operands
         values = {
             result: source
             for result, source in (self._rule.value if self._rule else {}).items()
@@ -235,9 +259,9 @@ class Differentiable:
         every = [r for r in self._outputs if r in self.results or r in operands]
         arrays: dict[str, Any] = {}
         if direct := [r for r in every if r not in values]:
-            arrays |= run(Differentiable(self.kernels, self.row, direct), inputs)
+            arrays |= run(self.kernels.function(self.row, direct), inputs)
         for label, (call, results) in calls.items():
-            function = Differentiable(self.kernels, call.row, results)
+            function = self.kernels.function(call.row, results)
             arguments = function.arguments(space, call, {**inputs, **arrays}, self)
             arrays |= {f"{label}.{r}": x for r, x in run(function, arguments).items()}
             arrays |= {r: arrays[s] for r, s in values.items() if s.partition(".")[0] == label}
@@ -258,7 +282,7 @@ class Differentiable:
             name: self._tangent(space, arrays[name], x) if self._moves(self._outputs[name]) else x
             for name, x in cotangents.items()
         }
-        for term in self._needed(needs)[0]:
+        for term in self._plan(needs).terms:
             if term.of not in tangent:
                 continue
             factors = [
@@ -308,13 +332,16 @@ class Differentiable:
     def _moves(self, block: Block) -> bool:
         return block.shape == ("nq",)
 
-    def _needed(self, needs: Collection[str]) -> tuple[list[Term], set[str]]:
-        """Return the terms for inputs, and the names of the arrays that they use."""
-        terms = [term for term in self.terms if term.by in needs]
-        operands = {name for term in terms for name in term.arrays} - CONSTANTS
-        # Cotangents of positions become tangent at the positions.
-        operands |= {t.of for t in terms if self._moves(self._outputs[t.of])}
-        return terms, operands
+    def _plan(self, needs: Collection[str]) -> _Plan:
+        """Return what gradients by some inputs need."""
+        key = frozenset(needs)
+        if key not in self._plans:
+            terms = [term for term in self.terms if term.by in key]
+            operands = {name for term in terms for name in term.arrays} - CONSTANTS
+            # Cotangents of positions become tangent at the positions.
+            operands |= {t.of for t in terms if self._moves(self._outputs[t.of])}
+            self._plans[key] = _Plan(terms, operands, self._calls(terms))
+        return self._plans[key]
 
     def _calls(self, terms: Sequence[Term]) -> dict[str, tuple[Call, list[str]]]:
         """Return the calls that terms use, in order, each with its results."""
@@ -335,7 +362,8 @@ class Differentiable:
 
     def _constant(self, space: Space, name: str) -> Any:
         if name == "ones":
-            return space.constant(name, np.ones(self.inputs[_PARAMETERS]))
+            shape = self.inputs[_PARAMETERS]
+            return space.constant(f"ones {shape}", np.ones(shape))
         return space.constant(name, self._constants[name])
 
     @cached_property
@@ -498,6 +526,6 @@ def differentiable(
     usual = rule.results or tuple(b.name for b in row.outputs if b.name not in row.optional)
     results = [b.name for b in row.outputs if b.name in usual or b.name in outputs]
     robot = coupled(load(model) if isinstance(model, str) else model)
-    result = Differentiable(Kernels(robot, compile, parameters, options), function, results)
+    result = Kernels(robot, compile, parameters, options).function(function, results)
     result.compile()
     return result

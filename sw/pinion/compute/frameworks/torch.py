@@ -175,7 +175,7 @@ def dynamics(
             if tensor.dtype != kind:
                 raise InputError(f"'{name}' has the dtype {tensor.dtype}: give {kind}.")
         inputs = {
-            name: tensor.expand(*batch, *shape)
+            name: tensor.expand((*batch, *shape))
             for (name, shape), tensor in zip(operation.inputs.items(), tensors, strict=True)
         }
         return operation.answer(runner.applied(operation, inputs, keep=True))
@@ -240,12 +240,12 @@ class _Runner:
         count = batch.numel()
         # A tensor may be a negative view of its memory, which kernels do not support.
         flat = {
-            name: inputs[name].detach().resolve_neg().reshape(count, *shape).contiguous()
+            name: inputs[name].detach().resolve_neg().reshape((count, *shape)).contiguous()
             for name, shape in function.inputs.items()
         }
         out = {a.name: some.new_empty((count, *a.shape)) for a in kernel.results}
         self._place.run(kernel, flat, out)
-        return {name: out[name].reshape(*batch, *s) for name, s in function.results.items()}
+        return {name: out[name].reshape((*batch, *s)) for name, s in function.results.items()}
 
     def applied(
         self, function: Differentiable, inputs: Mapping[str, Any], *, keep: bool = False
