@@ -17,7 +17,8 @@ from pinion.base.pages import rewritten
 from pinion.batch import InputError
 from pinion.compute.frameworks import gradients
 from pinion.compute.frameworks.describe import TABLES
-from pinion.compute.frameworks.gradients import Differentiable, Space, differentiable
+from pinion.compute.frameworks.gradients import Differentiable, differentiable
+from pinion.compute.frameworks.positions import Space
 from pinion.compute.frameworks.rules import CONSTANTS, RULES, WITHOUT
 from pinion.functions import FUNCTIONS, arrays_of, row_of, sample
 from pinion.link import Array

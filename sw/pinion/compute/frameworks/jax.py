@@ -41,7 +41,8 @@ from pinion.native import Cache, default_folder, find_compiler
 from pinion.native import isa as isas
 from pinion.robot import Model
 
-from .gradients import Differentiable, Space, differentiable
+from .gradients import Differentiable, differentiable
+from .positions import Space
 
 __all__ = ["Card", "dynamics"]
 
@@ -155,7 +156,7 @@ def dynamics(
     -------
     A function of the row's inputs, (..., *shape) each, with the same axes of the batch or none. It
     returns an array, or a named tuple of several results. The gradient by q has the shape of q
-    (:mod:`.gradients`). It can be differentiated as often as the rows of its gradient can.
+    (:mod:`.positions`). It can be differentiated as often as the rows of its gradient can.
 
     Raises
     ------

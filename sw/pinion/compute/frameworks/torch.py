@@ -37,7 +37,8 @@ from pinion.compute import cpu, cuda
 from pinion.compute.cuda.device import Device
 from pinion.robot import Model
 
-from .gradients import Differentiable, Space, differentiable
+from .gradients import Differentiable, differentiable
+from .positions import Space
 
 __all__ = ["Card", "dynamics"]
 
@@ -150,7 +151,7 @@ def dynamics(
     -------
     A function of the row's inputs, (..., *shape) each, with the same axes of the batch or none. It
     returns a tensor, or a named tuple of several results. The gradient by q has the shape of q
-    (:mod:`.gradients`). It can be differentiated as often as the rows of its gradient can.
+    (:mod:`.positions`). It can be differentiated as often as the rows of its gradient can.
 
     Raises
     ------
