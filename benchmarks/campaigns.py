@@ -17,7 +17,7 @@ from typing import Any
 
 from distributed import as_completed
 
-from pinion.campaign import Record, Store, cluster
+from pinion.campaign import ChunkRecord, Store, cluster
 from pinion.campaign.devices import open_device
 from pinion.campaign.measure import measure
 from pinion.campaign.parcel import BuildParcel
@@ -60,9 +60,9 @@ def cost(build: Build, device: str, chunk: int) -> dict[str, float]:
     return {"seconds": min(seconds[1:]) / chunk, "record_bytes": size}
 
 
-def nothing(record: Record, number: int) -> Record:
+def nothing(record: ChunkRecord, number: int) -> ChunkRecord:
     """Return a chunk's record at once."""
-    return Record(
+    return ChunkRecord(
         number=number,
         figures=record.figures,
         results=None,
@@ -71,7 +71,7 @@ def nothing(record: Record, number: int) -> Record:
     )
 
 
-def per_task(record: Record) -> dict[str, float]:
+def per_task(record: ChunkRecord) -> dict[str, float]:
     """Return seconds of client and scheduler, which are one process, per chunk."""
     with cluster(None, workers=1) as client:
         began, clock = time.process_time(), time.perf_counter()
@@ -88,7 +88,7 @@ def per_task(record: Record) -> dict[str, float]:
         }
 
 
-def per_record(plan: Plan, record: Record, folder: Path) -> dict[str, float]:
+def per_record(plan: Plan, record: ChunkRecord, folder: Path) -> dict[str, float]:
     """Return seconds and bytes per record in the file, and the time of summing all of them."""
     file = folder / "records.sqlite"
     with Store.open(file, plan) as store:
@@ -140,7 +140,7 @@ def main() -> None:
     tally, _ = measure(
         _plan(build, "integers", 20_000, 20_000), 0, reference, open_device(reference, "integers")
     )
-    record = Record(
+    record = ChunkRecord(
         number=0, figures=tally.to_text(), results=None, seconds=0.0, worker="tls://127.0.0.1:1 1"
     )
     with tempfile.TemporaryDirectory() as place:

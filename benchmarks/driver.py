@@ -17,9 +17,8 @@ import numpy as np
 from pinion.batch import validate_arrays
 from pinion.driver import PACKET_BYTES, Device, Transport
 from pinion.driver.batch import ArrayBatch, Packet
-from pinion.driver.card import layout_of
 from pinion.driver.memory import Pool
-from pinion.driver.packing import columns_of, flatten
+from pinion.driver.packing import flatten, record_columns
 from pinion.functions import named_function
 from pinion.link import (
     BEAT,
@@ -32,6 +31,7 @@ from pinion.link import (
     Magic,
     Manifest,
     crc32,
+    layout_of,
     read_response,
     register,
     seal_request,
@@ -175,7 +175,7 @@ def throughput(name: str, *, count: int, repeat: int) -> dict[str, float]:
     """Return bytes per CPU second of checking, packing, sealing, checking and unpacking."""
     manifest = made_up(name)
     layout = layout_of(manifest)
-    inputs, outputs = columns_of(manifest.inputs), columns_of(manifest.outputs)
+    inputs, outputs = record_columns(manifest.inputs), record_columns(manifest.outputs)
     card = Echo(layout=layout)
     chunk = min(MAX_COUNT, PACKET_BYTES // (4 * max(layout.words_in, layout.words_out)))
     pool = Pool(allocate=card.allocate)

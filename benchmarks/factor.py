@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pinion.bench.core.cases import GRADIENT, SAMPLES, Case, measured
+from pinion.bench.core.cases import GRADIENT, SAMPLES, CoreCase, measured
 from pinion.bench.core.comparison import measured_table
 from pinion.console.terminal import show
 from pinion.flow.design import make_design
@@ -28,7 +28,7 @@ from pinion.robot import load
 
 ROBOT, II = "iiwa14", 8
 
-CASES = (Case(robot=ROBOT, function=GRADIENT, ii=II, options={"ranges": "stress"}),)
+CASES = (CoreCase(robot=ROBOT, function=GRADIENT, ii=II, options={"ranges": "stress"}),)
 
 
 def column(formats: str = "q16.16") -> dict[str, Any]:

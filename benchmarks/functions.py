@@ -1,6 +1,6 @@
 """The table of measured rows in docs/functions.md: cores of two robots, built and verified.
 
-Each core is built with one result every 8 cycles (64 of ``rk4_step``) and its RTL compared with
+Each core is built with one result every 8 cycles, or as ``LONG`` says, and its RTL compared with
 the exact integers on 1,000 requests of the reference distribution. ``python -m benchmarks.functions
 > rows.jsonl`` measures, or continues the measurement in ``--known``; ``--table rows.jsonl`` prints
 it as Markdown. On the HyQ, functions of a tip are for one leg, selected with ``--tip lf_lowerleg``.
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.cosim.verify import verify
+from pinion.fixedpoint import FormatError
 from pinion.flow.build import build
 from pinion.formats.auto import PrecisionError
 from pinion.functions import FUNCTIONS, SUBJECTS, named_function
@@ -29,8 +30,8 @@ ROBOTS = ("iiwa14", "hyq")
 FORMATS = ("q16.16", "auto")
 LEG = "lf_lowerleg"
 II = 8
-LONG = {"rk4_step": 64}
-"""Intervals of rows that would take more than a thousand multipliers."""
+LONG = {"rk4_step": 64, "step_second_derivatives": 16, "fd_parameter_derivatives": 16}
+"""Intervals of rows that would take more than 300 multipliers at 8 cycles."""
 REQUESTS = 1000
 
 
@@ -75,7 +76,7 @@ def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
         try:
             request = BuildRequest(ii=LONG.get(row, II), formats=formats)
             manifest = build(model, named_function(row), folder, request).manifest
-        except PrecisionError as error:
+        except (FormatError, PrecisionError) as error:
             return record | {"refused": str(error)}
         figures = verify(folder, samples=REQUESTS, seed=1)
     return record | {
@@ -127,6 +128,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, metavar="FILE")
     parser.add_argument("--known", type=Path, metavar="FILE")
     parser.add_argument("--functions", default="", metavar="NAME,...")
+    parser.add_argument("--robots", default=",".join(ROBOTS), metavar="NAME,...")
     parser.add_argument("--formats", default=",".join(FORMATS), metavar="NAME,...")
     options = parser.parse_args()
     if options.table:
@@ -137,7 +139,7 @@ def main() -> None:
     new = [row.name for row in FUNCTIONS.values() if row not in SUBJECTS["dynamics"]]
     for formats in options.formats.split(","):
         for row in options.functions.split(",") if options.functions else new:
-            for robot in ROBOTS:
+            for robot in options.robots.split(","):
                 if (row, robot, formats) not in finished_keys:
                     message = f"{row} for {robot} in {formats}: building and verifying"
                     print(message, file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pinion.bench.core.cases import CASES, Case
+from pinion.bench.core.cases import CASES, CoreCase
 from pinion.cosim.promises import STATES, check_promises
 from pinion.flow.build import build
 from pinion.functions import DISTRIBUTIONS
@@ -34,7 +34,7 @@ STRESS: Mapping[str, float] = {
 CORES = (
     *(case for case in CASES if case.formats == "auto"),
     *(
-        Case(
+        CoreCase(
             robot="iiwa14",
             function=function,
             options={"ranges": "stress"} | ({} if error == 1e-3 else {"max_error": error}),
@@ -44,13 +44,13 @@ CORES = (
 )
 
 
-def name_of(core: Case) -> str:
+def name_of(core: CoreCase) -> str:
     """Return the name of a core in the table and of its folder."""
     kinds = [core.objective, *map(str, core.options.values())]
     return " ".join([core.robot, core.function, *(kind for kind in kinds if kind != "area")])
 
 
-def checked(core: Case, folder: Path) -> dict[str, Any]:
+def checked(core: CoreCase, folder: Path) -> dict[str, Any]:
     """Build a core unless it is built, and check it."""
     point, place = core.point(), folder / name_of(core).replace(" ", "-")
     try:
@@ -62,7 +62,7 @@ def checked(core: Case, folder: Path) -> dict[str, Any]:
     return check_promises(place, samples=STATES, seed=SEED)
 
 
-def row(core: Case, result: Mapping[str, Any]) -> str:
+def row(core: CoreCase, result: Mapping[str, Any]) -> str:
     """Return a line of the table: promise, largest error, and the share that is flagged."""
     cells = []
     for distribution in DISTRIBUTIONS:
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(not all(row["ok"] for row in rows))
 
 
-def described(core: Case, result: Mapping[str, Any]) -> dict[str, Any]:
+def described(core: CoreCase, result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the record of a core: its request, its size, its promises and its errors."""
     return {
         **{"robot": core.robot, "function": core.function},

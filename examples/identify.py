@@ -1,11 +1,11 @@
-"""Identify a payload and joint friction from a noisy motion, and track better with them.
+"""Identify a payload and joint friction from noisy measurements, and track better with them.
 
-``python examples/identify.py`` lets an iiwa14 in MuJoCo carry 2 kg that its controller does not
-know, along a motion that excites every parameter. Regressors of all samples come from one call of
-the compiled backend. Least squares on them gives the ten parameters of the last link and friction
-and damping of each joint. With these the same controller follows the same motion again.
+Run ``python examples/identify.py``. An iiwa14 in MuJoCo carries 2 kg that its controller does not
+know of, along a motion that excites every parameter. One call of the compiled backend computes the
+regressors of all samples. Least squares give the ten parameters of the last link, and the friction
+and damping of each joint. The controller then follows the same motion with the identified model.
 
-The picture of the efforts that each model leaves unexplained is written to ``identify.png``.
+The residual efforts of both models are drawn to ``identify.png``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LINK = "iiwa_link_7"
 PAYLOAD, OFFSET = 2.0, (0.02, 0.03, 0.08)
 FRICTION, DAMPING = 0.6, 0.8
 STEP, SECONDS, NOISE = 1e-3, 10.0, 0.01
-MOVING = 0.05  # rad/s: below it dry friction has no definite sign
+MOVING = 0.05  # rad/s: slower samples are left out, as the sign of dry friction is uncertain
 
 
 def excitation(nv: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Positions, rates and accelerations (n, nv) of sums of sines that begin and end at rest."""
+    """Return positions [rad], rates and accelerations, (n, nv) each: a sum of sines per joint."""
     t = np.arange(0.0, SECONDS, STEP)[:, None, None]
     w = 2.0 * np.pi * rng.uniform(0.1, 0.6, (nv, 4))
     size = rng.uniform(0.1, 0.3, (nv, 4))
@@ -46,7 +46,7 @@ def excitation(nv: int, rng: np.random.Generator) -> tuple[Array, Array, Array]:
 def followed(
     model: Model, plant: MujocoRobot, motion: tuple[Array, Array, Array], feedforward: Array
 ) -> dict[str, Array]:
-    """Follow a motion by feed-forward efforts (n, nv) and a stiff drive; what sensors saw of it."""
+    """Follow a motion with feed-forward efforts (n, nv) and PD control; return the measurements."""
     q, qd, _ = motion
     plant.reset(q[0], qd[0])
     stiffness = np.array([400.0, 400.0, 200.0, 200.0, 100.0, 100.0, 30.0])
@@ -63,7 +63,7 @@ def followed(
 
 
 def noisy(measured: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Measurements with noise of a share of each signal's size."""
+    """Return measurements with noise of `NOISE` times each signal's standard deviation."""
     return {
         name: values + NOISE * values.std(axis=0) * rng.normal(size=values.shape)
         for name, values in measured.items()
@@ -71,7 +71,7 @@ def noisy(measured: dict[str, Array], rng: np.random.Generator) -> dict[str, Arr
 
 
 def identified(model: Model, data: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
-    """Return the last link's change (10,), friction and damping (nv,), residuals (2, n, nv)."""
+    """Return changes of the last link (10,), friction and damping (nv,), residuals (2, n, nv)."""
     regressor = pinion.backend(model, "rnea_regressor", outputs=("Y_damping", "Y_friction"))
     y = regressor.run(q=data["q"], qd=data["qd"], qdd=data["qdd"])
     n, nv = data["q"].shape
@@ -81,27 +81,27 @@ def identified(model: Model, data: dict[str, Array]) -> tuple[Array, Array, Arra
     unexplained = data["tau"] - nominal
     A = np.concatenate([y.Y[:, :, -10:], y.Y_friction, y.Y_damping], axis=-1)
     rows = np.abs(data["qd"]) > MOVING
-    scale = unexplained.std(axis=0)  # joints count by how well they are known, not by their size
+    scale = unexplained.std(axis=0)  # so that joints with small efforts count as much
     weights = np.broadcast_to(1.0 / scale, rows.shape)[rows]
     x, *_ = np.linalg.lstsq(A[rows] * weights[:, None], unexplained[rows] * weights, rcond=None)
     return x[:10], x[10 : 10 + nv], x[10 + nv :], np.stack([unexplained, unexplained - A @ x])
 
 
 def picture(residuals: Array, path: Path) -> None:
-    """Draw the efforts that the robot's file, and what was identified, leave unexplained."""
+    """Draw the residual efforts of the model from the file and of the identified one."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 4.0), layout="constrained")
     axes = figure.subplots()
-    for values, label in zip(residuals, ("as in the file", "identified"), strict=True):
+    for values, label in zip(residuals, ("from the file", "identified"), strict=True):
         axes.plot(np.arange(len(values)) * STEP, values[:, 1], label=label, linewidth=0.8)
-    axes.set(xlabel="time [s]", ylabel="unexplained effort of joint 2 [N m]")
+    axes.set(xlabel="time [s]", ylabel="residual effort of joint 2 [N m]")
     axes.legend()
     figure.savefig(path, dpi=150)
 
 
 def main(path: Path = Path("identify.png")) -> dict[str, float]:
-    """Run the example; errors of mass and of tracking, before and after."""
+    """Run the example; return the payload's mass [kg] and the largest tracking errors [rad]."""
     rng = np.random.default_rng(7)
     model = load("iiwa14")
     plant = MujocoRobot(
@@ -111,14 +111,16 @@ def main(path: Path = Path("identify.png")) -> dict[str, float]:
         frame=LINK,
     )
     motion = excitation(model.nv, rng)
-    dynamics_of = pinion.backend(model, FUNCTIONS["rnea"].with_parameters((LINK,)), device="cpu")
+    # Estimates from noisy data need not be those of a body.
+    dynamics_of = pinion.backend(
+        model, "rnea", device="cpu", parameters=(LINK,), accept_inertia=True
+    )
     q, qd, qdd = motion
-    file = np.array(parameter_values(model, (LINK,)))
-    before = dynamics_of.run(q=q, qd=qd, qdd=qdd, parameters=np.tile(file, (len(q), 1))).tau
+    before = dynamics_of(q, qd, qdd).tau
     measured = followed(model, plant, motion, before)
     load_of, friction, damping, residuals = identified(model, noisy(measured, rng))
-    better = np.tile(file + load_of, (len(q), 1))
-    after = dynamics_of.run(q=q, qd=qd, qdd=qdd, parameters=better).tau
+    better = np.array(parameter_values(model, (LINK,))) + load_of
+    after = dynamics_of(q, qd, qdd, inertia={LINK: better}).tau
     after = after + friction * np.tanh(qd / MOVING) + damping * qd
     tracked = followed(model, plant, motion, after)
     errors = [float(np.abs(run["q"] - q).max()) for run in (measured, tracked)]

@@ -31,10 +31,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from examples.law_plant import MOTIONS, Arm, Floats, Motion, arm_of
+from examples.law_plant import MOTIONS, Arm, Motion, arm_of
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.netlist import netlist_core
 from pinion.cosim.reference import Reference, request_words
@@ -43,7 +44,7 @@ from pinion.driver.spi import SpiDevice
 from pinion.flow.build import Build
 from pinion.functions import Function, named_function
 from pinion.gateware.emit import RTLIL
-from pinion.link.spi_framing import CYCLES, Transfer, fastest_hz
+from pinion.link.spi_framing import CYCLES, SpiTransfer, fastest_hz
 from pinion.robot import Model
 
 Request = dict[str, NDArray[np.float32]]
@@ -239,7 +240,7 @@ def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
     """Return the figures of a run, beside the same run in float64."""
     error = np.array(loop.error)
     tau, exact_tau = np.array(loop.tau), np.array(exact.tau)
-    manifest, transfer = build.manifest, Transfer.of(build.manifest)
+    manifest, transfer = build.manifest, SpiTransfer.of(build.manifest)
     sent = transfer.size * 8 * CYCLES
     return {
         "samples": len(loop.tau),
@@ -268,7 +269,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="file for the requests (.npz)")
     arguments = parser.parse_args()
     build = Build.read(arguments.folder)
-    transfer = Transfer.of(build.manifest)
+    transfer = SpiTransfer.of(build.manifest)
     delay = transfer.seconds(bit_hz=fastest_hz(1e6 * build.manifest.clock_mhz))
     loops = {}
     for through in ("float", arguments.through):

@@ -11,13 +11,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.robot import Model, tip_of
 from pinion.robot.library import urdf_text
-
-Floats = NDArray[np.float64]
 
 SUBSTEP = 0.25e-3
 """Longest step of the plant's integration [s]."""

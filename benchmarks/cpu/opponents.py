@@ -50,10 +50,10 @@ from benchmarks.cpu.tools import (
 )
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.functions import named_function, sample
 from pinion.robot import Model, load
 
-Floats = NDArray[np.float64]
 Array = NDArray[Any]
 
 FOLDER = Path(__file__).resolve().parent

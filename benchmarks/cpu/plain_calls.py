@@ -27,7 +27,7 @@ from benchmarks.cpu.tools import one_core
 from pinion.compute import cpu
 from pinion.compute.native import View
 from pinion.functions import named_function, sample
-from pinion.functions.requests import rotations_of
+from pinion.functions.requests import unit_vectors_of
 from pinion.robot import load
 
 SIZES = (16, 64, 256, 1024, 4096, 16_384, 100_000)
@@ -55,7 +55,7 @@ def measure(
         "plain": (usual, {}),
         "new memory": (kernel(reuse=False), {}),
     }
-    if rotations_of(row.inputs, model):
+    if unit_vectors_of(row.inputs, model):
         ways["no rotations"] = (kernel(check_rotations=False), {"out": out})
     calls = {way: _loop(k, {**inputs, **more}) for way, (k, more) in ways.items()}
     calls |= _without_python(usual, inputs, out)

@@ -51,7 +51,7 @@ def backends() -> str:
         few=f"{here('float32', 16):.1f} to {here('float64', 16):.1f} us",
         meanwhile=f"{_two_digits(least):,} to {_two_digits(most):,}",
         millions=f"{rate / 1e6:.1f}",
-        rate=f"{_three_digits(rate):,}",
+        rate=f"{int(float(f'{rate:.3g}')):,}",
         core_rate=f"{core:,.0f}",
         core_times=f"{core / rate:.1f}",
         card=card(batches),
@@ -82,7 +82,3 @@ def with_partitions(text: str, batches: Mapping[str, Any]) -> str:
 
 def _two_digits(value: float) -> int:
     return int(float(f"{value:.2g}"))
-
-
-def _three_digits(value: float) -> int:
-    return int(float(f"{value:.3g}"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.base.installation import version
-from pinion.bench.machine import processor
+from pinion.bench.machine import processor_name
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "benchmarks" / "records"
@@ -94,7 +94,7 @@ class Record:
             "date": datetime.now(UTC).date().isoformat(),
             "version": version(),
             "commit": _commit(),
-            "machine": {"processor": processor(), "processors": len(os.sched_getaffinity(0))},
+            "machine": {"processor": processor_name(), "processors": len(os.sched_getaffinity(0))},
             "figures": recorded,
         }
         text = json.dumps(record, indent=1, allow_nan=False) + "\n"

@@ -18,7 +18,7 @@ from benchmarks.robots.opening import Refused, opened
 from benchmarks.robots.page import GOAL, Row
 
 from pinion.base.amounts import amount
-from pinion.report.table import Table, markdown, short_error
+from pinion.report.table import FigureTable, markdown, short_error
 from pinion.robot import RobotError, load, massless
 
 SEED, STATES = 0, 5
@@ -74,7 +74,7 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
     agreeing = sum(max(row.errors.values()) <= GOAL for _, row in agreed if row.errors)
     reasons = Counter(_kind(row.reason) for _, row in rows if row.errors is None)
     names = (POSE, *mujoco_agreement.FUNCTIONS)
-    table = Table(
+    table = FigureTable(
         title="Other packages",
         columns=("package", "file", "nv", *names, "needs"),
         rows=tuple(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from benchmarks.robots.agreement import FLOOR, FUNCTIONS
 from benchmarks.robots.cores import Core
 
-from pinion.report.table import Table, markdown, short_error
+from pinion.report.table import FigureTable, markdown, short_error
 
 GOAL = 1e-10
 """Threshold of errors."""
@@ -54,7 +54,7 @@ def page(survey: Survey) -> str:
     """Return the page in Markdown."""
     parts = [_head(survey)]
     for base, rows in (("Fixed base", survey.fixed), ("Floating base", survey.floating)):
-        table = Table(
+        table = FigureTable(
             title=base,
             columns=(
                 "file",
@@ -165,7 +165,7 @@ def _refusals(rows: Sequence[Row]) -> list[str]:
 
 
 def _cores(cores: Sequence[Core]) -> str:
-    table = Table(
+    table = FigureTable(
         title="Cores",
         columns=(
             *("robot", "joints", "function", "interval", "multipliers", "schedule"),

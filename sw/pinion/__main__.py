@@ -70,7 +70,7 @@ class _Unheard(io.FileIO):
 
 
 def _unheard(stream: TextIO) -> TextIO:
-    """Wrap a stream so that it outlives its reader; other than plain files are unchanged.
+    """Wrap a stream, if it is a plain file, so that it outlives its reader.
 
     Otherwise the verb would end when it prints, with the exit code of a failed check.
     """

@@ -19,7 +19,7 @@ import pinion.api as pinion
 from pinion.api.figures import (
     Bitstream,
     BuildReport,
-    ExportedCore,
+    ExportedFolder,
     NetlistCheck,
     PromiseCheck,
     Synthesis,
@@ -351,7 +351,7 @@ def hostile_objects(core: pinion.BuiltCore) -> list[Any]:
         ),
         NetlistCheck(ok=True, requests=1, mismatches=0, cells=HOSTILE, figures={}),  # type: ignore[arg-type]  # hostile
         Synthesis.of({**counted, "part": HOSTILE, "tool": HOSTILE, "timing": {}, "note": HOSTILE}),
-        ExportedCore(name=HOSTILE, folder=Path("x"), files=(HOSTILE,), figures={}),
+        ExportedFolder(name=HOSTILE, folder=Path("x"), files=(HOSTILE,), figures={}),
         Bitstream.of({"target": HOSTILE, "met": False, "bitstream": None}),
         BuildReport(figures={"folder": HOSTILE, HOSTILE: HOSTILE}),
         pinion.backend(replace(pinion.load("two_link"), name=HOSTILE), "gravity", device="float"),

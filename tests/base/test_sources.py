@@ -9,13 +9,7 @@ from pathlib import Path
 import pytest
 
 from pinion.base import sources
-from pinion.base.sources import (
-    PACKAGES,
-    SourceError,
-    package_digest,
-    source_digest,
-    up_to,
-)
+from pinion.base.sources import PACKAGES, SourceError, package_digest, source_digest, up_to
 
 ROOT = Path(__file__).parents[2]
 

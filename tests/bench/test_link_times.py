@@ -10,8 +10,7 @@ import pytest
 
 from pinion.bench.link.table import link_times_table
 from pinion.bench.published import published_times
-from pinion.driver.card import layout_of
-from pinion.link import Array, Manifest, transfer
+from pinion.link import Array, Manifest, layout_of, transfer
 from tests.support.fuzz.devices import plain
 
 PAPER = {
@@ -44,7 +43,7 @@ def test_bytes_and_cycles_of_the_model_are_exact() -> None:
     layout = layout_of(manifest)
     assert (layout.words_in, layout.words_out) == (21, 105)
     (stock,) = (link for link in transfer.LINKS if link.name == "stock")
-    row = transfer.estimate(manifest, layout, stock, 128)
+    row = transfer.estimate_time(manifest, layout, stock, 128)
     sent, received = 64 * (1 + 168), 64 * (2 + 840 + 1)
     assert (row["request_bytes"], row["response_bytes"]) == (sent, received)
     card = (194 + 127 * 8 + 4) / 250

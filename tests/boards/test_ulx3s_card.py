@@ -9,12 +9,11 @@ from pinion.boards.ecp5.top import card_rtlil
 from pinion.card.serial_ports import CompiledPort
 from pinion.cosim.reference import Reference, request_words
 from pinion.driver import Device, TransportError
-from pinion.driver.card import layout_of
 from pinion.driver.serial import SerialTransport
 from pinion.flow.build import Build
 from pinion.functions import sample
-from pinion.link import Cause, register
-from pinion.link.uart_framing import Frame, beats, command, unwrap
+from pinion.link import Cause, layout_of, register
+from pinion.link.uart_framing import FrameKind, beats, command, unwrap
 from tests.support.builds import build
 
 BIT = 4  # cycles
@@ -86,8 +85,8 @@ def test_garbage_and_breaks_end_in_a_reset_and_the_next_batch_is_right(
 
 def test_the_registers_answer_while_the_card_is_stopped(port: CompiledPort) -> None:
     torn = beats(bytes(64))  # no header
-    read = command(Frame.READ, tag=9, offset=register("ERROR").offset)
+    read = command(FrameKind.READ, tag=9, offset=register("ERROR").offset)
     out = port.run(b"\0" + torn + torn + read, cycles=9000)
     bodies = [unwrap(frame) for frame in out.split(b"\0")[:-1]]
-    assert bytes((Frame.VALUE, 9, register("ERROR").offset, Cause.MAGIC, 0, 0, 0)) in bodies
-    assert bytes((Frame.ROOM, 0, 0, 2, 0, 0, 0)) in bodies
+    assert bytes((FrameKind.VALUE, 9, register("ERROR").offset, Cause.MAGIC, 0, 0, 0)) in bodies
+    assert bytes((FrameKind.ROOM, 0, 0, 2, 0, 0, 0)) in bodies

@@ -17,9 +17,9 @@ from distributed import Client
 import pinion.campaign.measure as measuring
 import pinion.campaign.worker as running
 from pinion.campaign import CampaignError, ClusterError, campaign, read_results
-from pinion.campaign.cluster import cluster, own_device, refuse_others, resources_of, wanted
+from pinion.campaign.cluster import cluster, own_device, refuse_others, wanted, worker_resources
 from pinion.campaign.parcel import BuildParcel, unpack
-from pinion.campaign.plan import identity, make_plan
+from pinion.campaign.plan import make_plan, plan_identity
 from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.reference import Reference
 from pinion.cosim.stream import pack_records
@@ -237,7 +237,7 @@ def test_what_does_not_go_together_is_refused(
 def test_a_worker_of_another_version_is_refused(
     small: Path, threads: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = identity()
+    ours = plan_identity()
     for theirs, needle in (
         ({**ours, "sources": "0.0.9"}, "has Pinion 0.0.9"),
         ({**ours, "numpy": "1.0"}, "has NumPy 1.0"),
@@ -281,7 +281,7 @@ def test_more_workers_than_a_machine_takes_are_refused() -> None:
 
 
 def test_a_device_is_named_by_resources() -> None:
-    assert resources_of("cuda:1") == {"cuda": 1.0, "cuda:1": 1.0}
+    assert worker_resources("cuda:1") == {"cuda": 1.0, "cuda:1": 1.0}
     assert wanted("cuda") == {"cuda": 1.0}
     assert wanted("rtl") == {}
     assert own_device("cuda", {"cuda": 1.0, "cuda:1": 1.0}) == "cuda:1"

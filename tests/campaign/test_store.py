@@ -13,7 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.campaign import CampaignError, Plan, Record, Store, Tally, read_results, store
+from pinion.campaign import (
+    CampaignError,
+    ChunkRecord,
+    FigureTally,
+    Plan,
+    Store,
+    read_results,
+    store,
+)
 from pinion.campaign.store import packed
 from tests.support.breadth import some
 
@@ -34,10 +42,10 @@ PLAN = Plan(
 )
 
 
-def _record(number: int, requests: int = 10, results: bytes | None = None) -> Record:
-    tally = Tally()
+def _record(number: int, requests: int = 10, results: bytes | None = None) -> ChunkRecord:
+    tally = FigureTally()
     tally.counts["requests"] = requests
-    return Record(
+    return ChunkRecord(
         number=number,
         figures=tally.to_text(),
         results=results,

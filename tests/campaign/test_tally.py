@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pinion.campaign import Tally
+from pinion.campaign import FigureTally
 from pinion.campaign.tally import Extreme, Spread
 
 ERRORS = st.one_of(
@@ -18,8 +18,8 @@ ERRORS = st.one_of(
 )
 
 
-def _tally(errors: np.ndarray, start: int) -> Tally:
-    tally = Tally()
+def _tally(errors: np.ndarray, start: int) -> FigureTally:
+    tally = FigureTally()
     indices = start + np.arange(len(errors))
     tally.count("requests", np.ones(len(errors), dtype=bool), start)
     tally.count("wrong", ~(errors <= 1e-3), start)
@@ -32,18 +32,18 @@ def _tally(errors: np.ndarray, start: int) -> Tally:
 @given(st.lists(ERRORS, min_size=1, max_size=60), st.data())
 def test_any_grouping_in_any_order_is_the_whole(values: list[float], data: st.DataObject) -> None:
     errors = np.array(values)
-    whole = Tally()
+    whole = FigureTally()
     for at, value in enumerate(values):
         whole.merge(_tally(np.array([value]), at))
     cuts = sorted(data.draw(st.sets(st.integers(1, len(values)))))
     ends = list(zip([0, *cuts], [*cuts, len(values)], strict=True))
     parts = [(a, b) for a, b in ends if a < b]
-    merged = Tally()
+    merged = FigureTally()
     for a, b in data.draw(st.permutations(parts)):
-        part = Tally()
+        part = FigureTally()
         for at in range(a, b):
             part.merge(_tally(errors[at : at + 1], at))
-        merged.merge(Tally.from_text(part.to_text()))
+        merged.merge(FigureTally.from_text(part.to_text()))
     assert merged.counts == whole.counts
     assert merged.first == whole.first
     assert merged.relative == whole.relative
@@ -70,11 +70,11 @@ def test_quantiles_of_many_are_numpys() -> None:
 
 
 def test_of_equals_the_first_request_is_named() -> None:
-    late, early = Tally(), Tally()
+    late, early = FigureTally(), FigureTally()
     late.spread("tau", np.array([2.0, 2.0]), np.array([7, 8]))
     early.spread("tau", np.array([2.0, 1.0]), np.array([3, 4]))
     for first, second in ((late, early), (early, late)):
-        merged = Tally()
+        merged = FigureTally()
         merged.merge(first)
         merged.merge(second)
         assert merged.relative["tau"].largest == Extreme(value=2.0, at=3)
@@ -95,4 +95,4 @@ def test_of_nothing_there_is_no_quantile() -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"counts": {}}', "null"])
 def test_another_text_is_refused(text: str) -> None:
     with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
-        Tally.from_text(text)
+        FigureTally.from_text(text)

@@ -8,17 +8,11 @@ import importlib.util
 import numpy as np
 import pytest
 
-from pinion.driver.card import layout_of
-from pinion.link import FrameError, Magic, register
+from pinion.link import FrameError, Magic, layout_of, register
 from pinion.link.registers import HALTED, IDENTITY, IN_RESET, RESET
 from tests.card.tops import CLOCKS, TopBench
 from tests.support.builds import build
-from tests.support.top.batches import (
-    read_responses,
-    request_packet,
-    request_stream,
-    response_beats,
-)
+from tests.support.top.batches import read_responses, request_packet, request_stream, response_beats
 
 # tests/gateware/link/test_top.py checks the same with a stand-in core in the fast suite.
 pytestmark = [

@@ -11,9 +11,8 @@ from pinion.boards.top import write_top
 from pinion.cosim.reference import make, request_words
 from pinion.cosim.stream import PATTERNS
 from pinion.cosim.top import CompiledTop, TopRun
-from pinion.driver.card import layout_of
 from pinion.functions import sample
-from pinion.link import FLAGS_PER_BEAT, Status
+from pinion.link import FLAGS_PER_BEAT, Status, layout_of
 from tests.support.top.batches import read_responses, request_stream, response_beats
 
 CLOCKS = ((1, 1), (3, 5), (6, 5))

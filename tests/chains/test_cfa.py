@@ -24,11 +24,7 @@ from pinion.chains import (
     random_state,
     rnea,
 )
-from pinion.chains.accuracy import (
-    PINOCCHIO,
-    accuracy,
-    constraint_force_algorithms,
-)
+from pinion.chains.accuracy import PINOCCHIO, accuracy, constraint_force_algorithms
 from pinion.chains.recursion import articulated
 from pinion.chains.tridiagonal import METHODS
 from pinion.robot import JointKind, load

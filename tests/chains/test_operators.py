@@ -60,15 +60,6 @@ def test_operators_are_associative_and_have_an_identity(name: str) -> None:
     assert any(np.max(np.abs(x - y)) > 0.1 for x, y in zip(op.combine(a, b), swapped, strict=True))
 
 
-def test_inverse_of_equation_14() -> None:
-    a = lie_elements(1)
-    back = operators.lie_inverse(a)
-    for first, other in ((a, back), (back, a)):
-        combined = operators.lie.combine(first, other)
-        for x, e in zip(combined, operators.lie.identity(a), strict=True):
-            np.testing.assert_allclose(x, e, atol=1e-13)
-
-
 def adjoint(R: Array, p: Array) -> Array:
     return np.block([[R, np.zeros_like(R)], [skew(p) @ R, R]])
 

@@ -17,9 +17,11 @@ import pytest
 from benchmarks.cpu import opponents
 from benchmarks.cpu.tools import compilers
 
+from pinion.bench.cpu.parameters import LOADS
 from pinion.compute import cpu
 from pinion.compute.rates import SINCOS_INSTRUCTIONS
 from pinion.native import isa
+from pinion.robot import load
 from tests.cli.conftest import Pinion
 
 pytestmark = pytest.mark.skipif(
@@ -154,3 +156,19 @@ def test_without_a_compiler_it_says_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "ziglang", None)
     pinion("bench", "cpu", "two_link", "rnea", *SHORT).refused("no C++ compiler", "apt-get")
+
+
+def test_parameters_are_compared_with_constants(pinion: Pinion) -> None:
+    short = ("--largest", 16, "--rounds", 1, "--seconds", 0)
+    words = ("bench", "cpu", "two_link", "rnea", "--parameters", *short)
+    data = pinion(*words, "--json").json
+    assert (data["samples"], data["rounds"], data["seconds"]) == (16, 1, 0)
+    link = load("two_link").bodies[-1].name
+    assert [(row["function"], row["load"], row["parameters"]) for row in data["rows"]] == [
+        ("rnea", name, names) for name in LOADS for names in ([link], [link, "gravity"])
+    ]
+    for row in data["rows"]:
+        for figure in ("constant_ns", "one", "each"):
+            assert math.isfinite(row[figure]) and row[figure] > 0
+    refused = pinion("bench", "cuda", "two_link", "rnea", "--parameters")
+    refused.refused("--parameters", "cpu")

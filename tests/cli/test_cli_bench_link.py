@@ -17,8 +17,8 @@ from pinion.card.packets import PacketCard
 from pinion.card.transport import InProcessCard
 from pinion.console.errors import UsageError
 from pinion.driver import Device
-from pinion.driver.card import layout_of
 from pinion.functions import Function
+from pinion.link import layout_of
 from pinion.request import BuildRequest
 from pinion.robot import Model
 from tests.cli.conftest import Pinion

@@ -135,6 +135,16 @@ def test_build_takes_variants(pinion: Pinion, tmp_path: Path) -> None:
     assert [a["name"] for a in completed.json["outputs"]] == ["qdd", "dqdd_dq", "dqdd_dqd", "minv"]
 
 
+def test_build_takes_parameters(pinion: Pinion, tmp_path: Path) -> None:
+    text = "link_1:on-axis,joint_1:armature"
+    core = ("build", "pendulum", "rnea", "--ii", 16, "--parameters")
+    loads = ("--parameter-range", "1kg@0.2m")
+    completed = pinion(*core, text, *loads, "-o", tmp_path / "b", "--json")
+    assert completed.json["options"] == {"parameters": text, "parameter_range": "1.0kg@0.2m"}
+    refused = pinion(*core, "link_1:on-axs", "-o", tmp_path / "c")
+    refused.refused("'link_1:on-axs'", "'link_1' is meant")
+
+
 def test_build_takes_joint_terms(pinion: Pinion, tmp_path: Path) -> None:
     assert options.FRICTION_WIDTH == FRICTION_WIDTH  # written twice: help pages load no mechanics
     path = tmp_path / "hinge.urdf"

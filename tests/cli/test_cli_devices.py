@@ -12,9 +12,8 @@ import typer
 
 from pinion.cli import devices
 from pinion.cli.devices import command
-from pinion.driver.card import layout_of
 from pinion.driver.discover import CardInfo
-from pinion.link import MAX_COUNT, PROTOCOL_VERSION, REGISTERS, Cause, function_id
+from pinion.link import MAX_COUNT, PROTOCOL_VERSION, REGISTERS, Cause, function_id, layout_of
 from pinion.link.registers import HALTED, IDENTITY, QUIET, SPACE
 from tests.cli.conftest import Done
 

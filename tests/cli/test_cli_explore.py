@@ -332,7 +332,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         },
     }
     data = {"sources": {"s": "Somebody, 'Something'"}, "design": [design]}
-    case = bench_core.Case(robot="two_link", function="rnea", formats="q16.16", ii=4)
+    case = bench_core.CoreCase(robot="two_link", function="rnea", formats="q16.16", ii=4)
     monkeypatch.setattr(bench_core, "CASES", (case,))
     monkeypatch.setattr(bench_core, "SAMPLES", 100)
     monkeypatch.setattr(bench_cores, "published_designs", lambda: data)

@@ -295,6 +295,10 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
     "bench functions": (("functions",), "pinion.bench.functions.measure:function_row"),
     "bench link": (("link", "BUILT"), "pinion.driver:open"),
     "bench cpu": (("cpu", "two_link", "rnea"), "pinion.bench.cpu.measure:measured"),
+    "bench cpu parameters": (
+        ("cpu", "two_link", "rnea", "--parameters"),
+        "pinion.bench.cpu.parameters:measured",
+    ),
     "bench cuda": (("cuda", "two_link", "rnea"), "pinion.bench.cuda.measure:measured"),
     "bench cuda partitions": (
         ("cuda", "two_link", "--partitions"),

@@ -15,7 +15,7 @@ from pinion.cli import main
 from pinion.cli import robots as robots_verb
 from pinion.console import errors
 from pinion.functions import FUNCTIONS
-from pinion.functions.mistakes import Place, UserError, said
+from pinion.functions.mistakes import CodePosition, UserError, said
 from pinion.robot import RobotError
 from tests.cli.conftest import Pinion
 from tests.support.breadth import some_rows
@@ -167,14 +167,14 @@ def test_an_ending_signal_is_no_mistake_of_a_users_code() -> None:
     try:
         with pytest.raises(SystemExit):
             main(["--version"])
-        with pytest.raises(SystemExit) as left, said("The function 'f'", Place("f.py", 1)):
+        with pytest.raises(SystemExit) as left, said("The function 'f'", CodePosition("f.py", 1)):
             signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, handler)
     assert left.value.code == 143
     with (
         pytest.raises(UserError, match=r"raises SystemExit \(3\)"),
-        said("The function 'f'", Place("f.py", 1)),
+        said("The function 'f'", CodePosition("f.py", 1)),
     ):
         sys.exit(3)
 

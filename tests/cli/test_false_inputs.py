@@ -536,7 +536,7 @@ def test_the_demonstration_passes_on_nothing_false(
     assert completed.json["ok"] == figures["ok"] == (not wrong)
     printed = pinion("demo", "--functions", "rnea")
     assert printed.code == completed.code
-    assert ("Every bit is as the integers have it; every error is inside" in printed.out) == (
+    assert ("Every bit equals that of the integers; every error is inside" in printed.out) == (
         not wrong
     )
 

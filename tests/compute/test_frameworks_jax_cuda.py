@@ -43,7 +43,7 @@ import jax
 import jax.numpy as jnp
 
 from pinion.compute.frameworks import jax as front
-from pinion.compute.frameworks.jax import Card, dynamics
+from pinion.compute.frameworks.jax import JaxGpu, dynamics
 
 SUPPORT = Path(__file__).parents[1] / "support"
 STREAM = 0x5EED  # of xla_device.cpp
@@ -125,7 +125,7 @@ class Driver(HostDevice):
 class Player:
     """A card for `dynamics`, its driver, and the library called by XLA."""
 
-    card: Card
+    card: JaxGpu
     driver: Driver
     library: ctypes.CDLL
 
@@ -152,7 +152,7 @@ def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(kernels.CudaKernel, "measured", lambda self: CROSSOVER)
-        card = Card(platform="cpu", target="pinion_played", gpu=driver, launch=driver.address)
+        card = JaxGpu(platform="cpu", target="pinion_played", gpu=driver, launch=driver.address)
         yield Player(card, driver, library)
 
 
@@ -274,7 +274,7 @@ def test_what_is_refused(player: Player) -> None:
         call(q, qd, tau[:2])
     with pytest.raises(InputError, match="takes q, qd, tau, not 2 arrays"):
         call(q, qd)
-    away = Card(platform="gpu", target="pinion_played", gpu=player.driver, launch=1)
+    away = JaxGpu(platform="gpu", target="pinion_played", gpu=player.driver, launch=1)
     with pytest.raises(InputError, match=r"'q' is on the device '.*0': give arrays on a 'gpu'"):
         dynamics("two_link", "aba", device=away)(q, qd, tau)
     for name in ("gpu", "cuda:", "cuda:x", "cudaX", "cuda:-1"):

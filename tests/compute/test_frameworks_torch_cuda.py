@@ -34,7 +34,7 @@ if not any(shutil.which(name) for name in ("c++", "g++", "clang++")):
 import torch
 
 from pinion.compute.frameworks import torch as front
-from pinion.compute.frameworks.torch import Card, dynamics
+from pinion.compute.frameworks.torch import TorchGpu, dynamics
 
 CPU = torch.device("cpu")
 
@@ -90,7 +90,7 @@ class Played:
         self.queue = kind(gpu)
         self.handed: list[torch.Tensor] = []
         self.current = 0
-        self.card = Card(
+        self.card = TorchGpu(
             device=device,
             gpu=gpu,
             current=self._current,
@@ -270,7 +270,7 @@ def test_the_current_stream_of_the_named_device_is_taken(
     monkeypatch.setattr(cuda, "open_gpu", opened)
     for device, index in (("cuda", 2), ("cuda:1", 1)):
         place = front._placed(device, None)
-        assert isinstance(place, Card) and place.device == torch.device("cuda", index)
+        assert isinstance(place, TorchGpu) and place.device == torch.device("cuda", index)
         # The legacy default stream has a separate number, since 0 may also mean none.
         assert place.stream().__cuda_stream__() == (0, number)
         assert indices == [index, place.device]

@@ -9,9 +9,10 @@ import pytest
 
 from pinion.api import backend
 from pinion.compute import cpu
-from pinion.functions import FUNCTIONS, sample
-from tests.support.breadth import some_rows
-from tests.support.rows import NEW, has, robot
+from pinion.functions import FUNCTIONS, Function, named_function, sample
+from pinion.robot import Model, load_text
+from tests.support.breadth import some, some_rows
+from tests.support.rows import FRAME_ROWS, NEW, has, legged, robot
 
 # The first has a scalar input and results of every shape.
 QUICK = (("leg", "euler_step"), ("leg", "rnea_second_derivatives"))
@@ -23,7 +24,18 @@ SLOW = [(name, row) for name in ("iiwa14", "hyq") for row in NEW if has(name, ro
     some_rows([*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)], 1),
 )
 def test_a_row_agrees_with_the_float_model(name: str, row: str, tmp_path: Path) -> None:
-    model, function = robot(name), FUNCTIONS[row]
+    check(robot(name), FUNCTIONS[row], tmp_path)
+
+
+@pytest.mark.parametrize("row", some(FRAME_ROWS, ("frame_jacobian_rate",)))
+def test_frames_agree_with_the_float_model(row: str, tmp_path: Path) -> None:
+    frames = ("lf_foot_joint", "rh_lowerleg", "tool=lf_foot@0.03,-0.2,0.1")
+    model = load_text(legged(), floating_base=True)
+    check(model, named_function(row, frames=frames, reference="local"), tmp_path)
+
+
+def check(model: Model, function: Function, tmp_path: Path) -> None:
+    """Compare a kernel with the float model on a batch."""
     kernel = cpu.compile(model, function, dtype="float64", cache=tmp_path)
     sent = sample(model, function, 50, distribution="reference", seed=8)
     arrays = {key: values.astype(np.float64) for key, values in sent.items()}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pinion.batch import Closing, Result
-from pinion.bench.mpc.comparison import Comparison, compare, run_case
+from pinion.bench.mpc.comparison import MpcComparison, compare, run_case
 from pinion.control import ControlError, Cost, Options, Plant, Weights
 from pinion.control.plant import Float64, gradient_row
 from pinion.control.solve.backward import Quadratic, recursion
@@ -50,12 +50,12 @@ def folder(scene: Scenario, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def compared(scene: Scenario, folder: Path) -> Comparison:
+def compared(scene: Scenario, folder: Path) -> MpcComparison:
     return compare(scene, rows=("float64", "integers", "card"), folder=folder)
 
 
 @pytest.fixture(scope="module")
-def floats(scene: Scenario) -> Comparison:
+def floats(scene: Scenario) -> MpcComparison:
     """Return the first row alone, without a core."""
     return compare(scene, rows=("float64",))
 
@@ -88,7 +88,7 @@ def tracked_with(scene: Scenario, motion: Motion, change: Change, **when: int) -
 
 
 @pytest.mark.slow
-def test_a_closed_loop_through_rtl_tracks_as_with_floats(compared: Comparison) -> None:
+def test_a_closed_loop_through_rtl_tracks_as_with_floats(compared: MpcComparison) -> None:
     figures = compared.figures()
     assert figures["ok"] and figures["within"] and not figures["left_out"]
     float64, integers, card = figures["rows"]
@@ -116,14 +116,14 @@ def test_a_closed_loop_through_rtl_tracks_as_with_floats(compared: Comparison) -
 
 
 @pytest.mark.slow
-def test_a_card_of_which_nothing_was_compared_is_not_right(compared: Comparison) -> None:
+def test_a_card_of_which_nothing_was_compared_is_not_right(compared: MpcComparison) -> None:
     *others, card = compared.cases
     for wrong in ({"compared": 0}, {"mismatches": 1}):
         assert not replace(compared, cases=(*others, replace(card, **wrong))).figures()["ok"]
 
 
 def test_wrong_gradients_are_seen_in_the_tracking(
-    scene: Scenario, motion: Motion, floats: Comparison
+    scene: Scenario, motion: Motion, floats: MpcComparison
 ) -> None:
     """The 1 % can fail: M^-1 that is wrong by a third exceeds it."""
 
@@ -137,7 +137,7 @@ def test_wrong_gradients_are_seen_in_the_tracking(
 
 
 def test_flagged_gradients_are_replaced_by_the_last_trusted_ones(
-    scene: Scenario, motion: Motion, floats: Comparison
+    scene: Scenario, motion: Motion, floats: MpcComparison
 ) -> None:
     clean = floats.cases[0].tracked
 

@@ -9,7 +9,7 @@ import pytest
 
 from pinion.control import METHODS, ControlError, Plant
 from pinion.control.plant import gravity_efforts
-from pinion.dynamics import discrete_derivatives, discrete_dynamics
+from pinion.dynamics import StepMethod, discrete_derivatives, discrete_dynamics
 from pinion.robot import load
 
 DT = 0.01
@@ -59,10 +59,11 @@ def test_derivatives_are_differences(plant: Plant) -> None:
         np.testing.assert_allclose(linear.B[..., i], column, atol=1e-7)
 
 
-def test_compiled_and_float_are_one_plant() -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_compiled_and_float_are_one_plant(method: StepMethod) -> None:
     with (
-        Plant.open("two_link", dt=DT, device="float") as floats,
-        Plant.open("two_link", dt=DT, device="cpu") as compiled,
+        Plant.open("two_link", dt=DT, device="float", method=method) as floats,
+        Plant.open("two_link", dt=DT, device="cpu", method=method) as compiled,
     ):
         x, u = states(floats, 2, 4)
         np.testing.assert_allclose(floats.step(x, u), compiled.step(x, u), atol=1e-12)

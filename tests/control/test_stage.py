@@ -1,4 +1,4 @@
-"""Dynamics, gradient and cost of one call equal those of the plant and the cost model."""
+"""Dynamics, gradient and cost of one call equal those on arrays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.control import ControlError, CostModel, Expanded, Plant, Problem, Stage
+from pinion import dynamics
+from pinion.control import METHODS, ControlError, CostModel, Expanded, Problem, Stage
 from pinion.control.solve import kernels
+from pinion.dynamics import StepMethod
 
 from .problems import small
 
@@ -34,20 +36,24 @@ def computed(problem: Problem, device: str, **options: Any) -> Expanded:
         return stage(x, u, goal=goal, tip=tip)
 
 
-def largest_error(problem: Problem, expanded: Expanded) -> float:
-    """Compare with the plant and the cost model, which share no code with the traced stage."""
+def largest_error(
+    problem: Problem, expanded: Expanded, method: StepMethod = "semi_implicit"
+) -> float:
+    """Compare with dynamics and the cost model on arrays."""
     x, u = states(problem)
-    with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
-        linear = plant.linearise(x[:, None], u[:, None])
-        after, qdd = plant.step(x, u), plant.accelerations(x, u)
+    arguments = (problem.model, x[:, :2], x[:, 2:], u)
+    A, B = dynamics.discrete_derivatives(*arguments, problem.dt, method=method)
+    after = np.concatenate(
+        dynamics.discrete_dynamics(*arguments, problem.dt, method=method), axis=1
+    )
     # Without the last knot, which has other weights and no effort.
     doubled = np.repeat(x[:, None], 2, axis=1)
     cost = CostModel(problem.model, problem.cost).expand(doubled, u[:, None], problem.target)
     want = {
-        "qdd": qdd,
+        "qdd": dynamics.aba(*arguments),
         "x_next": after,
-        "A": linear.A[:, 0],
-        "B": linear.B[:, 0],
+        "A": A,
+        "B": B,
         "value": cost.value[:, 0],
         "by_x": cost.x[:, 0],
         "by_u": cost.u[:, 0],
@@ -65,9 +71,11 @@ def largest_error(problem: Problem, expanded: Expanded) -> float:
 
 @pytest.mark.parametrize("kinds", KINDS)
 @pytest.mark.parametrize("device", ["float", "cpu"])
-def test_one_call_is_all_of_them(kinds: dict[str, bool], device: str) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_one_call_is_all_of_them(kinds: dict[str, bool], device: str, method: StepMethod) -> None:
     problem = small(40, **kinds)
-    assert largest_error(problem, computed(problem, device)) < 1e-9
+    expanded = computed(problem, device, method=method)
+    assert largest_error(problem, expanded, method) < 1e-9
 
 
 def test_float32() -> None:
@@ -85,6 +93,13 @@ def test_a_wrong_barrier_shows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_does_not_fit_is_a_sentence() -> None:
     problem = small(2, tip=True)
+    with pytest.raises(ControlError, match="no integration method 'leapfrog'"):
+        Stage.open(
+            problem.model,
+            cost=problem.cost,
+            dt=0.01,
+            method="leapfrog",  # type: ignore[arg-type]  # not a method
+        )
     with pytest.raises(ControlError, match="no device 'sim'"):
         Stage.open(problem.model, cost=problem.cost, dt=0.01, device="sim")
     with pytest.raises(ControlError, match=r"at most 1 s, not 0\.0 s"):

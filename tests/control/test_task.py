@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError
-from pinion.control.task.motion import motion_of
+from pinion.control.task.motion import robot_motion
 from pinion.control.task.task import parse_task, read_task
 from pinion.control.task.tracking_loss import TrackingLoss
 from pinion.control.track.disturbance import Disturbance
@@ -94,8 +94,8 @@ def test_the_files_of_the_examples_are_read() -> None:
 def test_any_arm_has_a_motion_inside_its_limits(robot: str, name: str) -> None:
     task, model = read_task(TASKS / f"{name}.toml"), load(robot)
     for task_motion in (task.motion, *task.held_out):
-        motion, share = motion_of(task_motion, model, period=0.01, horizon=0.12)
-        again, _ = motion_of(task_motion, model, period=0.01, horizon=0.12)
+        motion, share = robot_motion(task_motion, model, period=0.01, horizon=0.12)
+        again, _ = robot_motion(task_motion, model, period=0.01, horizon=0.12)
         assert np.array_equal(motion.q, again.q) and 0.0 < share <= 1.0
         assert motion.rows == round((task_motion.duration + 0.12) / 0.01) + 1
         assert (np.abs(motion.qd) <= task_motion.speed * rated_rates(model) * (1 + 1e-9)).all()
@@ -111,15 +111,15 @@ def test_any_arm_has_a_motion_inside_its_limits(robot: str, name: str) -> None:
 
 def test_other_seeds_are_other_motions(arm: Model) -> None:
     task = parse_task(SHORT, where="short")
-    motion, _ = motion_of(task.motion, arm, period=0.01, horizon=0.06)
-    other, _ = motion_of(task.held_out[0], arm, period=0.01, horizon=0.06)
+    motion, _ = robot_motion(task.motion, arm, period=0.01, horizon=0.06)
+    other, _ = robot_motion(task.held_out[0], arm, period=0.01, horizon=0.06)
     assert np.abs(motion.q - other.q).max() > 0.1
 
 
 def test_a_tip_that_moves_on_a_line_draws_no_figure() -> None:
     task = read_task(TASKS / "figure_eight.toml")
     with pytest.raises(ControlError, match="two_link moves only along a line and cannot draw"):
-        motion_of(task.motion, load("two_link", tip="link_2"), period=0.01, horizon=0.1)
+        robot_motion(task.motion, load("two_link", tip="link_2"), period=0.01, horizon=0.1)
 
 
 def test_the_robot_of_a_task_is_the_float_model_and_mujocos(arm: Model) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.arrays import Words
 from pinion.base.progress import Progress
-from pinion.cosim.reference import Reference, Words
+from pinion.cosim.reference import Reference
 from pinion.cosim.stream import StreamResult
 from pinion.flow.build import Build, BuildError
 from pinion.functions import row_of

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pinion.cosim.reference import Reference, Words, make, request_words
+from pinion.base.arrays import Words
+from pinion.cosim.reference import Reference, make, request_words
 from pinion.cosim.scoreboard import Divergence
 from pinion.flow.build import BuildError
 from pinion.functions import row_of, sample

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.cosim.reference import Reference, Words, make
+from pinion.base.arrays import Words
+from pinion.cosim.reference import Reference, make
 from pinion.dynamics.scalar import less, select
 from pinion.flow.build import BuildError
 from pinion.functions import Function

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from pinion.cosim.verify import verify
-from pinion.functions import FUNCTIONS, Function, named_function
+from pinion.flow.build import Build
+from pinion.functions import (
+    FUNCTIONS,
+    BuiltFunction,
+    Function,
+    named_function,
+    options_from_text,
+)
 from pinion.robot import Model, load, tip_of
 from tests.support.breadth import some_rows
 from tests.support.builds import build
@@ -41,6 +48,21 @@ def check(model: Model, row: Function, folder: Path, **options: Any) -> dict[str
 def test_small_cores_are_bit_exact(name: str, row: Function, tmp_path: Path) -> None:
     figures = check(robot(name), row, tmp_path / "core")
     assert figures["ok"] and figures["flagged"] == 0
+
+
+@pytest.mark.slow
+def test_a_core_of_frames_is_bit_exact_and_can_be_opened_again(tmp_path: Path) -> None:
+    """Its folder has the options, and the fixed joint that its trace needs."""
+    frames, folder = ("tip_joint", "elbow=link_2"), tmp_path / "core"
+    row = named_function("frame_velocity", frames=frames, reference="local")
+    model = load("two_link")
+    assert dict(model.fixed_joints) == {"tip_joint": "tip"}
+    figures = check(model, row, folder)
+    assert figures["ok"] and list(figures["rel_err_max"]) == ["v_tip_joint", "v_elbow"]
+    stored = Build.read(folder)
+    again = named_function(stored.manifest.function, **options_from_text(stored.function.options))
+    assert again == row and stored.model == model
+    assert BuiltFunction.of(again, stored.model) == stored.function
 
 
 @pytest.mark.slow

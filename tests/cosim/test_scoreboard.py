@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from vcd.reader import TokenKind, tokenize
 
+from pinion.base.arrays import Words
 from pinion.cosim import scoreboard
-from pinion.cosim.reference import Reference, Words, make, request_words
+from pinion.cosim.reference import Reference, make, request_words
 from pinion.cosim.scoreboard import REPLAY, first_divergence
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.flow.build import RTLIL

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.arrays import Words
 from pinion.base.progress import SILENT, Progress
-from pinion.cosim.reference import Reference, Words, request_words
+from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.stream import StreamError, StreamResult, pack_records
 from pinion.flow.build import RTLIL, VERILOG, Build, BuildError
 from pinion.functions import sample

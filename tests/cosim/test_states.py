@@ -14,9 +14,10 @@ from amaranth.hdl import C, Signal
 from numpy.typing import NDArray
 
 from pinion import driver
+from pinion.base.arrays import Words
 from pinion.cosim import verify
 from pinion.cosim.compiled import CompiledCore
-from pinion.cosim.reference import Reference, Words, request_words
+from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.scoreboard import first_divergence
 from pinion.cosim.stream import PATTERNS, pack_records, unpack_records
 from pinion.flow import Build

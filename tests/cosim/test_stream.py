@@ -14,7 +14,7 @@ from pinion.cosim.stream import (
     bursts,
     check_pattern,
     deadlock,
-    joined,
+    joined_runs,
     long_pause,
     pack_records,
     random,
@@ -40,7 +40,7 @@ def result(first: int, *, cycles: int, surplus: int = 0, violations: int = 0) ->
 
 
 def test_runs_behind_each_other_count_on() -> None:
-    whole = joined([result(0, cycles=20, surplus=1), result(4, cycles=30, violations=2)])
+    whole = joined_runs([result(0, cycles=20, surplus=1), result(4, cycles=30, violations=2)])
     assert whole.beats.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
     assert whole.last.tolist() == [False, True, False, True]
     assert whole.user.tolist() == [False, False, False, True]

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.cosim.reference import Reference, Words
+from pinion.base.arrays import Words
+from pinion.cosim.reference import Reference
 from pinion.cosim.stream import StreamResult, pack_records
 from pinion.link import Manifest
 from pinion.link.accuracy import ErrorDistribution

@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.figures import (
-    Section,
-    bare,
-    complaint,
-    figures,
-    programs,
-)
+from tests.support.figures import Section, bare, complaint, figures, programs
 
 ROOT = Path(__file__).resolve().parents[2]
 

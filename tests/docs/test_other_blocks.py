@@ -37,7 +37,7 @@ def _only(page: str, language: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def export(tmp_path_factory: pytest.TempPathFactory) -> pinion.ExportedCore:
+def export(tmp_path_factory: pytest.TempPathFactory) -> pinion.ExportedFolder:
     """An exported core with the name that the pages use."""
     place = tmp_path_factory.mktemp("export")
     core = pinion.build("two_link", "rnea", place / "build", formats="q16.16")
@@ -60,7 +60,7 @@ def test_robots_of_pages_open_as_the_pages_say(tmp_path: Path) -> None:
     assert [body.joint.name for body in arm.bodies] == ["shoulder", "elbow"]
 
 
-def _verilog(instance: str, export: pinion.ExportedCore, folder: Path) -> str:
+def _verilog(instance: str, export: pinion.ExportedFolder, folder: Path) -> str:
     """Return the messages of Icarus for a design around an instance; empty if it elaborates."""
     ports = {p["name"]: p["width"] for p in export.figures["ports"]}
     wires = [
@@ -87,7 +87,7 @@ def _verilog(instance: str, export: pinion.ExportedCore, folder: Path) -> str:
     return "\n".join(line for line in messages if "design.v" in line or "error" in line.lower())
 
 
-def test_the_instance_on_the_page_elaborates(export: pinion.ExportedCore, tmp_path: Path) -> None:
+def test_the_instance_on_the_page_elaborates(export: pinion.ExportedFolder, tmp_path: Path) -> None:
     instance = _only("docs/guides/export.md", "verilog")
     assert _verilog(instance, export, tmp_path) == ""
     # Every port is on the page, and a port that is not there is noticed.
@@ -98,7 +98,7 @@ def test_the_instance_on_the_page_elaborates(export: pinion.ExportedCore, tmp_pa
     )
 
 
-def test_the_c_on_the_page_compiles(export: pinion.ExportedCore, tmp_path: Path) -> None:
+def test_the_c_on_the_page_compiles(export: pinion.ExportedFolder, tmp_path: Path) -> None:
     text = _only("docs/export.md", "c")
     include, rest = text.split("\n", 1)
     assert rest.count("\n...\n") == 1
@@ -110,7 +110,7 @@ def test_the_c_on_the_page_compiles(export: pinion.ExportedCore, tmp_path: Path)
 
 
 def test_a_design_for_fusesoc_depends_on_the_core_that_is_exported(
-    export: pinion.ExportedCore,
+    export: pinion.ExportedFolder,
 ) -> None:
     design = yaml.safe_load(_only("docs/guides/export.md", "yaml"))
     (core,) = design["filesets"]["rtl"]["depend"]

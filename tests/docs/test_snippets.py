@@ -16,15 +16,7 @@ from typer.main import get_command
 
 from pinion.cli.app import app
 from tests.support.breadth import some
-from tests.support.snippets import (
-    Block,
-    blocks,
-    commands,
-    complaint,
-    imports,
-    program,
-    run,
-)
+from tests.support.snippets import Block, blocks, commands, complaint, imports, program, run
 
 ROOT = Path(__file__).resolve().parents[2]
 

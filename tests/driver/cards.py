@@ -10,8 +10,7 @@ import numpy as np
 
 from pinion.card.packets import Answers, PacketCard
 from pinion.card.transport import InProcessCard
-from pinion.driver.card import layout_of
-from pinion.link import HEADER, Array, Manifest, register
+from pinion.link import HEADER, Array, Manifest, layout_of, register
 from pinion.link.registers import RESET
 
 BIG = np.float32(1000.0)

@@ -22,9 +22,8 @@ import numpy as np
 
 from pinion.card.packets import respond
 from pinion.driver import Device, DriverError, Result, TransportError
-from pinion.driver.card import layout_of
 from pinion.driver.xdma import XdmaTransport
-from pinion.link import BEAT
+from pinion.link import BEAT, layout_of
 from tests.driver.cards import compute, expected, manifest
 from tests.driver.strict import StrictNodes, failure
 from tests.support.scheduler import Scheduler

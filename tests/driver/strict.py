@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from pinion.card.packets import PacketCard
-from pinion.driver.card import layout_of
 from pinion.driver.nodes import C2H, Nodes
-from pinion.link import BEAT, register
+from pinion.link import BEAT, layout_of, register
 from pinion.link.registers import HALTED, IN_RESET, RESET
 from tests.driver.cards import WAIT, compute, manifest
 

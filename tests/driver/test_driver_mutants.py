@@ -22,11 +22,10 @@ from pinion.driver import (
     session,
     state,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.serial import SerialTransport
-from pinion.link import BEAT, Cause, Status, register
+from pinion.link import BEAT, Cause, Status, layout_of, register
 from pinion.link.registers import HALTED
-from pinion.link.uart_framing import END, Frame, beats, unwrap, wrap
+from pinion.link.uart_framing import END, FrameKind, beats, unwrap, wrap
 from tests.driver.cards import WAIT, Card, compute, manifest, sequence_of, states
 from tests.driver.strict import STATUS, StrictNodes
 from tests.driver.test_faults import check, flip, open_device
@@ -172,7 +171,7 @@ class Late(ModelPort):
     def _answer(self, frame: bytes) -> bytes:
         answer = super()._answer(frame)
         body = unwrap(frame)
-        if body is not None and body[0] == Frame.READ:
+        if body is not None and body[0] == FrameKind.READ:
             if body[2] == register("INTERVAL").offset:
                 self.reads += 1
                 if self.reads == 1:
@@ -223,7 +222,7 @@ def beats_have_their_length() -> None:
     port = Fed(card=PacketCard(layout=LAYOUT, compute=compute))
     transport = line_to(port)
     try:
-        short, long = bytes((Frame.BEAT,)) + bytes(63), bytes((Frame.BEAT,)) + bytes(65)
+        short, long = bytes((FrameKind.BEAT,)) + bytes(63), bytes((FrameKind.BEAT,)) + bytes(65)
         port.give(wrap(short) + wrap(long) + beats(bytes(BEAT), last=True) + END)
         with pytest.raises(TornStreamError, match="64 bytes instead of 192"):
             transport.receive(np.zeros(3 * BEAT, dtype=np.uint8))

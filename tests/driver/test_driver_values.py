@@ -24,15 +24,14 @@ from pinion.driver import (
     TornStreamError,
     recovery,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.errors import AccessError, BusyError
-from pinion.driver.packing import columns_of
+from pinion.driver.packing import record_columns
 from pinion.driver.profile import Profile
 from pinion.driver.recovery import explain, release_reset, soft_reset
 from pinion.driver.serial import SerialTransport
 from pinion.driver.tty import TtyPort, _refused
 from pinion.driver.xdma import XdmaTransport
-from pinion.link import Array, Cause, FrameError, register
+from pinion.link import Array, Cause, FrameError, layout_of, register
 from pinion.link.registers import HALTED, IN_RESET, OPEN, QUIET, RESET
 from tests.driver.cards import WAIT, Card, compute, manifest, states
 from tests.driver.strict import StrictNodes, failure
@@ -272,7 +271,7 @@ def test_the_parts_of_a_symmetric_array_follow_each_other() -> None:
         Array(name="M", shape=(2, 2), unit="", sent=(0, 2, 3), symmetric=True),
         Array(name="b", shape=(3,), unit=""),
     )
-    columns = columns_of(arrays)
+    columns = record_columns(arrays)
     assert [(c.start, c.stop, c.size) for c in columns] == [(0, 2, 2), (2, 5, 4), (5, 8, 3)]
     target, source = columns[1].target, columns[1].source
     assert target is not None and target.tolist() == [0, 1, 2, 3]

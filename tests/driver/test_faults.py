@@ -22,10 +22,9 @@ from pinion.driver import (
     TornStreamError,
     TransportError,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.nodes import ERESTARTSYS
 from pinion.driver.xdma import XdmaTransport
-from pinion.link import Cause
+from pinion.link import Cause, layout_of
 from tests.driver.cards import WAIT, compute, expected, manifest, states
 from tests.driver.strict import StrictNodes, failure
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pinion.driver.memory import Pool, aligned
-from pinion.driver.packing import BLOCK, LARGE, columns_of, flatten
+from pinion.driver.packing import BLOCK, LARGE, flatten, record_columns
 from pinion.link import Array
 
 LOWER = tuple(i * 7 + j for i in range(7) for j in range(i + 1))
@@ -30,7 +30,7 @@ def values(count: int, seed: int, dtype: Any = np.float32) -> dict[str, np.ndarr
 
 
 def packed(arrays: dict[str, np.ndarray], count: int, first: int = 0) -> np.ndarray:
-    columns = columns_of(ARRAYS)
+    columns = record_columns(ARRAYS)
     words = np.full((count, WORDS), np.nan, dtype=np.float32)
     for column, array in zip(columns, flatten(columns, arrays), strict=True):
         column.pack(words, array, first)
@@ -81,7 +81,7 @@ def test_one_value_for_all(count: int) -> None:
 def test_unpacking_is_the_manifests_scatter(count: int) -> None:
     print(f"seed {count}")
     words = np.random.default_rng(count).normal(size=(count, WORDS)).astype(np.float32)
-    for column in columns_of(ARRAYS):
+    for column in record_columns(ARRAYS):
         whole = column.blank(count)
         if column.target is None or len(column.target):
             whole[:, column.target if column.target is not None else slice(None)] = np.nan
@@ -94,7 +94,7 @@ def test_unpacking_is_the_manifests_scatter(count: int) -> None:
 def test_bit_patterns_survive() -> None:
     patterns = np.array([0x7FC00001, 0x80000000, 1, 0x7F800000, 0xFFFFFFFF], np.uint32)
     words = np.resize(patterns, (40, WORDS)).view(np.float32)
-    for column in columns_of(ARRAYS):
+    for column in record_columns(ARRAYS):
         whole = column.blank(40)
         column.unpack(words, whole)
         if column.array.sent is None:
@@ -110,7 +110,7 @@ def test_large_results_use_memory_again_only_when_nobody_looks() -> None:
         return aligned(length)
 
     pool = Pool(allocate=allocate)
-    column = columns_of(ARRAYS)[0]
+    column = record_columns(ARRAYS)[0]
     count = LARGE // 28 + 1
     first = column.blank(count, pool)
     first[:] = 7

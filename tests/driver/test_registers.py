@@ -10,10 +10,9 @@ import pytest
 
 from pinion.card.packets import PacketCard
 from pinion.driver import Device, Profile
-from pinion.driver.card import layout_of
 from pinion.driver.discover import cards
 from pinion.driver.profile import Meter
-from pinion.link import PROTOCOL_VERSION, REGISTERS, function_id
+from pinion.link import PROTOCOL_VERSION, REGISTERS, function_id, layout_of
 from pinion.link.registers import IDENTITY, QUIET
 from tests.driver.cards import BIG, Card, compute, manifest, states
 

@@ -24,17 +24,16 @@ from pinion.driver import (
     WrongBuildError,
     serial,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.errors import CardTimeoutError, LinkError
 from pinion.driver.serial import SerialTransport, open_transport, split_address
 from pinion.driver.tty import TtyPort
-from pinion.link import Layout
+from pinion.link import Layout, layout_of
 from pinion.link.uart_framing import (
     SHORT,
     SLOTS,
     WIRE_BEAT,
     WIRE_COMMAND,
-    Frame,
+    FrameKind,
     beats,
     command,
     unwrap,
@@ -101,7 +100,7 @@ def test_frames_come_back_and_hold_no_zero(seed: int) -> None:
 
 def test_frames_have_the_lengths_that_are_documented() -> None:
     assert len(beats(bytes(128))) == 2 * WIRE_BEAT
-    assert len(command(Frame.READ, tag=1)) == WIRE_COMMAND
+    assert len(command(FrameKind.READ, tag=1)) == WIRE_COMMAND
     assert WIRE_COMMAND - 2 <= SHORT < WIRE_BEAT // 4
     with pytest.raises(ValueError, match="252 bytes, not 253"):
         wrap(bytes(253))
@@ -110,7 +109,7 @@ def test_frames_have_the_lengths_that_are_documented() -> None:
 
 
 def test_every_damaged_byte_is_noticed() -> None:
-    text = command(Frame.WRITE, tag=7, offset=0x30, value=1)[:-1]
+    text = command(FrameKind.WRITE, tag=7, offset=0x30, value=1)[:-1]
     good = unwrap(text)
     for place in range(len(text)):
         for change in (1, 0x80, 0xFF):
@@ -340,6 +339,6 @@ def test_the_slots_are_those_of_the_card() -> None:
 
 def test_the_page_has_every_kind_of_frame() -> None:
     page = (Path(__file__).parents[2] / "docs" / "ulx3s.md").read_text()
-    for kind in Frame:
-        size = WIRE_BEAT if kind in (Frame.BEAT, Frame.LAST) else WIRE_COMMAND
+    for kind in FrameKind:
+        size = WIRE_BEAT if kind in (FrameKind.BEAT, FrameKind.LAST) else WIRE_COMMAND
         assert re.search(rf"^\| {kind.value} \| `{kind.name}` \|.*\| {size} \|$", page, re.M), kind

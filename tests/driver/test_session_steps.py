@@ -10,16 +10,16 @@ import pytest
 
 from pinion.driver import CardTimeoutError, DriverError, TornStreamError, TransportError
 from pinion.driver.batch import Batch, Packet, ResetRequest
-from pinion.driver.memory import Block
+from pinion.driver.memory import MemoryBlock
 from pinion.driver.profile import Meter
 from pinion.driver.queue import WINDOW, WINDOW_BYTES, Queue
 from pinion.driver.session import Sealer, Supervisor
 from pinion.driver.state import (
     CheckResponse,
-    Fault,
     Phase,
     PollStatus,
     Recover,
+    RecoveryCause,
     SessionState,
     Stop,
 )
@@ -43,9 +43,9 @@ class Plain(Batch):
         self.released.append((packet.start, reusable))
 
 
-def block(size: int) -> Block:
+def block(size: int) -> MemoryBlock:
     memory = np.zeros(size, dtype=np.uint8)
-    return Block(memory, memory)
+    return MemoryBlock(memory, memory)
 
 
 def packets_of(batch: Batch, size: int = 64) -> list[Packet]:
@@ -248,7 +248,7 @@ def test_a_bad_response_is_a_fault_of_its_packet() -> None:
     assert batch.released == [(0, False)] and backlog.under_way == 0
     task = session.next_task()
     assert isinstance(task, Recover) and task.request is None
-    assert task.fault == Fault(packet, error) or (
+    assert task.fault == RecoveryCause(packet, error) or (
         task.fault is not None and (task.fault.packet, task.fault.error) == (packet, error)
     )
     # During a recovery the caller fails the batch itself.

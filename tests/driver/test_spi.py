@@ -11,7 +11,14 @@ import pytest
 from pinion.batch import InputError
 from pinion.driver.spi import SpiDevice
 from pinion.link import Manifest, ManifestError
-from pinion.link.spi_framing import CYCLES, Answer, SpiError, Transfer, fastest_hz, pause_bytes
+from pinion.link.spi_framing import (
+    CYCLES,
+    SpiError,
+    SpiTransfer,
+    StatusBits,
+    fastest_hz,
+    pause_bytes,
+)
 from tests.driver.cards import expected, manifest
 
 Q, QD = np.array([0.5, -1.0]), np.array([2.0, 0.25])
@@ -25,8 +32,8 @@ class Line:
     """
 
     def __init__(self, manifest: Manifest) -> None:
-        self.transfer = Transfer.of(manifest)
-        self.status = Answer(0)
+        self.transfer = SpiTransfer.of(manifest)
+        self.status = StatusBits(0)
         self.done = True
         self.broken = False
 
@@ -37,7 +44,7 @@ class Line:
         values = np.frombuffer(sent[: 4 * t.words_in], dtype=np.float32)
         tau, scaled = expected(values[:2], values[2:4], values[4:].reshape(2, 3))
         record = np.concatenate([tau, scaled.ravel()]).astype(np.float32).tobytes()
-        answer = bytes((self.status | (Answer.DONE if self.done else 0),)) + record
+        answer = bytes((self.status | (StatusBits.DONE if self.done else 0),)) + record
         answer += crc_hqx(answer, t.start).to_bytes(2, "big")
         if self.broken:
             answer = answer[:5] + bytes((answer[5] ^ 1,)) + answer[6:]
@@ -59,7 +66,7 @@ def test_arrays_come_back_in_their_shapes(device: SpiDevice, line: Line) -> None
     result = device(q=Q, qd=QD, weight=WEIGHT)
     assert (result.tau == tau).all() and (result.scaled == scaled).all()
     assert result.scaled.shape == (2, 3) and not result.saturated
-    line.status = Answer.FLAGGED
+    line.status = StatusBits.FLAGGED
     assert device.run(q=Q, qd=QD, weight=WEIGHT).saturated
 
 
@@ -70,7 +77,7 @@ def test_a_line_that_brings_no_result_raises(device: SpiDevice, line: Line) -> N
     line.broken, line.done = False, False
     with pytest.raises(SpiError, match="no result in time"):
         device.run(q=Q, qd=QD, weight=WEIGHT)
-    line.status = Answer.DAMAGED
+    line.status = StatusBits.DAMAGED
     with pytest.raises(SpiError, match="refused the request"):
         device.run(q=Q, qd=QD, weight=WEIGHT)
 
@@ -95,9 +102,9 @@ def test_the_pause_covers_the_slowest_result() -> None:
     """A longer schedule has a longer pause, and all transfers of a build have one length."""
     slow = manifest(latency_cycles=500)
     assert pause_bytes(slow) * 8 * CYCLES > 500 + 2 * 5 + 2 * 4
-    assert Transfer.of(slow).size - Transfer.of(manifest()).size == pause_bytes(slow) - pause_bytes(
-        manifest()
-    )
-    t = Transfer.of(manifest())
+    assert SpiTransfer.of(slow).size - SpiTransfer.of(manifest()).size == pause_bytes(
+        slow
+    ) - pause_bytes(manifest())
+    t = SpiTransfer.of(manifest())
     assert t.size == 4 * t.words_in + 2 + t.pause + 1 + 4 * t.words_out + 2
     assert t.seconds(bit_hz=fastest_hz(50e6)) == pytest.approx(8 * t.size * CYCLES / 50e6)

@@ -12,7 +12,7 @@ import pytest
 from pinion.card.packets import Answers, PacketCard
 from pinion.card.transport import InProcessCard
 from pinion.driver import Device, DriverError, StateLostError, TornStreamError
-from pinion.driver.card import layout_of
+from pinion.link import layout_of
 from tests.driver.cards import Card, manifest
 
 KEPT = manifest(states={"sum": 1.0})

@@ -32,15 +32,12 @@ from pinion.driver import (
     session,
     xdma,
 )
-from pinion.driver import (
-    nodes as nodes_module,
-)
-from pinion.driver.card import layout_of
+from pinion.driver import nodes as nodes_module
 from pinion.driver.nodes import FileNodes, translate
-from pinion.driver.session import Reader
+from pinion.driver.session import ResponseReader
 from pinion.driver.state import SessionState
 from pinion.driver.xdma import XdmaTransport
-from pinion.link import Cause
+from pinion.link import Cause, layout_of
 from tests.driver.cards import WAIT, compute, expected, manifest, states
 from tests.driver.strict import StrictNodes, failure
 
@@ -207,13 +204,13 @@ def test_trap_6_the_writer_waits_for_the_reader(
 ) -> None:
     """With a late reader, nothing is written until its read is posted."""
     go = threading.Event()
-    read = Reader.run
+    read = ResponseReader.run
 
-    def late(self: Reader) -> None:
+    def late(self: ResponseReader) -> None:
         assert go.wait(WAIT)
         read(self)
 
-    monkeypatch.setattr(Reader, "run", late)
+    monkeypatch.setattr(ResponseReader, "run", late)
     if mutant:
         launch = SessionState._launch
 

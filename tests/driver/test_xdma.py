@@ -22,11 +22,10 @@ from pinion.driver import (
     WrongBuildError,
     WrongCardError,
 )
-from pinion.driver.card import layout_of
 from pinion.driver.memory import aligned
 from pinion.driver.nodes import ERESTARTSYS, FileNodes, translate
 from pinion.driver.xdma import XdmaTransport, open_transport, prefix_of
-from pinion.link import register, seal_request
+from pinion.link import layout_of, register, seal_request
 from tests.driver.cards import compute, manifest
 from tests.driver.strict import StrictNodes, failure, raising
 

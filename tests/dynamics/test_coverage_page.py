@@ -71,7 +71,7 @@ def test_gaps_are_named_below() -> None:
     below = PAGE.partition("## What Pinion lacks")[2].casefold()
     gaps = [row[0] for row in EVERY if row[1].startswith("**no**")]
     words = {
-        "derivatives of kinematics": "derivatives of kinematics",
+        "derivatives of kinematics by positions": "derivatives of kinematics by positions",
         "constraints and contacts": "constrained dynamics: contacts",
         "collisions and distances": "collisions and distances",
     }

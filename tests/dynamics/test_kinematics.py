@@ -230,7 +230,9 @@ def test_they_run_on_tracing_symbols() -> None:
 def test_errors_name_what_is_wrong() -> None:
     model = load("iiwa14")
     q = np.zeros(7)
-    with pytest.raises(DynamicsError, match=r"no link 'iiwa_link_77' .*perhaps .*'iiwa_link_7'"):
+    with pytest.raises(
+        DynamicsError, match=r"no link or fixed joint 'iiwa_link_77' .*'iiwa_link_7'"
+    ):
         dynamics.frame_placement(model, q, "iiwa_link_77")
     with pytest.raises(DynamicsError, match=r"no link 'hand'"):
         dynamics.frame_jacobian(planar_arm((1.0,), (1.0,)), [0.0], "hand")

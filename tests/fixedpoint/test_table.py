@@ -11,7 +11,7 @@ import pytest
 
 from pinion.fixedpoint.format import Format, FormatError
 from pinion.fixedpoint.piecewise import Piecewise
-from pinion.fixedpoint.table import Table
+from pinion.fixedpoint.table import FixedTable
 
 
 def gauss(x: float) -> float:
@@ -130,13 +130,13 @@ def test_what_is_no_table(make: Callable[[], Piecewise], message: str) -> None:
         make()
 
 
-def made_unit(case: tuple) -> Table:
+def made_unit(case: tuple) -> FixedTable:
     function, low, high, error, source, target = case[:6]
     piecewise = Piecewise.fit(function, low, high, error=error)
-    return Table(source=Format.parse(source), target=Format.parse(target), piecewise=piecewise)
+    return FixedTable(source=Format.parse(source), target=Format.parse(target), piecewise=piecewise)
 
 
-def operands(model: Table) -> np.ndarray:
+def operands(model: FixedTable) -> np.ndarray:
     seed = 43
     print("seed", seed)
     rng = np.random.default_rng(seed)
@@ -189,11 +189,11 @@ def test_what_is_refused() -> None:
     tanh = Piecewise.fit(math.tanh, -4.0, 4.0, error=1e-3)
     q8 = Format(16, 8)
     with pytest.raises(FormatError, match=r"values from -0\.99.* exceed the format s16"):
-        Table(source=q8, target=Format(16, 16), piecewise=tanh)
+        FixedTable(source=q8, target=Format(16, 16), piecewise=tanh)
     high = Piecewise.fit(math.tanh, 3.0, 4.0, error=1e-3)
     with pytest.raises(FormatError, match=r"No number of the format q1\.15 is from 3"):
-        Table(source=Format(16, 15), target=q8, piecewise=high)
+        FixedTable(source=Format(16, 15), target=q8, piecewise=high)
     with pytest.raises(FormatError, match=r"source format q40\.8 of a table has 48 bits"):
-        Table(source=Format(48, 8), target=q8, piecewise=tanh)
+        FixedTable(source=Format(48, 8), target=q8, piecewise=tanh)
     with pytest.raises(FormatError, match="operand 32768 is not an integer"):
-        Table(source=q8, target=q8, piecewise=tanh).compute(np.array([32768]))
+        FixedTable(source=q8, target=q8, piecewise=tanh).compute(np.array([32768]))

@@ -17,14 +17,7 @@ from pinion.cosim.verify import verify
 from pinion.flow.build import Build, BuildError
 from pinion.flow.by_task import Goal, Outcome, TaskError, TaskSearch
 from pinion.flow.candidate import Candidate
-from pinion.flow.task_record import (
-    RECORD,
-    TASK,
-    broken_task,
-    record_text,
-    task_figures,
-    task_names,
-)
+from pinion.flow.task_record import RECORD, TASK, broken_task, record_text, task_figures, task_names
 from pinion.formats.multiplier import part_of
 from pinion.formats.planfile import read_plan
 from pinion.functions import named_function, sample

@@ -19,13 +19,7 @@ import pytest
 from pinion.cosim import explore as running
 from pinion.cosim.explore import POINTS, RECORD, explore, kept
 from pinion.flow.build import RTLIL, BuildError
-from pinion.flow.explore import (
-    ExploreError,
-    Measurements,
-    Point,
-    best,
-    grid,
-)
+from pinion.flow.explore import ExploreError, Measurements, SweepPoint, best, grid
 from pinion.functions import FunctionError
 from pinion.request import BuildRequest
 from pinion.robot import load
@@ -40,7 +34,7 @@ from pinion.synthesis.estimate import (
 MEASURE = Measurements(samples=200, seed=5)
 
 
-def points(**axes: Any) -> list[Point]:
+def points(**axes: Any) -> list[SweepPoint]:
     return grid(load("pendulum"), "rnea", axes)
 
 
@@ -81,8 +75,8 @@ def test_a_grid_refuses_unknown_functions() -> None:
 
 def test_a_key_depends_on_everything_that_matters() -> None:
     model = load("pendulum")
-    point = Point(model=model, function="rnea", request=BuildRequest(ii=1, formats="q16.16"))
-    same = Point(
+    point = SweepPoint(model=model, function="rnea", request=BuildRequest(ii=1, formats="q16.16"))
+    same = SweepPoint(
         model=load("pendulum"), function="rnea", request=BuildRequest.of(formats="q16.16", ii=1)
     )
     assert point.key == same.key
@@ -287,7 +281,7 @@ def test_a_point_that_dies_takes_nobody_along(
 ) -> None:
     real = running.task_of
 
-    def task(point: Point, *rest: Any) -> Any:
+    def task(point: SweepPoint, *rest: Any) -> Any:
         if point.request.ii == 2:
             return {}, os._exit, {}, *rest
         return real(point, *rest)

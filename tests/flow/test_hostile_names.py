@@ -42,7 +42,7 @@ from pinion.native.isa import INSTRUCTION_SETS
 from pinion.report.build_data import build_data
 from pinion.report.build_page import build_page
 from pinion.report.page import code_line, escaped, escaped_table
-from pinion.report.table import Table
+from pinion.report.table import FigureTable
 from pinion.robot import Model, RobotError, from_pinocchio, load, load_text
 from tests.support.builds import build
 
@@ -352,7 +352,7 @@ def test_pages_show_names_and_do_nothing_else(hostile_build: Build) -> None:
             "board": readme.readme(board, manifest, core_clock(board, 200.0), multipliers=()),
             "ulx3s": bitstream.page(manifest, result),
             "library": library(name).readme(),
-            "table": "\n".join(escaped_table(Table(columns=(name,), rows=[[name]]))),
+            "table": "\n".join(escaped_table(FigureTable(columns=(name,), rows=[[name]]))),
             "line": escaped(name),
         }
         for page, text in pages.items():

@@ -18,13 +18,7 @@ from pinion.cosim.promises import check_promises
 from pinion.cosim.reference import Reference
 from pinion.cosim.verify import verify
 from pinion.flow.build import TRIES, Build, BuildError, choose_finer_formats
-from pinion.flow.promises import (
-    GATE,
-    MARGIN,
-    gate_sentence,
-    misses_target,
-    promises,
-)
+from pinion.flow.promises import GATE, MARGIN, gate_sentence, misses_target, promises
 from pinion.formats.auto import HEADROOM, PrecisionError
 from pinion.functions import DISTRIBUTIONS, named_function, sample
 from pinion.link import Manifest

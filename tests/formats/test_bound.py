@@ -21,7 +21,7 @@ from pinion.formats.intervals import Interval
 from pinion.formats.lengths import Lengths
 from pinion.formats.slopes import Slopes
 from pinion.functions import named_function, request_box, sample
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.graph import (
     Feedback,
     Graph,
@@ -157,7 +157,7 @@ def test_bounds_of_whole_robots_hold_and_are_as_loose_as_the_page_says(
     graph, box = fixed(robot, name, numbers)
     limits = error_bounds(graph, box).error
     arrays = sample(model(robot), named_function(name), 4000, distribution="reference", seed=SEED)
-    requests = columns_of(named_function(name).inputs, model(robot), arrays)
+    requests = word_columns(named_function(name).inputs, model(robot), arrays)
     largest_errors = worst(graph, requests)
     assert all(largest_errors[word] <= limits[word] + 1e-12 for word in limits)
     ratios = [limits[w] / largest_errors[w] for w in limits if largest_errors[w] > 1e-9]
@@ -264,7 +264,7 @@ def test_sine_and_cosine_count_together_where_they_are_of_one_angle(
 
 
 def test_two_angles_taken_for_one_break_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    def one(graph: Graph) -> dict[int, terms.Turn]:
+    def one(graph: Graph) -> dict[int, terms.SineOrCosine]:
         return {i: turn._replace(angle=0) for i, turn in terms.turns(graph).items()}
 
     monkeypatch.setattr(enclosure, "turns", one)

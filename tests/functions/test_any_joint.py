@@ -23,7 +23,7 @@ from pinion.functions import (
     reduced_graph,
     sample,
 )
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.graph import Graph, evaluate_floats, op_counts
 from pinion.graph.costs import Costs
 from pinion.graph.passes import fold
@@ -100,7 +100,7 @@ def drawn(row: Function, model: Model, seed: int, count: int = COUNT) -> dict[st
 def check(row: Function, model: Model, graph: Graph, arrays: Mapping[str, Array]) -> None:
     """The graph's results equal the float model's, to 1e-12 of each state's largest entry."""
     assert list(graph.inputs) == [w for block in row.inputs for w in block.words(model)]
-    columns = columns_of(row.inputs, model, arrays)
+    columns = word_columns(row.inputs, model, arrays)
     traced, want = evaluate_floats(graph, columns), row.evaluate(model, arrays)
     assert [word for word, _ in graph.outputs] == [w for b in row.results for w in b.words(model)]
     for block in row.results:

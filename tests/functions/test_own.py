@@ -9,18 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.api import (
-    POSITION,
-    array,
-    backend,
-    clamp,
-    cos,
-    function,
-    maximum,
-    select,
-    sin,
-    uniform,
-)
+from pinion.api import POSITION, array, backend, clamp, cos, function, maximum, select, sin, uniform
 from pinion.functions import (
     BuiltFunction,
     Function,

@@ -19,7 +19,7 @@ from pinion.functions.partitions import (
     PARTITIONS,
     RNEA_DERIVATIVES_FROM_LINKS,
 )
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.graph import Graph, evaluate_floats
 from pinion.robot import Model, load, load_text, random_tree
 from tests.support.breadth import some
@@ -62,7 +62,7 @@ def program(name: str, row: Function) -> Graph:
 
 def traced(row: Function, model: Model, arrays: Arrays) -> Arrays:
     """Results of the graph that programs are made from."""
-    columns = columns_of(row.inputs, model, arrays)
+    columns = word_columns(row.inputs, model, arrays)
     values = evaluate_floats(program(model.name, row), columns)
     return {
         block.name: np.stack(

@@ -18,7 +18,7 @@ from pinion.functions import (
     sample,
     savings,
 )
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.graph import Graph, evaluate_floats, op_counts
 from pinion.graph.passes import fold
 from pinion.hls.costs import DatapathCosts
@@ -56,7 +56,7 @@ def test_the_reduced_graph_is_the_float_model(row: Function, name: str) -> None:
     model, count, seed = robot(name), 40, 17
     print(f"seed {seed}")
     arrays = words(row, model, count, seed)
-    columns = columns_of(row.inputs, model, arrays)
+    columns = word_columns(row.inputs, model, arrays)
     graph = reduced(name, label(row))
     assert graph.inputs == row.trace(model).inputs
     assert [word for word, _ in graph.outputs] == [word for word, _ in row.trace(model).outputs]
@@ -76,7 +76,7 @@ def test_no_relation_between_minv_and_q_is_built_upon() -> None:
     rng = np.random.default_rng(3)
     other = rng.uniform(-1.0, 1.0, arrays["minv"].shape)
     arrays["minv"] = other + np.swapaxes(other, 1, 2)
-    columns = columns_of(row.inputs, model, arrays)
+    columns = word_columns(row.inputs, model, arrays)
     traced = evaluate_floats(reduced("iiwa14", label(row)), columns)
     want = row.evaluate(model, arrays)
     for name, values in want.items():

@@ -26,18 +26,14 @@ from pinion.robot import (
     urdf_text,
     v_permutation,
 )
+from tests.support.pinocchio_frames import SWAP, motion_of_frame
 from tests.support.rows import NEW, OF_TIPS, SECOND_ORDER, has, legged
 
 Array = NDArray[np.float64]
 
 SEED = 19
 TOLERANCE = 1e-10
-SWAP = np.array([3, 4, 5, 0, 1, 2])  # Pinocchio's spatial vectors are [linear; angular]
-REFERENCES = {
-    "frame_jacobian": pin.ReferenceFrame.LOCAL_WORLD_ALIGNED,
-    "frame_jacobian_local": pin.ReferenceFrame.LOCAL,
-    "frame_jacobian_world": pin.ReferenceFrame.WORLD,
-}
+ALIASES, ALIGNED = ("frame_jacobian_local", "frame_jacobian_world"), "local_world_aligned"
 
 
 @cache
@@ -102,15 +98,13 @@ def answers(row: Function, model: Model, reference: Any, x: dict[str, Array]) ->
         return [pin.aba(reference, data, q, qd, tau, every)[p]]
     if name in OF_TIPS:
         frame = reference.getFrameId(tip_of(model), pin.FrameType.BODY)
-        pin.computeJointJacobians(reference, data, q)
-        pin.updateFramePlacements(reference, data)
-        pose = [data.oMf[frame].rotation, data.oMf[frame].translation]
-        if name == "forward_kinematics":
-            return pose
-        axes = REFERENCES.get(name, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED)
-        J = np.reshape(pin.getFrameJacobian(reference, data, frame, axes), (6, reference.nv))[SWAP]
-        if name in REFERENCES:
-            return [J[:, p], *pose]
+        base, _, axes = name.rpartition("_") if name in ALIASES else (name, "", ALIGNED)
+        if not name.endswith("operational_space_inertia"):
+            return [
+                values[:, p] if values.shape == (6, reference.nv) else values
+                for values in motion_of_frame(base, reference, frame, axes, q, qd, qdd)
+            ]
+        J = motion_of_frame("frame_jacobian", reference, frame, ALIGNED, q, qd, qdd)[0]
         M = np.triu(pin.crba(reference, data, q))
         M = M + np.triu(M, 1).T
         mobility = J @ np.linalg.solve(M, J.T)
@@ -367,7 +361,5 @@ def test_forces_in_another_convention_are_seen(change: str) -> None:
 
 
 def test_a_jacobian_in_another_frame_is_seen() -> None:
-    row = FUNCTIONS["frame_jacobian"]
-    other = FUNCTIONS["frame_jacobian_world"]
     with pytest.raises(AssertionError, match="J"):
-        agrees(replace(row, floats=other.floats), "leg", 3)
+        agrees(replace(FUNCTIONS["frame_jacobian"], frame_reference="world"), "leg", 3)

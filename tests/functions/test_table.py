@@ -24,7 +24,7 @@ from pinion.functions import (
     sample,
     unit_for,
 )
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold
 from pinion.hls import DesignSettings, Timing, design
@@ -68,7 +68,7 @@ def test_the_graph_is_the_float_model(row: Function, name: str) -> None:
     assert list(graph.inputs) == [w for block in row.inputs for w in block.words(model)]
     words = [w for block in row.results for w in block.words(model)]
     assert [word for word, _ in graph.outputs] == words
-    traced = evaluate_floats(graph, columns_of(row.inputs, model, arrays))
+    traced = evaluate_floats(graph, word_columns(row.inputs, model, arrays))
     want = row.evaluate(model, arrays)
     assert list(want) == [block.name for block in row.results]
     for block in row.results:
@@ -115,7 +115,7 @@ def test_what_travels_and_the_constants_make_the_whole_result(row: Function, nam
         ii=16,
         plan=Q16,
         timing=Timing(),
-        states={w: x[:1] for w, x in columns_of(row.inputs, model, requests).items()},
+        states={w: x[:1] for w, x in word_columns(row.inputs, model, requests).items()},
         droppable={word for block in matrices for word in block.words(model)},
         effort=1,
     )

@@ -15,7 +15,7 @@ from pinion.fixedpoint import Format
 from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.sqrt import Sqrt
-from pinion.fixedpoint.table import Table
+from pinion.fixedpoint.table import FixedTable
 from pinion.formats import FormatPlan, error_budget, lower, state_budgets
 from pinion.formats.budget import decision_budget, undecided
 from pinion.formats.multiplier import multiplier_of
@@ -54,7 +54,9 @@ def angle(source: str, target: str, latency: int | None = None) -> Unit:
 def table(
     source: str, target: str, piecewise: Piecewise = TANH, stages: int = 1, memory: int = 1
 ) -> Unit:
-    formats = Table(source=Format.parse(source), target=Format.parse(target), piecewise=piecewise)
+    formats = FixedTable(
+        source=Format.parse(source), target=Format.parse(target), piecewise=piecewise
+    )
     return TableUnit(formats, multiplier_stages=stages, table_stages=memory)
 
 

@@ -21,7 +21,7 @@ from pinion.gateware.shift import LENGTHS
 from pinion.graph import Graph, Node, Tracer, evaluate_floats
 from pinion.graph.check import verify
 from pinion.hls import Design, bind, operations, schedule
-from pinion.hls.schedule.floorplan import arrange
+from pinion.hls.schedule.floorplan import arrange_units
 from tests.gateware.cores import BUILD_HASH, Bench, bound, bound_fixed, request_bits, rnea
 from tests.graph.helpers import Q16, TIMING, designed, edit
 from tests.support.breadth import some_rows
@@ -66,7 +66,7 @@ def test_equal_cores_are_equal_texts_without_places() -> None:
 @pytest.mark.slow
 def test_units_chosen_for_short_wires_are_bit_exact(tmp_path: Path) -> None:
     graph, binding = bound(rnea("chain_3"), ii=4)
-    rearranged = replace(binding, unit=arrange(binding))
+    rearranged = replace(binding, unit=arrange_units(binding))
     assert rearranged.unit != binding.unit
     bits = request_bits("chain_3", 500, seed=63)
     bits[::50, 3] = np.float32(500.0).view(np.uint32)

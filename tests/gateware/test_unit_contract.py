@@ -13,7 +13,7 @@ from pinion.fixedpoint.format import Format, Overflow, Rounding
 from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.sincos import SinCos
 from pinion.fixedpoint.sqrt import Sqrt
-from pinion.fixedpoint.table import Table
+from pinion.fixedpoint.table import FixedTable
 from pinion.gateware.add import AddUnit
 from pinion.gateware.align import AlignUnit
 from pinion.gateware.atan2 import Atan2Unit
@@ -59,7 +59,7 @@ UNITS: dict[str, Callable[[], Unit]] = {
     "sincos": lambda: SinCosUnit(SinCos(source=Q16, target=Q16)),
     "sqrt": lambda: SqrtUnit(Sqrt(source=Q16, target=Q16)),
     "angle": lambda: Atan2Unit(Atan2(source=Q16, target=Q16)),
-    "table": lambda: TableUnit(Table(source=Q16, target=Q16, piecewise=LINE)),
+    "table": lambda: TableUnit(FixedTable(source=Q16, target=Q16, piecewise=LINE)),
     "float_to_fixed": lambda: FloatToFixed(target=Q16),
     "fixed_to_float": lambda: FixedToFloat(source=Q16),
 }

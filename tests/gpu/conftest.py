@@ -11,7 +11,7 @@ import pytest
 
 from pinion.batch import InputError
 from pinion.compute.cuda import open_gpu
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from tests.support.cuda_device import HostDevice
 
 
@@ -32,7 +32,7 @@ def few(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Device:
+def gpu(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> CudaDevice:
     if _asked(request, "--played"):
         return HostDevice(tmp_path_factory.mktemp("device"))
     try:

@@ -10,7 +10,7 @@ import pytest
 from pinion.chains.kernels import cuda
 from pinion.chains.random import random_chain, random_state
 from pinion.chains.recursion import aba
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def worst(values: Any, expected: Any) -> float:
 
 
 @pytest.mark.parametrize(("function", "method"), ALL)
-def test_ten_thousand_robots(function: str, method: str, gpu: Device, few: bool) -> None:
+def test_ten_thousand_robots(function: str, method: str, gpu: CudaDevice, few: bool) -> None:
     for n, robots in ROBOTS.items():
         count = 2 if few else robots
         chain = random_chain(n, n, inertias="arm")
@@ -42,7 +42,7 @@ def test_ten_thousand_robots(function: str, method: str, gpu: Device, few: bool)
 
 
 @pytest.mark.parametrize("n", [1000, 5000])
-def test_one_long_robot(n: int, gpu: Device, few: bool) -> None:
+def test_one_long_robot(n: int, gpu: CudaDevice, few: bool) -> None:
     if few and n > 1000:
         pytest.skip("A grid takes minutes on a processor.")
     chain = random_chain(n, 1)

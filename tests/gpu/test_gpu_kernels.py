@@ -11,7 +11,7 @@ import pytest
 from pinion.bench.cuda.rates import sent
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda import kernel as kernels
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from pinion.functions import SUBJECTS, named_function, sample
 from pinion.robot import load
 
@@ -43,7 +43,7 @@ def errors(values: Any, expected: Any) -> Any:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("robot", "name"), CASES)
 def test_threads_and_blocks_equal_the_float_model(
-    robot: str, name: str, dtype: str, gpu: Device, few: bool, tmp_path: Path
+    robot: str, name: str, dtype: str, gpu: CudaDevice, few: bool, tmp_path: Path
 ) -> None:
     count = 40 if few else 10_000
     inputs = states(robot, name, count)
@@ -65,7 +65,7 @@ def test_threads_and_blocks_equal_the_float_model(
 
 @pytest.mark.parametrize("layout", ["aos", "soa"])
 def test_threads_have_the_bits_of_the_processor(
-    layout: str, gpu: Device, few: bool, tmp_path: Path
+    layout: str, gpu: CudaDevice, few: bool, tmp_path: Path
 ) -> None:
     count = 40 if few else 100_000
     inputs = states("iiwa14", "fd_derivatives", count)
@@ -79,7 +79,7 @@ def test_threads_have_the_bits_of_the_processor(
 
 
 def test_graphs_chunks_and_arrays_of_the_device_agree(
-    gpu: Device, few: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    gpu: CudaDevice, few: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = 300 if few else 4000
     inputs = states("iiwa14", "rnea", count)
@@ -112,7 +112,7 @@ def _fetched(kernel: Any, array: Any) -> Any:
     return pinned.view(array.dtype)[: np.prod(array.shape)].reshape(array.shape)
 
 
-def test_calls_from_several_threads(gpu: Device, few: bool, tmp_path: Path) -> None:
+def test_calls_from_several_threads(gpu: CudaDevice, few: bool, tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     kernel = cuda.compile("iiwa14", "aba", device=gpu, cache=tmp_path, dtype="float64")

@@ -12,14 +12,15 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Format, Ints
+from pinion.base.arrays import Ints
+from pinion.fixedpoint import Format
 from pinion.fixedpoint.float32 import float32_to_fixed
 from pinion.formats import FormatPlan
 from pinion.formats.auto import AutoFormats
 from pinion.formats.scales import block_scales
 from pinion.formats.signals import TableFormats
 from pinion.functions import named_function, sample
-from pinion.functions.row import columns_of
+from pinion.functions.row import word_columns
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Node, Region
 from pinion.graph.check import verify
@@ -60,7 +61,7 @@ def states(robot: str, count: int, *, seed: int, name: str = "rnea") -> Arrays:
     """Requests of the reference distribution, float32 as transmitted, by word, each (count,)."""
     row = named_function(name)
     arrays = sample(model(robot), row, count, distribution="reference", seed=seed)
-    return columns_of(row.inputs, model(robot), arrays)
+    return word_columns(row.inputs, model(robot), arrays)
 
 
 def integers(values: Mapping[str, Any], fmt: Format) -> dict[str, Ints]:

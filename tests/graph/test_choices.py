@@ -23,16 +23,7 @@ from pinion.flow import Build
 from pinion.formats import FormatPlan, lower
 from pinion.formats.budget import decision_budget, undecided
 from pinion.functions import Block, Function, Quantity, Uniform, sample
-from pinion.graph import (
-    OPS,
-    Graph,
-    Node,
-    Symbol,
-    TraceError,
-    Tracer,
-    evaluate_floats,
-    node_floats,
-)
+from pinion.graph import OPS, Graph, Node, Symbol, TraceError, Tracer, evaluate_floats, node_floats
 from pinion.graph.costs import UnitCosts
 from pinion.graph.evaluate import decisions
 from pinion.graph.passes import fold

@@ -13,13 +13,7 @@ from pinion.base.pages import rewritten
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.fixedpoint.sincos import SinCos
 from pinion.formats import lower
-from pinion.graph import (
-    OPS,
-    evaluate_floats,
-    evaluate_integers,
-    format_graph,
-    parse_graph,
-)
+from pinion.graph import OPS, evaluate_floats, evaluate_integers, format_graph, parse_graph
 from pinion.graph.describe import TABLES, column_texts
 from pinion.graph.evaluate import WIDEST, WIDEST_FACTOR
 from pinion.graph.interchange import FORMAT, KEYS, VERSION, dumps, graph_from_json, graph_to_json

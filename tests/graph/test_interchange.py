@@ -20,16 +20,7 @@ from pinion.graph import interchange as form
 from pinion.graph.check import verify
 from pinion.graph.interchange import dumps, graph_from_json, graph_to_json, loads
 from pinion.graph.text import format_graph, parse_graph
-from tests.graph.helpers import (
-    Q16,
-    auto_robot,
-    designed,
-    folded,
-    gathered,
-    graphs,
-    states,
-    traced,
-)
+from tests.graph.helpers import Q16, auto_robot, designed, folded, gathered, graphs, states, traced
 from tests.support.fuzz import Mutator
 
 

@@ -9,39 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pinion.dynamics.scalar import (
-    absolute,
-    arctan2,
-    clamp,
-    cos,
-    hypot2,
-    minimum,
-    select,
-    sin,
-    sqrt,
-)
+from pinion.base.arrays import Floats
+from pinion.dynamics.scalar import absolute, arctan2, clamp, cos, hypot2, minimum, select, sin, sqrt
 from pinion.functions import independent_states, named_function
 from pinion.graph import Graph, Node, Tracer, evaluate_floats, op_counts
 from pinion.graph.check import verify
 from pinion.graph.costs import Costs, UnitCosts
 from pinion.graph.passes import fold, number_values, resubstitute, resubstitution
-from pinion.graph.passes.resubstitution import (
-    GROWTH,
-    LEAST,
-    Definition,
-    _Finder,
-    _Network,
-    _Sieve,
-)
-from pinion.graph.passes.samples import (
-    TOLERANCE,
-    Errors,
-    Floats,
-    Samples,
-    arrivals,
-    is_short,
-    slacks,
-)
+from pinion.graph.passes.resubstitution import GROWTH, LEAST, Definition, _Finder, _Network, _Sieve
+from pinion.graph.passes.samples import TOLERANCE, Errors, Samples, arrivals, is_short, slacks
 from pinion.hls import Timing
 from pinion.hls.costs import DatapathCosts
 from tests.graph.helpers import Arrays, graphs, model, random_inputs, states, traced

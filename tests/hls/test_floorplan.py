@@ -15,7 +15,7 @@ from pinion.functions import named_function
 from pinion.graph import Graph, Tracer
 from pinion.graph.passes import fold
 from pinion.hls import Binding, bind, check_binding, operations, schedule
-from pinion.hls.schedule.floorplan import Floorplan, arrange
+from pinion.hls.schedule.floorplan import Floorplan, arrange_units
 from tests.graph.helpers import Q16, TIMING, designed, graphs, model, offsets
 from tests.support.builds import make_design
 
@@ -69,7 +69,7 @@ def shuffled(binding: Binding, seed: int = 0) -> Binding:
 def test_only_units_change_and_wires_get_shorter(robot: str, ii: int, name: str) -> None:
     core_design = designed(robot, ii, name=name)
     first = bind(core_design.fixed, core_design.binding.schedule)
-    best = replace(first, unit=arrange(first))
+    best = replace(first, unit=arrange_units(first))
     check_binding(core_design.fixed, best)
     same = [field.name for field in fields(Binding) if field.name != "unit"]
     assert all(getattr(best, member) == getattr(first, member) for member in same)
@@ -77,13 +77,13 @@ def test_only_units_change_and_wires_get_shorter(robot: str, ii: int, name: str)
     # From any start, not only a good one.
     mixed = shuffled(first)
     check_binding(core_design.fixed, mixed)
-    again = replace(mixed, unit=arrange(mixed))
+    again = replace(mixed, unit=arrange_units(mixed))
     assert max(places(best), places(again)) < min(places(first), places(mixed))
 
 
 def test_the_same_binding_gives_the_same_units() -> None:
     binding = designed("chain_3", 4).binding
-    assert arrange(binding) == arrange(binding) != arrange(binding, seed=1)
+    assert arrange_units(binding) == arrange_units(binding) != arrange_units(binding, seed=1)
 
 
 @pytest.mark.parametrize("ii", [1, 3, 8])
@@ -125,7 +125,7 @@ def test_chains_that_share_nothing_come_apart() -> None:
     fixed = lower(tracer.finish(), Q16)
     plan = schedule(operations(fixed, TIMING), ii=8, timing=TIMING, effort=1)
     mixed = shuffled(bind(fixed, plan), seed=3)
-    best = replace(mixed, unit=arrange(mixed))
+    best = replace(mixed, unit=arrange_units(mixed))
     check_binding(fixed, best)
     # A chain on one adder: its port a reads the first word and its own output, port b 8 words.
     assert places(best) == 2 * (2 + 8) < places(mixed)
@@ -137,7 +137,7 @@ def test_random_graphs_stay_legal(graph: Graph, ii: int) -> None:
     fixed = lower(fold(graph), Q16)
     plan = schedule(operations(fixed, TIMING), ii=ii, timing=TIMING, effort=1)
     binding = bind(fixed, plan)
-    check_binding(fixed, replace(binding, unit=arrange(binding)))
+    check_binding(fixed, replace(binding, unit=arrange_units(binding)))
 
 
 def test_boards_with_little_wire_ask_for_it() -> None:
@@ -145,4 +145,4 @@ def test_boards_with_little_wire_ask_for_it() -> None:
     short = make_design(
         model("two_link"), named_function("rnea"), ii=4, formats="auto18", target="ulx3s"
     )
-    assert short.binding.unit == arrange(bind(short.fixed, short.binding.schedule))
+    assert short.binding.unit == arrange_units(bind(short.fixed, short.binding.schedule))

@@ -13,8 +13,8 @@ from pinion.functions import Function
 from pinion.graph import Feedback, Graph
 from pinion.graph.passes import fold
 from pinion.hls import CheckError, Design, bind, check_binding, check_schedule, operations, schedule
-from pinion.hls.schedule.modulo import LoopError, loops_of, shortest_interval, unit_counts
-from pinion.hls.schedule.sharing import share
+from pinion.hls.schedule.modulo import StateLoopError, loops_of, shortest_interval, unit_counts
+from pinion.hls.schedule.sharing import share_units
 from pinion.hls.sums import gather_dots, loop_interval
 from pinion.robot import load
 from tests.graph.helpers import TIMING, graphs
@@ -32,7 +32,7 @@ def biquad() -> Design:
 
 
 def test_an_interval_below_a_loop_is_refused_and_the_one_named_works() -> None:
-    with pytest.raises(LoopError) as refused:
+    with pytest.raises(StateLoopError) as refused:
         made(INTEGRATOR, 3)
     sentence = str(refused.value)
     assert sentence.startswith("A result every 3 cycles is out of reach: the loop through 'turn' ")
@@ -40,7 +40,7 @@ def test_an_interval_below_a_loop_is_refused_and_the_one_named_works() -> None:
     assert sentence.endswith(f"cycles. {ask}")
     at_bound = made(INTEGRATOR, refused.value.ii)
     assert at_bound.binding.schedule.ii == refused.value.ii
-    with pytest.raises(LoopError):
+    with pytest.raises(StateLoopError):
         made(INTEGRATOR, refused.value.ii - 1)
 
 
@@ -81,7 +81,7 @@ def test_units_are_added_where_a_loop_has_no_room() -> None:
     plan = schedule(ops, ii=ii, timing=timing, loops=loops)
     check_schedule(fixed, plan)
     assert all(plan.units[kind] >= n for kind, n in unit_counts(ops, ii).items())
-    with pytest.raises(LoopError, match=f"takes {ii} cycles"):
+    with pytest.raises(StateLoopError, match=f"takes {ii} cycles"):
         schedule(ops, ii=ii - 1, timing=timing, loops=loops)
 
 
@@ -116,7 +116,7 @@ def test_a_state_that_is_read_too_early_is_found(biquad: Design) -> None:
             check_schedule(
                 biquad.fixed, replace(plan, arrivals={**plan.arrivals, node: plan.length + 1})
             )
-        with pytest.raises(CheckError, match="arrives in cycle 0, not from 1 on"):
+        with pytest.raises(CheckError, match="arrives in cycle 0: it must be 1 or later"):
             check_schedule(biquad.fixed, replace(plan, arrivals={**plan.arrivals, node: 0}))
 
 
@@ -156,9 +156,9 @@ def test_random_loops_are_scheduled_at_their_shortest_interval(
     check_schedule(fixed, plan)
     binding = bind(fixed, plan)
     check_binding(fixed, binding)
-    shared, better = share(fixed, binding, effort=1)
+    shared, better = share_units(fixed, binding, effort=1)
     check_schedule(shared, better.schedule)
     check_binding(shared, better)
     if ii > 1:
-        with pytest.raises(LoopError):
+        with pytest.raises(StateLoopError):
             schedule(ops, ii=ii - 1, timing=TIMING, loops=loops)

@@ -17,8 +17,8 @@ from pinion.graph.evaluate import evaluate_integers
 from pinion.hls import Binding, bind, check_binding, operations, schedule
 from pinion.hls.schedule.check import check_schedule
 from pinion.hls.schedule.modulo import Schedule
-from pinion.hls.schedule.sharing import _Search, _trades, share
-from pinion.hls.schedule.sources import estimate
+from pinion.hls.schedule.sharing import _Search, _trades, share_units
+from pinion.hls.schedule.sources import estimate_sources
 from pinion.hls.sums import gather_dots
 from tests.graph.helpers import Q16, TIMING, gathered, graphs, integers, states
 from tests.hls.test_floorplan import places, shuffled
@@ -45,9 +45,9 @@ def check(fixed: Graph, binding: Binding, before: Binding) -> None:
 
 def test_a_robot_takes_fewer_inputs_and_tables_for_the_same_results() -> None:
     fixed, before = robot("iiwa14", 8)
-    graph, after = share(fixed, before, effort=1)
+    graph, after = share_units(fixed, before, effort=1)
     check(graph, after, before)
-    old, new = estimate(fixed, before), estimate(graph, after)
+    old, new = estimate_sources(fixed, before), estimate_sources(graph, after)
     assert new.selectors < 0.95 * old.selectors and new.inputs < old.inputs
     assert new.cost < 0.93 * old.cost
     assert new.inputs - old.inputs == places(after) - places(before)  # lanes stay as they are
@@ -62,14 +62,14 @@ def test_a_robot_takes_fewer_inputs_and_tables_for_the_same_results() -> None:
 
 def test_the_same_seed_gives_the_same() -> None:
     fixed, binding = robot("chain_3", 4)
-    first = share(fixed, binding)
-    assert first == share(fixed, binding)
-    assert first != share(fixed, binding, seed=1)
+    first = share_units(fixed, binding)
+    assert first == share_units(fixed, binding)
+    assert first != share_units(fixed, binding, seed=1)
 
 
 def test_without_moves_nothing_changes() -> None:
     fixed, binding = robot("two_link", 4)
-    assert share(fixed, binding, effort=0) == (fixed, binding)
+    assert share_units(fixed, binding, effort=0) == (fixed, binding)
 
 
 @pytest.mark.parametrize("ii", [1, 3, 8])
@@ -92,9 +92,9 @@ def test_the_books_are_right_after_many_moves(ii: int) -> None:
 def test_random_graphs_stay_legal_and_get_no_worse(graph: Graph, ii: int, seed: int) -> None:
     fixed = lower(graph, Q16)
     binding = bound(fixed, ii, effort=3)
-    shared, after = share(fixed, binding, seed=seed)
+    shared, after = share_units(fixed, binding, seed=seed)
     check(shared, after, binding)
-    assert estimate(shared, after).cost <= estimate(fixed, binding).cost
+    assert estimate_sources(shared, after).cost <= estimate_sources(fixed, binding).cost
 
 
 def small() -> tuple[Graph, Binding]:
@@ -139,7 +139,9 @@ def best_of_all(fixed: Graph, binding: Binding) -> float:
                 for op, flip in zip(kinds, turned, strict=True)
             ]
             moved = Schedule(plan.ii, plan.timing, tuple(turn), start, plan.units, 0, last)
-            least = min(least, estimate(fixed, replace(binding, schedule=moved, unit=unit)).cost)
+            least = min(
+                least, estimate_sources(fixed, replace(binding, schedule=moved, unit=unit)).cost
+            )
     return least
 
 
@@ -149,7 +151,7 @@ def test_a_small_problem_is_solved_as_well_as_can_be() -> None:
     search = _Search(fixed, binding)
     search.anneal(4000, 0)
     cost = search.estimate().cost
-    assert cost == best_of_all(fixed, binding) < estimate(fixed, binding).cost
+    assert cost == best_of_all(fixed, binding) < estimate_sources(fixed, binding).cost
 
 
 def test_only_terms_of_one_sign_and_width_trade_places() -> None:

@@ -34,6 +34,7 @@ layouts = st.builds(
     build=st.integers(0, 2**64 - 1),
     words_in=st.integers(1, 300),
     words_out=st.integers(1, 300),
+    parameter_words=st.one_of(st.just(0), st.integers(1, 60)),
 )
 counts = st.one_of(st.integers(1, 40), st.integers(500, 1030))
 sequences = st.integers(0, 2**32 - 1)
@@ -78,11 +79,23 @@ def test_a_request_is_what_the_page_says(
     packet = rng.integers(0, 256, size=layout.request_bytes(count), dtype=np.uint8)
     words = rng.integers(0, 2**32, size=(count, layout.words_in), dtype=np.uint32)
     layout.request_words(packet, count)[:] = words
+    parameters = rng.integers(0, 2**32, size=layout.parameter_words, dtype=np.uint32)
+    layout.parameters(packet)[:] = parameters
     seal_request(layout, packet, count, sequence)
     raw = packet.tobytes()
-    end = 64 + 4 * layout.words_in * count
+    # As many records as the parameters fill, zeros after them, come before the others.
+    start, record = 64, 4 * layout.words_in
+    while start < 64 + 4 * layout.parameter_words:
+        start += record
+    end = start + record * count
     assert len(raw) % 64 == 0 and len(raw) - end < 64
-    assert raw[64:end] == words.tobytes() and not any(raw[end:])
+    front = 64 + 4 * layout.parameter_words
+    assert raw[64:front] == parameters.tobytes() and not any(raw[front:start])
+    assert raw[start:end] == words.tobytes() and not any(raw[end:])
+    core = layout.core_words(packet[64:], count)
+    assert core.shape == (count, layout.words_in + layout.parameter_words)
+    assert np.array_equal(core[:, : layout.words_in], words)
+    assert (core[:, layout.words_in :] == parameters).all()
     word = [int.from_bytes(raw[i : i + 4], "little") for i in range(0, 64, 4)]
     assert raw[:4] == b"PNRQ"
     assert word[1:6] == [1, layout.function, count, sequence, layout.words_in]

@@ -98,7 +98,7 @@ def test_the_card_needs_its_latency_and_a_step_for_each_further_request() -> Non
 def test_an_estimate_adds_up() -> None:
     m, layout = manifest_and_layout()
     link = transfer.Link(name="toy", to_card=(1.0, 2.0), to_host=(4.0, 8.0), text="")
-    row = transfer.estimate(m, layout, link, 1000)
+    row = transfer.estimate_time(m, layout, link, 1000)
     sent, received = layout.request_bytes(1000), layout.response_bytes(1000)
     card = transfer.card_us(m, 1000)
     assert row == {
@@ -108,9 +108,14 @@ def test_an_estimate_adds_up() -> None:
         "most_us": 60.0 + sent / 1000 + card + received / 4000,
     }
     slow = transfer.Link(name="slow", to_card=(0.001, 0.002), to_host=(1.0, 1.0), text="")
-    assert transfer.estimate(m, layout, slow, 1)["least_us"] == 25.0 + layout.request_bytes(1) / 2
+    assert (
+        transfer.estimate_time(m, layout, slow, 1)["least_us"] == 25.0 + layout.request_bytes(1) / 2
+    )
     slow = transfer.Link(name="slow", to_card=(1.0, 1.0), to_host=(0.001, 0.002), text="")
-    assert transfer.estimate(m, layout, slow, 1)["least_us"] == 25.0 + layout.response_bytes(1) / 2
+    assert (
+        transfer.estimate_time(m, layout, slow, 1)["least_us"]
+        == 25.0 + layout.response_bytes(1) / 2
+    )
 
 
 def test_the_model_names_what_it_assumes() -> None:

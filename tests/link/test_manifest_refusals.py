@@ -31,6 +31,11 @@ def array(**change: Any) -> list[dict[str, Any]]:
     return [first, {**second, **change}]
 
 
+def bounds(*, low: float = 0.0, high: float = 1.0) -> dict[str, Any]:
+    """Return bounds of one parameter."""
+    return {"parameter_low": {"minv[0,0]": low}, "parameter_high": {"minv[0,0]": high}}
+
+
 def test_the_seal_fits() -> None:
     assert Manifest.parse(sealed({}), path=PLACE) == sample()
     changed = Manifest.parse(sealed({"ii": 5}), path=PLACE)
@@ -82,6 +87,10 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
         ({"outputs": array(symmetric=True)}, r"symmetric with the shape \(2, 3\)"),
         ({"outputs": array(symmetric=1)}, "symmetric is 1"),
         ({"outputs": {"a": 1}}, "cannot be read"),
+        ({"parameter_low": {"minv[0,0]": 0.0}}, "bounds of parameters do not belong together"),
+        (bounds(low=1.0, high=0.0), "bounds of parameters do not belong together"),
+        (bounds(), "1 bounds are given for 3 parameters"),
+        ({**bounds(), "inputs": sample().to_dict()["inputs"][:1]}, "for 2 parameters"),
     ],
 )
 def test_what_no_build_has_is_a_sentence(change: dict[str, Any], sentence: str) -> None:

@@ -29,9 +29,9 @@ from pinion.report import ReportError, html
 from pinion.report.build_data import build_data, link_budget, utilisation
 from pinion.report.build_page import build_page, write_page
 from pinion.report.builds import build_figures, builds_columns
-from pinion.report.expressions import LONGEST, named
+from pinion.report.expressions import LONGEST, named_expression
 from pinion.report.sections import SECTIONS
-from pinion.report.table import Table, cell, short_error
+from pinion.report.table import FigureTable, cell, short_error
 from pinion.robot import load
 from tests.support.builds import build
 
@@ -116,7 +116,7 @@ def check_figures(build: Build, page: Page) -> None:
         ]
         assert (width, frac) == (fmts[node].width, fmts[node].frac)
         stored = {row["node"] for row in build.schedule["operations"]}
-        assert (schedule["names"][name], expression) == named(build.graph, node, stored)
+        assert (schedule["names"][name], expression) == named_expression(build.graph, node, stored)
     words = [node for node in build.graph.nodes if node.op == INPUT]
     assert schedule["inputs"] == [list(node.params) for node in words]
 
@@ -282,7 +282,7 @@ def check_expressions(build: Build) -> None:
     values = node_floats(build.graph, inputs)
     stored = {row["node"] for row in build.schedule["operations"]}
     for node in stored:
-        _, expression = named(build.graph, node, stored)
+        _, expression = named_expression(build.graph, node, stored)
         assert evaluated(expression, values, inputs) == pytest.approx(
             values[node], rel=1e-4, abs=1e-6
         )
@@ -302,14 +302,14 @@ def test_expressions_keep_what_belongs_together() -> None:
     nodes += [Node("neg", (2,)), Node("mul", (3, 0)), Node("reciprocal", (2,))]
     nodes += [Node("dot", (2, 0, 1, 1, 0), (1, -1, 1)), Node("sum", (0, 1, 2), (1, -1, 1))]
     graph = Graph(tuple(nodes), ())
-    expressions = [named(graph, k, ())[1] for k in range(2, len(nodes))]
+    expressions = [named_expression(graph, k, ())[1] for k in range(2, len(nodes))]
     assert expressions == [
         *("a + b", "-(a + b)", "(-(a + b)) * a", "reciprocal(a + b)"),
         *("(a + b) * a - b * b + a", "a - b + a + b"),
     ]
-    assert named(graph, 6, {2})[1] == "%2 * a - b * b + a"
+    assert named_expression(graph, 6, {2})[1] == "%2 * a - b * b + a"
     long = Graph((nodes[0], Node("sum", (0,) * 200, (1,) * 200)), ())
-    assert len(named(long, 1, ())[1]) == LONGEST
+    assert len(named_expression(long, 1, ())[1]) == LONGEST
 
 
 def test_source_lines_are_those_that_made_the_operations(
@@ -329,9 +329,9 @@ def test_source_lines_are_those_that_made_the_operations(
     graph = build.function.graph
     moved = tuple(replace(n, line=n.line.replace("rnea.py:", "rnea.py:1")) for n in graph.nodes)
     other = replace(build.function, graph=replace(graph, nodes=moved))
-    assert found_anew.sources(replace(build, function=other)) == {}
+    assert found_anew.operation_sources(replace(build, function=other)) == {}
     other = replace(build.function, name="anything")
-    assert found_anew.sources(replace(build, function=other)) == {}
+    assert found_anew.operation_sources(replace(build, function=other)) == {}
 
 
 def test_formats_are_counted_in_every_way(build: Build) -> None:
@@ -368,14 +368,14 @@ def test_tools_are_named(build: Build, page: Page) -> None:
 
 def test_figures_of_a_column_have_the_same_decimals() -> None:
     def column(*values: object) -> list[str]:
-        return [row[0] for row in Page(html.page_table(Table(columns=("a",), rows=[[v] for v in
-            values]))).rows[1:]]  # fmt: skip
+        table = FigureTable(columns=("a",), rows=[[v] for v in values])
+        return [row[0] for row in Page(html.page_table(table)).rows[1:]]
 
     assert column(2.791, 0.7, 12.0) == ["2.79", "0.70", "12.00"]
     assert column(29.0, None, 3) == ["29.00", "-", "3"]
     assert column(1e-5, 250.0) == ["1e-05", "250"], "too far apart for that"
     assert column(0.0, 2e-4) == ["0", "0.0002"]
-    titled = html.page_table(Table(columns=("a",), rows=[["b"]], title="MODEL, not measured"))
+    titled = html.page_table(FigureTable(columns=("a",), rows=[["b"]], title="MODEL, not measured"))
     assert titled.index("MODEL") < titled.index('<div class="scroll"'), "it does not scroll away"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pinion.report import (
-    Table,
+    FigureTable,
     budget_table,
     cell,
     markdown,
@@ -66,7 +66,9 @@ def test_values_are_short() -> None:
 
 
 def test_a_table_in_markdown() -> None:
-    table = Table(columns=("robot", "ii"), rows=[("hyq", 8), ("atlas", None)], title="x", note="y")
+    table = FigureTable(
+        columns=("robot", "ii"), rows=[("hyq", 8), ("atlas", None)], title="x", note="y"
+    )
     assert markdown(table) == ["| robot | ii |", "| --- | --- |", "| hyq | 8 |", "| atlas | - |"]
 
 

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from pinion.functions import velocity_limits
-from pinion.robot import (
-    Model,
-    load,
-    load_text,
-    placeholder_sentences,
-    stated_velocity,
-    urdf_text,
-)
+from pinion.robot import Model, load, load_text, placeholder_sentences, stated_velocity, urdf_text
 from pinion.robot.rotation import SNAPPED, Residues, align_z, from_rpy, unit_axis, without_residues
 from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 

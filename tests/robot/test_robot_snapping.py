@@ -23,17 +23,7 @@ from pinion.robot import (
 )
 from pinion.robot.read.snapping import right_angle
 from pinion.robot.read.urdf import half_unit
-from tests.robot.snippets import (
-    A,
-    B,
-    C,
-    joint,
-    link,
-    rewritten,
-    robot,
-    tensor,
-    with_decimals,
-)
+from tests.robot.snippets import A, B, C, joint, link, rewritten, robot, tensor, with_decimals
 
 RIGHT = math.pi / 2
 Z = '<axis xyz="0 0 1"/>'

@@ -187,7 +187,7 @@ def test_minus_one_is_no_limit() -> None:
         first = model.bodies[0].joint
         assert (first.effort, first.velocity) == (math.inf, math.inf)
         for key in ("effort", "velocity"):
-            note = f"Joint 'j' has the {key} limit -1, which is taken for none."
+            note = f"Joint 'j' has the {key} limit -1, which means no limit."
             assert note in model.notes
         if kind != "continuous":
             assert (first.lower, first.upper) == (-1.0, 1.0)  # there it is a position
@@ -348,7 +348,7 @@ def test_robots_without_mass_serve_kinematics(kind: str) -> None:
         model = tip(massy, "b")
     else:
         model = load_text(text)
-    assert massless(model) and any("serves kinematics" in note for note in model.notes)
+    assert massless(model) and any("No moving body has mass" in note for note in model.notes)
     heavy = load_text(robot(A, B, C, *BARE[3:]))
     heavy = tip(heavy, "b") if kind == "cut" else heavy
     q = np.array([[0.3, -0.4], [0.1, 0.2]])[:, : model.nq]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.compute.cuda.device import Launch, Memory, Recorded, Stream
+from pinion.compute.cuda.device import CudaStream, Launch, Memory, Recorded
 from pinion.native.errors import ComputeError
 
 from .cuda_host import HostKernels
@@ -133,10 +133,10 @@ class HostDevice:
     def _unpinned(self, size: int) -> None:
         self.pinnable += size
 
-    def stream(self, existing: Any = None) -> Stream:
+    def stream(self, existing: Any = None) -> CudaStream:
         self.check()
         if existing is not None:
-            other: Stream = existing
+            other: CudaStream = existing
             return other
         stream = HostStream(self)
         self.streams.add(stream)
@@ -207,7 +207,7 @@ class HostStream:
         self._launched((name, args[0]))
         self.queue(work)
 
-    def record(self, work: Callable[[Stream], None]) -> Recorded:
+    def record(self, work: Callable[[CudaStream], None]) -> Recorded:
         self._device.check()
         recorder = _Recorder(self._device)
         work(recorder)
@@ -225,7 +225,7 @@ class HostStream:
             self._done += len(self._queue)
             self._queue.clear()
 
-    def after(self, other: Stream) -> None:
+    def after(self, other: CudaStream) -> None:
         assert isinstance(other, HostStream)
         self._needs[self._done + len(self._queue)] = (other, other._done + len(other._queue))
         self.queue(lambda: None)

@@ -7,7 +7,7 @@ import signal
 from typing import Any
 
 from pinion.campaign.plan import Plan
-from pinion.campaign.store import Record
+from pinion.campaign.store import ChunkRecord
 from pinion.campaign.sweep import measure_elsewhere
 from pinion.campaign.worker import work
 
@@ -15,7 +15,7 @@ POISON = 2
 """Return the number of the chunk."""
 
 
-def poisoned(plan: Plan, number: int, words: Any) -> Record:
+def poisoned(plan: Plan, number: int, words: Any) -> ChunkRecord:
     """Do `pinion.campaign.worker.work`, except for one chunk."""
     if number == POISON:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -31,6 +31,7 @@ def _raft() -> Model:
 LITERATURE = SUBJECTS["dynamics"]
 NEW = tuple(name for name, row in FUNCTIONS.items() if row not in LITERATURE)
 JACOBIANS = ("frame_jacobian", "frame_jacobian_local", "frame_jacobian_world")
+FRAME_ROWS = tuple(name for name, row in FUNCTIONS.items() if len(row.references) > 1)
 OF_TIPS = tuple(name for name in NEW if of_tip(name))
 SECOND_ORDER = tuple(row.name for row in SUBJECTS["second order"])
 OF_ADDING = tuple(name for name in NEW if _adds(name))

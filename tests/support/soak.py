@@ -25,9 +25,9 @@ from pinion.card.stand_in.faults import FaultPlan
 from pinion.card.stand_in.mount import StandIn, StandInError
 from pinion.card.stand_in.nodes import MountedNodes
 from pinion.driver import BusyError, Device, DriverError, Result, TransportError
-from pinion.driver.card import layout_of
 from pinion.driver.errors import WrongBuildError
 from pinion.driver.xdma import XdmaTransport
+from pinion.link import layout_of
 from tests.support.tally import Tally, figures_of
 from tests.support.workload import Workload, workload_of
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pinion.card.stand_in.faults import KINDS, Record
+from pinion.card.stand_in.faults import KINDS, FaultRecord
 from pinion.driver import CardFaultError
 
 HARMLESS = ("delay", "split_tlast", "ring_wrap")
@@ -128,7 +128,7 @@ class Tally:
 
 
 def unexplained(
-    failures: Sequence[Failure], records: Sequence[Record], successes: Sequence[Success] = ()
+    failures: Sequence[Failure], records: Sequence[FaultRecord], successes: Sequence[Success] = ()
 ) -> list[Failure]:
     """Return failures without a fault of their name and time that explains no other failure.
 
@@ -159,14 +159,14 @@ def unexplained(
     return [failure for number, failure in enumerate(failures) if not matched(number, set())]
 
 
-def _over(record: Record, successes: Sequence[Success]) -> float:
+def _over(record: FaultRecord, successes: Sequence[Success]) -> float:
     """Return when a fault was over: the end of the first batch after it that got its results."""
     if record.kind == "ebusy":  # armed until somebody opens the card
         return math.inf
     return min((s.ended for s in successes if s.began > record.time), default=math.inf)
 
 
-def _causes(failure: Failure, faults: Sequence[Record], over: Sequence[float]) -> list[int]:
+def _causes(failure: Failure, faults: Sequence[FaultRecord], over: Sequence[float]) -> list[int]:
     """Return the numbers of faults that may have caused a failure."""
     near = [
         k
@@ -180,7 +180,7 @@ def _causes(failure: Failure, faults: Sequence[Record], over: Sequence[float]) -
 
 
 def figures_of(
-    tally: Tally, records: list[Record], *, requests: int, usable: bool, seconds: float
+    tally: Tally, records: list[FaultRecord], *, requests: int, usable: bool, seconds: float
 ) -> dict[str, Any]:
     """Return the figures of a soak; ``complaints`` holds a sentence for each rule that does not
     hold.

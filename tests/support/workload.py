@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Words
 from pinion.cosim.reference import Reference, request_words
-from pinion.cosim.stream import Flags, Words
 from pinion.driver import Result, pack, result_dtype
 from pinion.flow.build import Build
 from pinion.functions import sample

@@ -8,7 +8,7 @@ import pytest
 
 from pinion.gateware.library import Selector
 from pinion.gateware.yosys import run_yosys
-from pinion.hls.schedule.sources import tables
+from pinion.hls.schedule.sources import selector_tables
 from pinion.synthesis.selectors import selectors_of, selectors_verilog
 
 # Inputs, lookup tables of an even and of the odd bit, MUXF7 and MUXF8 per bit.
@@ -85,6 +85,6 @@ def test_a_selector_takes_these_cells(inputs: int, counts: dict[str, dict[str, i
     cells = counts[f"pinion_mux{inputs}x{WIDTH}"]
     luts = sum(count for kind, count in cells.items() if kind.startswith("LUT"))
     assert luts == pair * (WIDTH - 1) + odd
-    assert tables(inputs) == pair, "the search counts otherwise"
+    assert selector_tables(inputs) == pair, "the search counts otherwise"
     assert cells.get("MUXF7", 0) == f7 * WIDTH
     assert cells.get("MUXF8", 0) == f8 * WIDTH

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pinion.report.timing import place_in_words
-from pinion.synthesis.arrivals import LoopError
+from pinion.synthesis.arrivals import CombinationalLoopError
 from pinion.synthesis.delays import DelayError, DelayTable, load_delays
 from pinion.synthesis.netlist import flatten
-from pinion.synthesis.roles import place_of, regions_of
-from pinion.synthesis.timing import Graph, Timing, estimate_timing
+from pinion.synthesis.roles import path_end, regions_of
+from pinion.synthesis.timing import PathTiming, TimingGraph, estimate_timing
 
 Cell = dict[str, Any]
 
@@ -139,22 +139,26 @@ def product(*, feeds: list[Cell], keeps: bool = True) -> dict[str, Any]:
 
 def test_registers_around_a_product_count_as_its_own() -> None:
     table = load_delays("xcup")
-    inside = Graph(flatten({"top": product(feeds=[])}, "top", table), table, ports=False)
+    inside = TimingGraph(flatten({"top": product(feeds=[])}, "top", table), table, ports=False)
     assert inside.absorbed == 5
     # The slowest: from a table through a net, not a wire in its slice, to the block's register.
     to_block = CLOCK + NET4 + LUT + NET + 0.28
-    assert Timing(inside, scale=1.0).worst_ns == pytest.approx(max(to_block, 1.07 + 0.55 + 0.18))
+    assert PathTiming(inside, scale=1.0).worst_ns == pytest.approx(
+        max(to_block, 1.07 + 0.55 + 0.18)
+    )
     # An operand with another reader keeps its registers outside, for all its bits.
     shared = {"top": product(feeds=[ff(10, 70)])}
-    outside = Graph(flatten(shared, "top", table), table, ports=False)
+    outside = TimingGraph(flatten(shared, "top", table), table, ports=False)
     assert outside.absorbed == 3
     to_product = CLOCK + NET4 + 1.0 + 0.55 + 0.18
-    assert Timing(outside, scale=1.0).worst_ns == pytest.approx(to_product)
+    assert PathTiming(outside, scale=1.0).worst_ns == pytest.approx(to_product)
     # So does a product with a bit that goes elsewhere: its path continues through the block.
-    bare = Graph(flatten({"top": product(feeds=[], keeps=False)}, "top", table), table, ports=False)
+    bare = TimingGraph(
+        flatten({"top": product(feeds=[], keeps=False)}, "top", table), table, ports=False
+    )
     assert bare.absorbed == 3
     through = 1.07 + 0.55 + NET + LUT + NEAR + SETUP
-    assert Timing(bare, scale=1.0).worst_ns == pytest.approx(through)
+    assert PathTiming(bare, scale=1.0).worst_ns == pytest.approx(through)
 
 
 def test_ports_count_as_registers_where_asked_for() -> None:
@@ -220,7 +224,7 @@ def test_a_block_in_a_unit_is_of_that_unit() -> None:
     }
     modules[paths[-1]] = module(ports, names={"p": [9]}, sum=ff(5, 9))
     netlist = flatten(modules, "top", table)
-    place = place_of(netlist, 0, port="", regions={"dot2_0": ("pass[1]",)})
+    place = path_end(netlist, 0, port="", regions={"dot2_0": ("pass[1]",)})
     assert (place.register, place.unit, place.regions) == ("p", "dot2_0", ("pass[1]",))
     assert place.inside == "datapath.link3.dot2_0.unit.mac1"
     assert place.role == "mac: p"
@@ -233,7 +237,7 @@ def test_a_block_in_a_unit_is_of_that_unit() -> None:
 def test_a_cell_without_a_name_is_still_a_place() -> None:
     table = load_delays("xcup")
     netlist = flatten({"top": module(a=ff("0", 10), b=ff(10, 11))}, "top", table)
-    place = place_of(netlist, 0, port="", regions={})
+    place = path_end(netlist, 0, port="", regions={})
     assert (place.register, place.inside, place.role) == ("", "", "top: FDRE")
 
 
@@ -287,7 +291,7 @@ def test_a_dsp_block_is_logic_unless_it_has_registers(stage: str, levels: int) -
 
 def test_a_loop_is_an_error_with_a_name() -> None:
     top = module(one=lut(2, 1), two=lut(1, 2))
-    with pytest.raises(LoopError, match=r"loop through or before (one|two)"):
+    with pytest.raises(CombinationalLoopError, match=r"loop through or before (one|two)"):
         worst({"top": top})
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pinion.base.arrays import Flags, Ints
+
 from .format import (
-    Flags,
     Format,
     FormatError,
-    Ints,
     Overflow,
     Rounding,
     from_float,

@@ -18,7 +18,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .format import Flags, Format, FormatError, Ints, check_widths, checked_words
+from pinion.base.arrays import Flags, Ints
+
+from .format import Format, FormatError, check_widths, checked_words
 
 # Turns past the result's last bit; guard bits of the sum of angles below it; guard bits that keep
 # the errors of the vector and of the simplified turns below it.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .format import Flags, Format, FormatError, Ints, checked_words
+from pinion.base.arrays import Flags, Ints
+
+from .format import Format, FormatError, checked_words
 
 FRACTION_BITS = 23
-EXPONENT_BITS = 8
 BIAS = 127
 
 # Exponent of the last bit of a significand with its hidden bit.

@@ -14,8 +14,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+from pinion.base.arrays import Flags, Ints
 
 _NAME = re.compile(r"q(\d+)\.(\d+)")
 

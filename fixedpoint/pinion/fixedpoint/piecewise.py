@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pinion.base.arrays import Floats
 
 MOST_SEGMENTS = 1024
 """Most rows of a table: two block memories."""

@@ -30,7 +30,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .format import Flags, Format, FormatError, Ints, check_widths, checked_words
+from pinion.base.arrays import Flags, Ints
+
+from .format import Format, FormatError, check_widths, checked_words
 
 # Error that each rounded or truncated quantity may contribute, as bits below the last bit of the
 # result. The quadratic coefficient has one less: 512 segments of a 32-bit result then form a table

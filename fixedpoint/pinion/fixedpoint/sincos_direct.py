@@ -20,7 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
-from .format import Ints
+from pinion.base.arrays import Ints
+
 from .sincos_table import SinCosTable
 
 # Bits kept below the last bit of the result in the table.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from .format import Format, Ints
+from pinion.base.arrays import Ints
+
+from .format import Format
 
 # Bits of the sum below the result's last bit: two products are truncated with opposite signs.
 _SUM_GUARD_BITS = 9

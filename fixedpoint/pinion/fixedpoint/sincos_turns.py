@@ -21,7 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .format import FormatError, Ints
+from pinion.base.arrays import Ints
+
+from .format import FormatError
 from .sincos_table import SinCosTable
 
 _PI = Fraction(31415926535897932384626433832795028841971693993751058209749446, 10**61)

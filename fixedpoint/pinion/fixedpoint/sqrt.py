@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .format import Flags, Format, Ints, check_widths, checked_words
+from pinion.base.arrays import Flags, Ints
+
+from .format import Format, check_widths, checked_words
 
 # Digits that the unit takes from a table at once, from six bits of the operand.
 FIRST_DIGITS = 3

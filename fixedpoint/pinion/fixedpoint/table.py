@@ -13,7 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .format import Format, FormatError, Ints, check_widths, checked_words
+from pinion.base.arrays import Ints
+
+from .format import Format, FormatError, check_widths, checked_words
 from .piecewise import Piecewise
 
 # Rows up to which segments are halved for smaller multipliers: one block memory's depth.
@@ -28,7 +30,7 @@ _SUM_GUARD_BITS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class FixedTable:
     """A table's fixed-point unit, derived from two formats.
 
     The constructor takes keyword arguments only.

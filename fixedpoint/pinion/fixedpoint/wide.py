@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .format import Ints, Rounding, round_shift
+from pinion.base.arrays import Ints
+
+from .format import Rounding, round_shift
 
 _LIMB = 32
 _MASK = (1 << _LIMB) - 1

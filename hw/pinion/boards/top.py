@@ -17,7 +17,7 @@ from pinion.base import installation
 from pinion.gateware.emit import RTLIL as CORE_RTLIL
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.top import TOP, Top
-from pinion.link import Manifest, ManifestError, function_id
+from pinion.link import Manifest, ManifestError, layout_of
 
 RTLIL = "top.il"
 
@@ -36,10 +36,12 @@ def top_parameters(
     crossing : the core has a separate clock; otherwise it uses the link's.
     link_mhz : clock of the link.
     """
+    layout = layout_of(manifest)
     return TopParameters(
-        function=function_id(manifest.function),
-        build=manifest.hash,
-        words_in=manifest.words_in,
+        function=layout.function,
+        build=layout.build,
+        words_in=layout.words_in,
+        parameter_words=layout.parameter_words,
         lanes_in=manifest.lanes_in,
         beats_in=manifest.beats_in,
         words_out=manifest.words_out,

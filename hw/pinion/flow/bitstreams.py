@@ -17,7 +17,7 @@ from .targets import SIM, TARGETS, find_target
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class BitstreamRequest:
     """Arguments of a bitstream maker.
 
     Members
@@ -25,7 +25,7 @@ class Request:
     folder, manifest : of the build.
     vivado : the program, if the user named one.
     seed : for placing and routing, or None for the tool's default.
-    progress : told each step.
+    progress : receives each step.
     """
 
     folder: Path
@@ -35,7 +35,7 @@ class Request:
     progress: Progress
 
 
-Maker = Callable[[Request], Mapping[str, Any]]
+Maker = Callable[[BitstreamRequest], Mapping[str, Any]]
 """Function that makes a bitstream. The result is JSON-able and has at least ``target``,
 ``bitstream`` (a path, or None) and ``met`` (whether timing is met)."""
 
@@ -54,7 +54,7 @@ def make_bitstream(
     folder : the build folder.
     vivado : the program, if it is not on the PATH.
     seed : for another try at placing by the open tools.
-    progress : told each step.
+    progress : receives each step.
 
     Returns
     -------
@@ -71,7 +71,9 @@ def make_bitstream(
     maker = maker_for(manifest.target)
     check_digests(folder)
     return maker(
-        Request(folder=folder, manifest=manifest, vivado=vivado, seed=seed, progress=progress)
+        BitstreamRequest(
+            folder=folder, manifest=manifest, vivado=vivado, seed=seed, progress=progress
+        )
     )
 
 
@@ -92,7 +94,7 @@ def maker_for(target: str) -> Maker:
     return MAKERS[find_target(target).tools]
 
 
-def _vivado(request: Request) -> Mapping[str, Any]:
+def _vivado(request: BitstreamRequest) -> Mapping[str, Any]:
     from pinion.boards.xilinx import check_scripts, load_board
     from pinion.boards.xilinx.run import VivadoError, board_folder, missing, run_vivado
 
@@ -112,7 +114,7 @@ def _vivado(request: Request) -> Mapping[str, Any]:
     return run_vivado(request.folder, request.manifest, vivado=program, progress=request.progress)
 
 
-def _open_tools(request: Request) -> Mapping[str, Any]:
+def _open_tools(request: BitstreamRequest) -> Mapping[str, Any]:
     from pinion.boards.ecp5.bitstream import bitstream
 
     if request.vivado is not None:

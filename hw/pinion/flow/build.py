@@ -192,7 +192,7 @@ def build(
     goal : with ``auto``, what formats are chosen for instead of a largest error: a task's measure
         and its largest allowed loss (:mod:`pinion.flow.by_task`). The build then promises the
         errors that it measures.
-    progress : told each step, and its share done if that is known.
+    progress : receives each step, and its share done if that is known.
 
     Raises
     ------
@@ -296,7 +296,7 @@ def _elaborate(draft: BuildDraft) -> None:
     probe = Core(graph=design.fixed, binding=design.binding, build_hash=0)
     draft.rows = schedule_rows(design, probe)
     draft.manifest = build_manifest(
-        model, row, design, probe, draft.rows, draft.request,
+        model, row, design, probe, draft.request,
         max_error=draft.max_error,
         measured=draft.measured,
         content=content_digest(draft.computed, design.fixed, draft.rows),
@@ -318,7 +318,10 @@ def _write(draft: BuildDraft) -> None:
         parts = scratch / "build"
         parts.mkdir()
         manifest.write(parts)
-        (parts / MODEL).write_text(json.dumps(model_to_dict(draft.model), indent=1) + "\n")
+        # Names of fixed joints are needed only to trace frames again.
+        fixed_joints = draft.model.fixed_joints if draft.row.frames else ()
+        stored = model_to_dict(replace(draft.model, fixed_joints=fixed_joints))
+        (parts / MODEL).write_text(json.dumps(stored, indent=1) + "\n")
         (parts / FUNCTION).write_text(function_text(draft.computed))
         (parts / GRAPH).write_text(format_graph(design.fixed))
         SCHEDULE.write(parts, draft.rows, indent=1)

@@ -171,7 +171,7 @@ class TaskSearch:
     adds : whether the FPGA's blocks add to their products (DSP48E2; False for the ECP5).
     ranges : distribution of states that the formats cover.
     objective : of the build.
-    progress : told each candidate.
+    progress : receives each candidate.
 
     Members
     -------
@@ -297,7 +297,8 @@ class TaskSearch:
         ladder = self._ladder()
         first = self._first_that_holds(ladder)
         if first is None:
-            best = min((t.outcome.loss for t in self.tried if _finite(t)), default=math.nan)
+            losses = (t.outcome.loss for t in self.tried)
+            best = min(filter(math.isfinite, losses), default=math.nan)
             raise TaskError(
                 f"No formats do the task '{self.goal.name}' with a loss of {self.goal.loss:g}: the "
                 f"least that was measured, with up to {ladder[-1]}, is {best:.3g}; state a larger "
@@ -460,7 +461,3 @@ def _like(words: Words, first: Words) -> bool:
 def _holds(loss: float, most: float) -> bool:
     """Return whether a loss, rounded as recorded, is within a limit; NaN is not."""
     return bool(float(f"{loss:.6g}") <= most)
-
-
-def _finite(candidate: Tried) -> bool:
-    return math.isfinite(candidate.outcome.loss)

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.functions import Function
 from pinion.graph import Graph
 from pinion.graph.evaluate import Integers
 from pinion.robot import Model
-
-Floats = NDArray[np.float64]
 
 
 class Candidate:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pinion.base import installation
 from pinion.base.escaping import one_line
-from pinion.functions import Block, BuiltFunction, Function, Snapping, unit_for
+from pinion.functions import Block, BuiltFunction, Function, Snapping, parameter_box, unit_for
 from pinion.gateware import Core, multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
@@ -32,7 +32,6 @@ def build_manifest(
     row: Function,
     plan: Design,
     core: Core,
-    rows: dict[str, Any],
     request: BuildRequest,
     *,
     max_error: float,
@@ -44,6 +43,8 @@ def build_manifest(
     """Build the manifest of a design in its core; the request may leave only the interval open."""
     formats = one_line(Path(str(request.formats)).name)
     assert request.clock_mhz is not None
+    sent: set[str] = set(plan.fixed.inputs)
+    bounds = {word: ends for word, ends in parameter_box(model, row).items() if word in sent}
     binding, modulo = plan.binding, plan.binding.schedule
     home = plan.saved.distribution if plan.saved else REFERENCE
     tables = sum(
@@ -61,7 +62,7 @@ def build_manifest(
         target=request.target,
         ii=modulo.ii,
         clock_mhz=request.clock_mhz,
-        inputs=tuple(array_of(b, model, set(plan.fixed.inputs), {}) for b in row.inputs),
+        inputs=tuple(array_of(b, model, sent, {}) for b in row.inputs),
         outputs=tuple(
             array_of(b, model, {name for name, _ in plan.fixed.outputs}, plan.constants)
             for b in row.results
@@ -85,6 +86,8 @@ def build_manifest(
         decisions={f"%{i}": float(f"{bound:.6g}") for i, bound in plan.decisions.items()},
         snapping=snapping.figures() if snapping else {},
         states={str(state.word): state.initial for state in plan.fixed.states},
+        parameter_low={word: low for word, (low, _) in bounds.items()},
+        parameter_high={word: high for word, (_, high) in bounds.items()},
         scales=dict(plan.scales),
         measured={name: error for name, error in measured.items() if error is not None},
         promises=promises(measured, home=home, limit=max_error),

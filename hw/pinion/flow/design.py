@@ -15,12 +15,12 @@ from pinion.graph.passes import fold
 from pinion.hls import Design, DesignSettings, design
 from pinion.hls.costs import DatapathCosts
 from pinion.hls.design import known_words
-from pinion.hls.schedule.modulo import LoopError
+from pinion.hls.schedule.modulo import StateLoopError
 from pinion.request import BuildRequest
 from pinion.robot import Model
 
 from .by_task import TaskSearch
-from .interval import Interval, choose_interval
+from .interval import IntervalChoice, choose_interval
 from .objective import PATIENCE, format_plan, objective_timing
 from .states import REFERENCE, budget_states, scale_states
 from .targets import find_target, resolved
@@ -54,7 +54,7 @@ class DesignDraft:
     folded: Graph = field(init=False)
     constants: dict[str, float] = field(init=False)
     scales: dict[str, float] = field(init=False)
-    interval: Interval = field(init=False)
+    interval: IntervalChoice = field(init=False)
     settings: DesignSettings = field(init=False)
     design: Design = field(init=False)
     reason: str = ""
@@ -83,7 +83,7 @@ def leave_out_words(draft: DesignDraft) -> None:
 def set_interval(draft: DesignDraft) -> None:
     """Take the interval of the request, or choose one."""
     if draft.request.ii is not None:
-        draft.interval = Interval(draft.request.ii, "")
+        draft.interval = IntervalChoice(draft.request.ii, "")
         return
     assert draft.request.clock_mhz is not None
     draft.interval = choose_interval(draft.folded, clock_mhz=draft.request.clock_mhz)
@@ -120,16 +120,16 @@ def schedule(draft: DesignDraft) -> None:
 
     Raises
     ------
-    pinion.hls.schedule.modulo.LoopError
+    pinion.hls.schedule.modulo.StateLoopError
         If a loop takes longer than the requested interval.
     """
     shortest, why = draft.interval.ii, draft.interval.why
     ii, core = shortest, None
-    loop_errors: list[LoopError] = []
+    loop_errors: list[StateLoopError] = []
     while core is None:
         try:
             core = _design_at(draft, ii)
-        except LoopError as error:
+        except StateLoopError as error:
             loop_errors.append(error)
             ii = error.ii
             draft.progress.step(f"The loop through {error.through} takes {ii} cycles")
@@ -137,10 +137,10 @@ def schedule(draft: DesignDraft) -> None:
     while ii - 1 > shortest:
         try:
             core, ii = _design_at(draft, ii - 1), ii - 1
-        except LoopError:
+        except StateLoopError:
             break
     if loop_errors and not why:
-        raise LoopError(loop_errors[0].words, requested=shortest, ii=ii)
+        raise StateLoopError(loop_errors[0].words, requested=shortest, ii=ii)
     draft.design = core
     if loop_errors:
         why = (

@@ -33,7 +33,7 @@ class ExploreError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class SweepPoint:
     """One build of a sweep.
 
     Members
@@ -110,7 +110,7 @@ def grid(
     axes: Mapping[str, Sequence[Any]],
     *,
     fixed: Mapping[str, Any] | None = None,
-) -> list[Point]:
+) -> list[SweepPoint]:
     """Return all combinations of option values; the last axis varies fastest.
 
     Parameters
@@ -141,7 +141,7 @@ def grid(
     base.row.row(function_name)
     distinct = [list(dict.fromkeys(values)) for values in axes.values()]
     return [
-        Point(
+        SweepPoint(
             model=model,
             function=function_name,
             request=base.replaced(**dict(zip(axes, values, strict=True))),

@@ -73,9 +73,9 @@ def build_facts(
     """
     return {
         "passes": passes(build),
-        "sources": sources(build),
+        "sources": operation_sources(build),
         "selectors": selectors(build.folder),
-        "parts": parts(),
+        "parts": board_parts(),
         "cards": list(board_names()),
         "errors": errors(build, states=states, seed=seed, progress=progress) if states else None,
     }
@@ -130,7 +130,7 @@ def _row(build: Build) -> Function | None:
     return row
 
 
-def sources(build: Build) -> dict[str, str]:
+def operation_sources(build: Build) -> dict[str, str]:
     """Return the source lines that made the operations, by ``file.py:line``.
 
     Only lines of Pinion's code are looked up, and only if this version's trace comes from the same
@@ -171,7 +171,7 @@ def selectors(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def parts() -> dict[str, dict[str, Any]]:
+def board_parts() -> dict[str, dict[str, Any]]:
     """Return ``part``, ``capacity`` by resource and ``dies`` of the boards, by target."""
     boards = {name: load_board(name) for name in board_names()}
     parts: dict[str, dict[str, Any]] = {

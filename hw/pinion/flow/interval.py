@@ -22,14 +22,14 @@ SHARE = 1 / 3
 
 
 @dataclass(frozen=True)
-class Interval:
+class IntervalChoice:
     """An interval, and a sentence that explains it."""
 
     ii: int
     why: str
 
 
-def choose_interval(folded: Graph, *, clock_mhz: float) -> Interval:
+def choose_interval(folded: Graph, *, clock_mhz: float) -> IntervalChoice:
     """Return the smallest interval at which the link feeds the core and a third of a VU9P holds it.
 
     Parameters
@@ -49,11 +49,11 @@ def choose_interval(folded: Graph, *, clock_mhz: float) -> Interval:
         f"of {clock_mhz:g} MHz on PCIe Gen3 x16 at best"
     )
     if part > link:
-        return Interval(
+        return IntervalChoice(
             part,
             f"{products} products on a third of a VU9P's {PART_DSP} DSP blocks, "
             f"{DSP_OF_PRODUCT} each, need {part} cycles ({rate}).",
         )
     if max(feed, drain) < 1:
-        return Interval(1, f"{rate}; a core is never faster than a result every cycle.")
-    return Interval(link, f"{rate}, so a faster core would wait for the link.")
+        return IntervalChoice(1, f"{rate}; a core is never faster than a result every cycle.")
+    return IntervalChoice(link, f"{rate}, so a faster core would wait for the link.")

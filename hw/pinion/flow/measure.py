@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.formats.budget import undecided
 from pinion.formats.scales import result_blocks
 from pinion.functions import Block, BuiltFunction, Function, sample
@@ -17,8 +18,6 @@ from pinion.hls import Design
 from pinion.link.accuracy import margins
 from pinion.link.comparison import Comparison
 from pinion.robot import Model
-
-Floats = NDArray[np.float64]
 
 
 def hardware(design: Design) -> dict[str, Any]:

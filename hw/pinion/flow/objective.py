@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pinion.base.arrays import Floats
 from pinion.formats import AutoFormats, FormatPlan
 from pinion.formats.auto import HEADROOM, MAX_ERROR, MAX_ERROR_SHORT
 from pinion.formats.multiplier import DSP48E2, Multiplier, multiplier_of
@@ -25,7 +26,6 @@ from pinion.formats.signals import TableFormats
 from pinion.functions import Function
 from pinion.gateware import timing_for
 from pinion.graph import Graph, names
-from pinion.graph.evaluate import Floats
 from pinion.graph.ranges import Ranges, measure_ranges
 from pinion.hls import Timing
 from pinion.request import BuildRequest

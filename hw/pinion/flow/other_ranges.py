@@ -29,7 +29,7 @@ STATES, SEED = 2_000, 20_210_223
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class RangeResults:
     """Results of a core's integers on requests.
 
     Members
@@ -60,8 +60,8 @@ class OtherRanges:
     kind: str
     blocks: int | None
     blocks_now: int
-    other: Judged | None
-    present: Judged
+    other: RangeResults | None
+    present: RangeResults
     refused: str = ""
 
     def figures(self) -> dict[str, object]:
@@ -197,7 +197,7 @@ def _alike(model: Model, row: Function, first: str, second: str) -> bool:
     return all(np.array_equal(requests[0][name], requests[1][name]) for name in requests[0])
 
 
-def _judged(model: Model, row: Function, design: Design) -> Judged:
+def _judged(model: Model, row: Function, design: Design) -> RangeResults:
     """Return flags at the URDF's limits, and errors at rated speeds and at rest."""
     function = BuiltFunction.of(row, model)
     flagged, errors = 0, {}
@@ -210,4 +210,4 @@ def _judged(model: Model, row: Function, design: Design) -> Judged:
             flagged = int(comparison.flagged.sum())
         elif largest := comparison.largest:
             errors[name] = max(largest.values())
-    return Judged(flagged=flagged, errors=errors)
+    return RangeResults(flagged=flagged, errors=errors)

@@ -19,10 +19,6 @@ class TargetError(ValueError):
     """Error for an unknown target, or an interval or clock that it cannot have."""
 
 
-def _as_wanted(clock_mhz: float) -> float:
-    return clock_mhz
-
-
 def _nothing(folder: Path, manifest: Manifest, progress: Progress) -> None:
     del folder, manifest, progress
 
@@ -46,7 +42,7 @@ class Target:
     clock_mhz: float = 250.0
     formats: str = "q16.16"
     floorplan: bool = False
-    reachable_mhz: Callable[[float], float] = _as_wanted
+    reachable_mhz: Callable[[float], float] = float
     write: Callable[[Path, Manifest, Progress], None] = _nothing
     tools: str = ""
 

@@ -6,7 +6,7 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Ints
+from pinion.base.arrays import Flags, Ints
 from pinion.fixedpoint.atan2 import Atan2
 
 from .normalise import DIGITS, leading_signs, parts, shift

@@ -6,7 +6,8 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Format, Ints, Overflow
+from pinion.base.arrays import Flags, Ints
+from pinion.fixedpoint import Format, Overflow
 from pinion.fixedpoint import float32 as model
 
 from .unit import Unit, delay, limit

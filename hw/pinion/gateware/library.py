@@ -20,7 +20,7 @@ from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 from pinion.fixedpoint.sqrt import Sqrt
-from pinion.fixedpoint.table import Table
+from pinion.fixedpoint.table import FixedTable
 from pinion.formats import AutoFormats, FormatPlan
 from pinion.graph import names
 from pinion.hls import Timing, UnitKind
@@ -40,7 +40,7 @@ from .unit import Unit
 
 
 @dataclass(frozen=True, kw_only=True)
-class Component:
+class UnitComponent:
     """Hardware of a kind of unit that computes a function.
 
     Members
@@ -91,7 +91,7 @@ def _arctan2(kind: UnitKind, timing: Timing) -> Unit:
 
 def _look_up(kind: UnitKind, timing: Timing) -> Unit:
     operand, result, *numbers = kind.parameters
-    table = Table(
+    table = FixedTable(
         source=Format(kind.widths[0], int(operand)),
         target=Format(kind.width, int(result)),
         piecewise=Piecewise.of(numbers),
@@ -109,23 +109,23 @@ def _select(kind: UnitKind, timing: Timing) -> Unit:
     return SelectUnit(condition_width=kind.widths[0], half=half, width=kind.width)
 
 
-COMPONENTS: Mapping[str, Component] = MappingProxyType(
+COMPONENTS: Mapping[str, UnitComponent] = MappingProxyType(
     {
-        "sincos": Component(make=_sincos, operands=("x",), controls=("cosine",)),
-        "reciprocal": Component(make=_reciprocal, operands=("x",)),
-        "clamp": Component(make=_clamp, operands=("i",)),
-        "abs": Component(make=lambda kind, timing: AbsUnit(width=kind.width), operands=("i",)),
-        "minmax": Component(
+        "sincos": UnitComponent(make=_sincos, operands=("x",), controls=("cosine",)),
+        "reciprocal": UnitComponent(make=_reciprocal, operands=("x",)),
+        "clamp": UnitComponent(make=_clamp, operands=("i",)),
+        "abs": UnitComponent(make=lambda kind, timing: AbsUnit(width=kind.width), operands=("i",)),
+        "minmax": UnitComponent(
             make=lambda kind, timing: MinMaxUnit(width=kind.width),
             operands=("a", "b"),
             controls=("largest",),
         ),
-        "less": Component(make=_less, operands=("a", "b")),
-        "select": Component(make=_select, operands=("condition", "a", "b")),
-        "hypot2": Component(make=_hypot2, operands=("a", "b")),
-        "sqrt": Component(make=_sqrt, operands=("x",)),
-        "arctan2": Component(make=_arctan2, operands=("y", "x")),
-        "look_up": Component(make=_look_up, operands=("x",)),
+        "less": UnitComponent(make=_less, operands=("a", "b")),
+        "select": UnitComponent(make=_select, operands=("condition", "a", "b")),
+        "hypot2": UnitComponent(make=_hypot2, operands=("a", "b")),
+        "sqrt": UnitComponent(make=_sqrt, operands=("x",)),
+        "arctan2": UnitComponent(make=_arctan2, operands=("y", "x")),
+        "look_up": UnitComponent(make=_look_up, operands=("x",)),
     }
 )
 """Components by kind, of :data:`pinion.graph.ops.UNITS`."""

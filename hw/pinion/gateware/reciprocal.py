@@ -6,7 +6,7 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Ints
+from pinion.base.arrays import Flags, Ints
 from pinion.fixedpoint.reciprocal import Reciprocal
 
 from .normalise import DIGITS, leading_signs, parts, shift
@@ -142,13 +142,13 @@ class ReciprocalUnit(Unit):
         back = delay(m, back, table_delay, "back")
         less = delay(m, less, table_delay, "less")
         terms = {
-            "constant": (Cat(C(0, p.constant_shift), row[:n_constant], C(1, 1)), back, most),
-            "linear": (_grown(row[n_constant:][:n_linear], p.linear_below), less, fewer),
-            "square": (_grown(row[n_constant + n_linear :], p.square_below), less, fewer),
+            "constant": (Cat(C(0, p.constant_shift), row[:n_constant], C(1, 1)), back),
+            "linear": (_grown(row[n_constant:][:n_linear], p.linear_below), less),
+            "square": (_grown(row[n_constant + n_linear :], p.square_below), less),
         }
         shifted = {
-            name: delay(m, _shift_back(m, value, digit, last, name), 1, f"{name}_reg")
-            for name, (value, digit, last) in terms.items()
+            name: delay(m, _shift_back(m, value, digit, name), 1, f"{name}_reg")
+            for name, (value, digit) in terms.items()
         }
         # Truncated bits count as half of the last bit.
         linear = Cat(C(1, 1), shifted["linear"], C(0, 1)).as_signed()
@@ -178,8 +178,8 @@ class ReciprocalUnit(Unit):
         return m
 
 
-def _shift_back(m: Module, value: Value, distance: Value, most: int, name: str) -> Value:
-    """Shift `value` right by up to `most`, two binary digits at a time: one lookup table each."""
+def _shift_back(m: Module, value: Value, distance: Value, name: str) -> Value:
+    """Shift `value` right, two binary digits at a time: one lookup table each."""
     for low in reversed(range(0, len(distance), 2)):
         digit = distance[low : low + 2]
         cases = 1 << len(digit)

@@ -6,7 +6,7 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Ints
+from pinion.base.arrays import Flags, Ints
 from pinion.fixedpoint.sincos import SinCos
 from pinion.fixedpoint.sincos_direct import DirectTable
 from pinion.fixedpoint.sincos_turns import PIECE_BITS, Limb, TurnTable

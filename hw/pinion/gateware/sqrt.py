@@ -8,7 +8,7 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Ints
+from pinion.base.arrays import Flags, Ints
 from pinion.fixedpoint.sqrt import FIRST_DIGITS, Sqrt
 
 from .unit import Unit, add_sub, delay, look_up, register_outputs

@@ -6,8 +6,8 @@ import numpy as np
 from amaranth.hdl import C, Cat, Module, Mux, Signal, Value, signed
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Ints
-from pinion.fixedpoint.table import Table
+from pinion.base.arrays import Ints
+from pinion.fixedpoint.table import FixedTable
 
 from .unit import BLOCK_RAM, Unit, check_stages, delay, read_memory, register_outputs
 
@@ -20,7 +20,7 @@ class TableUnit(Unit):
 
     Parameters
     ----------
-    parameters : Table
+    parameters : FixedTable
         Formats, coefficients and widths.
     multiplier_stages : int
         Registers after each product, at least 1; the sum after the products has one more.
@@ -45,7 +45,7 @@ class TableUnit(Unit):
     """
 
     def __init__(
-        self, parameters: Table, *, multiplier_stages: int = 1, table_stages: int = 1
+        self, parameters: FixedTable, *, multiplier_stages: int = 1, table_stages: int = 1
     ) -> None:
         check_stages(multiplier_stages=multiplier_stages, table_stages=table_stages)
         self.parameters = p = parameters
@@ -61,7 +61,7 @@ class TableUnit(Unit):
         )
 
     def compute(self, x: Ints) -> NDArray[np.int64]:
-        """Return the exact model's result, by `Table.compute`."""
+        """Return the exact model's result, by `FixedTable.compute`."""
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:

@@ -8,13 +8,13 @@ from itertools import chain
 
 import numpy as np
 
+from pinion.base.arrays import Floats
 from pinion.base.progress import SILENT, Progress
 from pinion.formats import AutoFormats, FormatPlan, PrecisionError, error_budget, lower
 from pinion.formats.budget import decision_budget
 from pinion.formats.planfile import SavedPlan, graph_digest
 from pinion.formats.scales import block_scales
 from pinion.graph import Graph, names, node_floats, op_counts
-from pinion.graph.evaluate import Floats
 from pinion.graph.passes import fold
 from pinion.graph.passes.simplify import without_inputs
 from pinion.graph.ranges import measure_ranges
@@ -22,9 +22,9 @@ from pinion.graph.ranges import measure_ranges
 from .operations import operations
 from .schedule.binding import Binding, bind
 from .schedule.check import check_binding, check_schedule
-from .schedule.floorplan import arrange
-from .schedule.modulo import LoopError, check_loops, loops_of, schedule, shorter
-from .schedule.sharing import share
+from .schedule.floorplan import arrange_units
+from .schedule.modulo import StateLoopError, check_loops, loops_of, schedule, shorter
+from .schedule.sharing import share_units
 from .sums import gather_dots
 from .timing import Timing
 
@@ -157,12 +157,12 @@ def design(
 
     Parameters
     ----------
-    progress : told each step and its share done; the first one is scheduling.
+    progress : receives each step and its share done; the first one is scheduling.
 
     Raises
     ------
     pinion.hls.schedule.modulo.ScheduleError
-        If the interval is not positive; `LoopError` if a loop through states is longer.
+        If the interval is not positive; `StateLoopError` if a loop through states is longer.
     pinion.hls.schedule.check.CheckError
         If scheduler and checker disagree: a defect of Pinion.
     """
@@ -234,11 +234,11 @@ def _choose_units(draft: _Draft) -> None:
     """Choose a unit for each operation, and its cycle within the schedule's slack."""
     if draft.settings.floorplan:
         draft.progress.step("Choosing units for short wires")
-        units = arrange(draft.binding, progress=draft.progress)
+        units = arrange_units(draft.binding, progress=draft.progress)
         draft.binding = replace(draft.binding, unit=units)
     else:
         draft.progress.step("Choosing units and cycles for few inputs of selectors")
-        draft.fixed, draft.binding = share(
+        draft.fixed, draft.binding = share_units(
             draft.fixed, draft.binding, effort=draft.settings.effort, progress=draft.progress
         )
         check_schedule(draft.fixed, draft.binding.schedule)
@@ -277,7 +277,7 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
     ii, timing = settings.ii, settings.timing
     share_of_try = draft.sums_share / len(DOT_WIDTHS) / len(settings.patience)
     length: int | None = None
-    loop_errors: list[LoopError] = []
+    loop_errors: list[StateLoopError] = []
     for number, (real, widths) in enumerate(_sums(draft, addends=addends)):
         part = draft.progress.part(share_of_try * number, share_of_try * (number + 1))
         fixed = lower(real, plan) if isinstance(plan, FormatPlan) else plan.lower(real)
@@ -285,7 +285,7 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
         if loops and ii > 0:
             try:
                 check_loops(ops, ii, loops)
-            except LoopError as error:
+            except StateLoopError as error:
                 loop_errors.append(error)
                 continue
         # All use the same number of multipliers; the first among equals has the fewest adders.

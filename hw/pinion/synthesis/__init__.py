@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .arrivals import LoopError
+from .arrivals import CombinationalLoopError
 from .synth import synth
 
-__all__ = ["LoopError", "synth"]
+__all__ = ["CombinationalLoopError", "synth"]

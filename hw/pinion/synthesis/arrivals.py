@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .netlist import Floats, Ints, Netlist
+from pinion.base.arrays import Floats, Ints
+
+from .netlist import Netlist
 
 
-class LoopError(RuntimeError):
+class CombinationalLoopError(RuntimeError):
     """Error for a combinational loop in a netlist; the message names a cell on it."""
 
 
@@ -29,7 +31,7 @@ def latest_arrivals(
 
     Raises
     ------
-    LoopError
+    CombinationalLoopError
         If arcs form a loop.
     """
     order = np.argsort(source, kind="stable")
@@ -49,7 +51,7 @@ def latest_arrivals(
     if finished < netlist.nodes:
         stuck = int(np.flatnonzero(waiting)[0])
         path, label, _ = netlist.place(int(cell[np.flatnonzero(target == stuck)[0]]))
-        raise LoopError(
+        raise CombinationalLoopError(
             f"The netlist has a combinational loop through or before {path}{label}: "
             f"a register is missing in the gateware."
         )

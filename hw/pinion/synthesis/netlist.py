@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .delays import CellDelays, DelayTable, matches
+from pinion.base.arrays import Floats, Ints
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from .delays import CellDelays, DelayTable, matches
 
 # Tools absorb these into their neighbours; they have neither delay nor load.
 FREE = {"INV": ("I", "O"), "BUF": ("I", "O")}

@@ -28,7 +28,7 @@ _UNIT = "unit"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PathEnd:
     """Start or end of a path.
 
     Members
@@ -70,9 +70,9 @@ def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {unit: tuple(regions) for unit, regions in regions.items()}
 
 
-def place_of(
+def path_end(
     netlist: Netlist, cell: int, *, port: str, regions: Mapping[str, tuple[str, ...]]
-) -> Place:
+) -> PathEnd:
     """Return the place of a cell.
 
     Parameters
@@ -83,7 +83,7 @@ def place_of(
     regions : see `regions_of`.
     """
     if cell < 0:
-        return Place(register="", unit="", inside="", regions=(), role=_OUTSIDE, cell="port")
+        return PathEnd(register="", unit="", inside="", regions=(), role=_OUTSIDE, cell="port")
     path, _, kind = netlist.place(cell)
     inside = path.rstrip(".")
     register = netlist.register(cell)
@@ -100,7 +100,7 @@ def place_of(
         role = f"{_plain(holder)}: {_plain(name) or _plain_kind(kind)}"
     if gate := _GATES.get(port):
         role += f", {gate}"
-    return Place(
+    return PathEnd(
         register=register,
         unit=unit,
         inside=inside,

@@ -92,7 +92,7 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
     Parameters
     ----------
     folder : the build folder.
-    progress : told each step, Yosys' pass, and an estimated share done (`SHARES`).
+    progress : receives each step, Yosys' pass, and an estimated share done (`SHARES`).
 
     Returns
     -------

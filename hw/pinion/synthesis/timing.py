@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from pinion.base.arrays import Flags, Floats, Ints
+
 from .arrivals import latest_arrivals
 from .delays import SCALES, CellDelays, DelayTable, Inside, matches
-from .netlist import Bools, Floats, Ints, Netlist, Rows
-from .roles import Place, place_of
+from .netlist import Netlist, Rows
+from .roles import PathEnd, path_end
 
 NOTE = (
     "An estimate: delays of cells and of nets by their number of loads, from a table; nothing was "
@@ -30,7 +32,7 @@ CLASSES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class PathStep:
     """A cell on a path.
 
     Members
@@ -62,9 +64,9 @@ class Path:
         not reported; each has another end.
     """
 
-    steps: tuple[Step, ...]
-    start: Place
-    end: Place
+    steps: tuple[PathStep, ...]
+    start: PathEnd
+    end: PathEnd
     endpoints: int = 1
 
     @property
@@ -77,15 +79,15 @@ class Path:
         return self.logic_ns + sum(scale * step.net_ns + step.wire_ns for step in self.steps)
 
     @property
-    def between(self) -> tuple[Step, ...]:
+    def between(self) -> tuple[PathStep, ...]:
         """Logic of the path: steps without start and end, each cell once."""
-        steps: dict[int, Step] = {}
+        steps: dict[int, PathStep] = {}
         for step in self.steps[1:-1]:
             steps.setdefault(step.cell, step)
         return tuple(steps.values())
 
 
-class Graph:
+class TimingGraph:
     """Timing graph of a design: arcs, and starts and ends of paths.
 
     Parameters
@@ -177,7 +179,7 @@ class Graph:
 
     # -- delays ----------------------------------------------------------------------------------
 
-    def _wires(self, node: Ints, pin: Ints, plain: Bools | None = None) -> tuple[Floats, Floats]:
+    def _wires(self, node: Ints, pin: Ints, plain: Flags | None = None) -> tuple[Floats, Floats]:
         """Return the delays of nets and of wires of known length in front of pins; 0 at points.
 
         Parameters
@@ -201,7 +203,7 @@ class Graph:
         net[near | (pin < 0)] = 0.0
         return net, wire
 
-    def _takes(self, cells: str, ports: str) -> Bools:
+    def _takes(self, cells: str, ports: str) -> Flags:
         """Return by kind of pin whether it is one of these ports of these cells; False for -1."""
         return np.array(
             [kind.startswith(cells) and matches(port, 0, ports) for kind, port, _ in self.pins]
@@ -209,7 +211,7 @@ class Graph:
         )
 
 
-class Timing:
+class PathTiming:
     """Slowest paths of a design with nets of one scale.
 
     Parameters
@@ -219,11 +221,11 @@ class Timing:
 
     Raises
     ------
-    pinion.synthesis.arrivals.LoopError
+    pinion.synthesis.arrivals.CombinationalLoopError
         If cells form a loop.
     """
 
-    def __init__(self, graph: Graph, *, scale: float) -> None:
+    def __init__(self, graph: TimingGraph, *, scale: float) -> None:
         self.graph = graph
         self.scale = scale
         start = np.full(graph.netlist.nodes, -np.inf)
@@ -283,11 +285,11 @@ class Timing:
         groups: dict[tuple[str, str], list[int]] = {}
 
         @cache
-        def place(cell: int, pin: int) -> Place:
+        def place(cell: int, pin: int) -> PathEnd:
             port = netlist.pins[pin][1] if pin >= 0 else ""
-            return place_of(netlist, cell, port=port, regions=regions)
+            return path_end(netlist, cell, port=port, regions=regions)
 
-        def ends(row: int) -> tuple[Place, Place]:
+        def ends(row: int) -> tuple[PathEnd, PathEnd]:
             first = int(starter[self._origin[captures.node[row]]])
             return (
                 place(int(launches.cell[first]), -1),
@@ -302,14 +304,14 @@ class Timing:
         largest = list(groups.values())[:classes]
         return [self._path(rows[0], *ends(rows[0]), endpoints=len(rows)) for rows in largest]
 
-    def _path(self, row: int, start: Place, end: Place, *, endpoints: int) -> Path:
+    def _path(self, row: int, start: PathEnd, end: PathEnd, *, endpoints: int) -> Path:
         """Trace a path from its end back to its start."""
         graph, arcs, captures = self.graph, self.graph.arcs, self.graph.captures
         netlist, launches = graph.netlist, graph.launches
 
-        def step(cell: int, net: float, wire: float, ns: float, loads: int) -> Step:
+        def step(cell: int, net: float, wire: float, ns: float, loads: int) -> PathStep:
             kind = netlist.place(cell)[2] if cell >= 0 else "port"
-            return Step(
+            return PathStep(
                 cell=cell, kind=kind, net_ns=net, wire_ns=wire, cell_ns=float(ns), loads=int(loads)
             )
 
@@ -351,16 +353,16 @@ def estimate_timing(
     ``paths``: with typical nets the slowest of each class of paths, the slowest class first, so
     that the first is the critical path, as
     ``ns, logic_ns, nets_ns, levels, cells`` (levels by type), ``loads`` (the most of its nets),
-    ``endpoints`` (of the class), ``from`` and ``to`` (see :class:`pinion.synthesis.roles.Place`),
+    ``endpoints`` (of the class), ``from`` and ``to`` (see :class:`pinion.synthesis.roles.PathEnd`),
     and ``short_ns``, the same path with short nets.
 
     Raises
     ------
-    pinion.synthesis.arrivals.LoopError
+    pinion.synthesis.arrivals.CombinationalLoopError
         If cells form a loop.
     """
-    graph = Graph(netlist, table, ports=ports)
-    cases = {case: Timing(graph, scale=table.scale[case]) for case in SCALES}
+    graph = TimingGraph(netlist, table, ports=ports)
+    cases = {case: PathTiming(graph, scale=table.scale[case]) for case in SCALES}
     worst = {case: timing.worst_ns for case, timing in cases.items()}
     paths = cases["typical"].paths(regions=regions, classes=CLASSES)
     return {
@@ -396,7 +398,7 @@ def _as_data(path: Path, table: DelayTable) -> dict[str, Any]:
 # -- small tools ---------------------------------------------------------------------------------
 
 
-def _all_or_none(rows: Rows, checked: Bools, good: Bools, nodes: int) -> Bools:
+def _all_or_none(rows: Rows, checked: Flags, good: Flags, nodes: int) -> Flags:
     """Return nodes of the checked rows whose ports have only good rows (a port: cell and pin)."""
     nodes_kept = np.zeros(nodes, np.bool_)
     if not checked.any():
@@ -418,11 +420,11 @@ def _all_or_none(rows: Rows, checked: Bools, good: Bools, nodes: int) -> Bools:
     return nodes_kept
 
 
-def _take(rows: Rows, mask: Bools) -> Rows:
+def _take(rows: Rows, mask: Flags) -> Rows:
     return Rows(node=rows.node[mask], cell=rows.cell[mask], pin=rows.pin[mask], ns=rows.ns[mask])
 
 
-def _with_ns(rows: Rows, mask: Bools, ns: float) -> Rows:
+def _with_ns(rows: Rows, mask: Flags, ns: float) -> Rows:
     return Rows(node=rows.node, cell=rows.cell, pin=rows.pin, ns=np.where(mask, ns, rows.ns))
 
 

@@ -7,20 +7,20 @@ from .cluster import cluster
 from .errors import CampaignError, ChunksError, ClusterError
 from .plan import CHUNK, Plan
 from .run import CampaignProgress, campaign
-from .store import Record, Store, read_results
+from .store import ChunkRecord, Store, read_results
 from .sweep import on
-from .tally import Tally
+from .tally import FigureTally
 
 __all__ = [
     "CHUNK",
     "CampaignError",
     "CampaignProgress",
+    "ChunkRecord",
     "ChunksError",
     "ClusterError",
+    "FigureTally",
     "Plan",
-    "Record",
     "Store",
-    "Tally",
     "batch",
     "campaign",
     "cluster",

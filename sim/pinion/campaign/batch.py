@@ -24,21 +24,15 @@ from pinion.batch import Backend, validate_arrays
 from pinion.driver import split_device
 from pinion.functions import Function, RowOptions, arrays_of, row_of, sample
 from pinion.link import Array
-from pinion.robot import (
-    Model,
-    RobotOptions,
-    asked_robot,
-    model_from_dict,
-    model_to_dict,
-)
+from pinion.robot import Model, RobotOptions, asked_robot, model_from_dict, model_to_dict
 
 from .devices import BACKENDS, table_row
 from .errors import CampaignError
 from .parcel import Bench
-from .plan import CHUNK, GIVEN, Plan, check_numbers, identity
-from .run import CampaignProgress, devices_of, fill, run_of
+from .plan import CHUNK, GIVEN, Plan, check_numbers, plan_identity
+from .run import CampaignProgress, devices_of, fill_store, run_of
 from .store import Store, packed
-from .tally import Tally
+from .tally import FigureTally
 
 DTYPES = ("float32", "float64")
 
@@ -123,11 +117,11 @@ def batch(
         keep=True,
         max_error=None,
         requests="" if requests is None else _digest(requests),
-        **identity(),
+        **plan_identity(),
     )
     began = time.perf_counter()
     with Store.open(Path(file), plan) as store:
-        resumed = fill(
+        resumed = fill_store(
             plan,
             store,
             lambda: parcel,
@@ -233,7 +227,7 @@ class _Computed:
 
     def chunk(
         self, plan: Plan, number: int, requests: Mapping[str, NDArray[Any]] | None
-    ) -> tuple[Tally, bytes]:
+    ) -> tuple[FigureTally, bytes]:
         """Compute a chunk's results and count those that are not finite."""
         start, stop = plan.span(number)
         sampled: Mapping[str, NDArray[Any]] = {}
@@ -253,7 +247,7 @@ class _Computed:
         good = np.ones(stop - start, dtype=np.bool_)
         for values in results.values():
             good &= np.isfinite(values).reshape(stop - start, -1).all(axis=1)
-        tally = Tally()
+        tally = FigureTally()
         tally.count("requests", np.ones_like(good), start)
         tally.count("wrong", ~good, start)
         return tally, packed({**sampled, **results})

@@ -18,7 +18,7 @@ from pinion.driver import split_device
 from .devices import ANYWHERE
 from .errors import ClusterError
 from .local import LocalWorkers
-from .plan import identity
+from .plan import plan_identity
 
 PATIENCE = 30.0
 """Seconds within which a scheduler must answer, or return after an interruption."""
@@ -72,7 +72,7 @@ def cluster(
                 **{"dashboard": False, "dashboard_address": "127.0.0.1:0"},
             },
         }
-        resources = [resources_of(device) for device in devices] or [{}] * count
+        resources = [worker_resources(device) for device in devices] or [{}] * count
         with (
             SpecCluster(
                 workers={}, scheduler=head, security=security, silence_logs=_QUIET
@@ -121,7 +121,7 @@ def _silent() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def resources_of(device: str) -> dict[str, float]:
+def worker_resources(device: str) -> dict[str, float]:
     """Return the resources of a worker with a device, such as ``cuda`` and ``cuda:1``, 1 each."""
     return dict.fromkeys((split_device(device)[0], device), 1.0)
 
@@ -173,8 +173,8 @@ def check_workers(client: Client, device: str = "") -> None:
                 f"device with `dask worker {client.scheduler.address} --nthreads 1 --resources "
                 f"'{name}=1 {name}:0=1'`."
             )
-    ours = identity()
-    for address, theirs in client.run(identity, on_error="return").items():
+    ours = plan_identity()
+    for address, theirs in client.run(plan_identity, on_error="return").items():
         refuse_others(address, theirs, ours)
 
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import api, driver
+from pinion.base.arrays import Flags, Words
 from pinion.batch import Backend
 from pinion.cosim import CompiledCore, Reference
-from pinion.cosim.reference import Words, float_values
+from pinion.cosim.reference import float_values
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.driver import split_device, transports
 from pinion.functions import FUNCTIONS, Function, named_function, options_from_text
@@ -28,8 +29,6 @@ BACKENDS = ("cpu", "cuda", "float")
 
 ANYWHERE = (INTEGERS, RTL, "cpu", "float", "sim")
 """Devices that every worker has; a worker declares others by its resources."""
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
+from pinion.base.arrays import Words
 from pinion.cosim import Reference
-from pinion.cosim.reference import Words
 from pinion.cosim.verify import FLAGGED_SHARE
 
 from .devices import BACKENDS, INTEGERS
 from .measure import has_budget, largest_allowed
 from .plan import GIVEN, Plan
-from .tally import Extreme, Spread, Tally
+from .tally import Extreme, FigureTally, Spread
 
 
 def figures(
     plan: Plan,
     reference: Reference,
-    total: Tally,
+    total: FigureTally,
     failures: Mapping[int, str],
     words: Words | None = None,
 ) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def figures(
                 "p99": _ends(spread, 0.99),
                 "max": spread.largest.value,
                 "at": spread.largest.at,
-                "request": request(plan, reference, spread.largest, words),
+                "request": extreme_request(plan, reference, spread.largest, words),
             }
             for name, spread in total.relative.items()
         },
@@ -106,7 +106,7 @@ def _ends(spread: Spread, share: float) -> list[float] | None:
     return None if bin_ends is None else list(bin_ends)
 
 
-def request(
+def extreme_request(
     plan: Plan, reference: Reference, extreme: Extreme, words: Words | None
 ) -> dict[str, Any] | None:
     """Return the arrays of the request with an extreme value, sampling it again."""

@@ -5,31 +5,30 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Words
 from pinion.cosim import Reference
-from pinion.cosim.reference import Words
 from pinion.flow.states import STRAY, stray
 
 from .devices import Answer, Computes
 from .plan import GIVEN, Plan
 from .store import packed
-from .tally import Tally
+from .tally import FigureTally
 
 # Node values kept in memory at a time: 64 MB of integers.
 _HELD = 1 << 23
 
-Flags = NDArray[np.bool_]
 
-
-class Judged:
+class MeasuredDevice:
     """A device whose answers are compared with the reference."""
 
     def __init__(self, reference: Reference, device: Computes) -> None:
         self._reference = reference
         self._device = device
 
-    def chunk(self, plan: Plan, number: int, requests: Words | None) -> tuple[Tally, bytes | None]:
+    def chunk(
+        self, plan: Plan, number: int, requests: Words | None
+    ) -> tuple[FigureTally, bytes | None]:
         """Return the figures of a chunk, and its results if they are stored."""
         return measure(plan, number, self._reference, self._device, requests)
 
@@ -40,7 +39,7 @@ class Judged:
 
 def measure(
     plan: Plan, number: int, reference: Reference, device: Computes, words: Words | None = None
-) -> tuple[Tally, bytes | None]:
+) -> tuple[FigureTally, bytes | None]:
     """Return the figures of a chunk, and its results if they are stored.
 
     Parameters
@@ -53,7 +52,7 @@ def measure(
     start, _ = plan.span(number)
     # States need the stream in one piece; otherwise take as many requests as fit into memory.
     step = len(words) if build.graph.states else max(1, _HELD // len(build.graph.nodes))
-    tally, answers = Tally(), list[Answer]()
+    tally, answers = FigureTally(), list[Answer]()
     device.begin()
     for at in range(0, len(words), step):
         part = words[at : at + step]
@@ -65,7 +64,7 @@ def measure(
 
 
 def judge(
-    tally: Tally, plan: Plan, reference: Reference, words: Words, answer: Answer, start: int
+    tally: FigureTally, plan: Plan, reference: Reference, words: Words, answer: Answer, start: int
 ) -> None:
     """Add the figures of requests (n, words_in), the first of index ``start``, to a tally."""
     manifest = reference.build.manifest

@@ -18,9 +18,9 @@ from pinion.link.digests import DIGESTS, check_digests, read_digests
 
 from .devices import open_device
 from .errors import CampaignError
-from .measure import Judged
+from .measure import MeasuredDevice
 from .plan import Plan
-from .tally import Tally
+from .tally import FigureTally
 
 _LEVEL = 6
 
@@ -30,7 +30,7 @@ Files = Mapping[str, bytes]
 class Bench(Protocol):
     """An open device on a worker."""
 
-    def chunk(self, plan: Plan, number: int, requests: Any) -> tuple[Tally, bytes | None]:
+    def chunk(self, plan: Plan, number: int, requests: Any) -> tuple[FigureTally, bytes | None]:
         """Return the figures of a chunk, and its results if they are stored.
 
         Parameters
@@ -113,7 +113,7 @@ class BuildParcel:
     def open(self, place: Path, device: str) -> Bench:
         """Open a device for the build, with a comparison of its results."""
         reference = Reference(Build.read(self.unpack(place)))
-        return Judged(reference, open_device(reference, device))
+        return MeasuredDevice(reference, open_device(reference, device))
 
     def unpack(self, place: Path) -> Path:
         """Write the build folder below a place, unless it is there and undamaged; return its path.

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from pinion.base import source_digest
+from pinion.base.arrays import Words
 from pinion.base.sources import up_to
 from pinion.cosim import request_words
-from pinion.cosim.reference import Words
 from pinion.flow import Build
 from pinion.functions import DISTRIBUTIONS, FunctionError, sample
 from pinion.link.digests import DIGESTS
@@ -150,7 +150,7 @@ def make_plan(
         keep=keep,
         max_error=max_error,
         requests="" if words is None else sha256(words.tobytes()).hexdigest(),
-        **identity(),
+        **plan_identity(),
     )
 
 
@@ -181,12 +181,12 @@ def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
         )
 
 
-def identity() -> dict[str, str]:
+def plan_identity() -> dict[str, str]:
     """Return what two machines must have in common to work on one campaign."""
     return {"sources": source_digest(up_to("campaign")), "numpy": np.__version__}
 
 
-def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+def plan_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """Describe how their plan differs from ours; both are dictionaries."""
     names = [name for name in ours if ours.get(name) != theirs.get(name)]
     # Another robot or function implies other hashes, and another build another folder.

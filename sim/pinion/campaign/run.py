@@ -110,7 +110,7 @@ def campaign(
     scheduler : address of a Dask scheduler; None to start a local cluster.
     workers : size of the local cluster; by default one worker per processor.
     client : client of an existing cluster, instead of both.
-    on_chunk : called after each chunk. progress : told each step.
+    on_chunk : called after each chunk. progress : receives each step.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def campaign(
     )
     began = time.perf_counter()
     with Store.open(Path(file), plan) as store:
-        resumed = fill(
+        resumed = fill_store(
             plan,
             store,
             lambda: BuildParcel.of(build.folder),
@@ -168,7 +168,7 @@ def campaign(
 
 
 # Many parameters: a campaign and a batch share this loop and differ in these.
-def fill(
+def fill_store(
     plan: Plan,
     store: Store,
     parcel: Callable[[], Parcel],

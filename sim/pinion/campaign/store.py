@@ -25,8 +25,8 @@ from pinion.base.places import check_place
 from pinion.batch import Closing
 
 from .errors import CampaignError
-from .plan import Plan, difference
-from .tally import Tally
+from .plan import Plan, plan_difference
+from .tally import FigureTally
 
 VERSION = 1
 APPLICATION = 0x50694E43
@@ -46,13 +46,13 @@ CREATE TABLE failures (number INTEGER PRIMARY KEY, sentence TEXT NOT NULL);
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class ChunkRecord:
     """A worker's answer for a chunk.
 
     Members
     -------
     number : number of the chunk.
-    figures : its `Tally` as text.
+    figures : its `FigureTally` as text.
     results : result arrays as an ``.npz`` file, None if they are not stored.
     seconds : time that it took.
     worker : address and process number of the worker, as ``ADDRESS PID``.
@@ -112,8 +112,8 @@ class Store(Closing):
                 and database.execute("SELECT 1 FROM chunks LIMIT 1").fetchone()
             ):
                 raise CampaignError(
-                    f"'{path}' holds other results ({difference(new_plan, stored_plan)}): name "
-                    "another file with -o, or use the arguments it was started with."
+                    f"'{path}' holds other results ({plan_difference(new_plan, stored_plan)}): "
+                    "name another file with -o, or use the arguments it was started with."
                 )
             if stored_plan != new_plan:
                 database.execute("BEGIN IMMEDIATE")
@@ -139,7 +139,7 @@ class Store(Closing):
         """Return the numbers of the stored chunks."""
         return {row[0] for row in self._database.execute("SELECT number FROM chunks")}
 
-    def add(self, record: Record) -> None:
+    def add(self, record: ChunkRecord) -> None:
         """Store a chunk durably.
 
         Raises
@@ -179,7 +179,7 @@ class Store(Closing):
         rows = self._database.execute("SELECT count(DISTINCT worker) FROM chunks")
         return int(rows.fetchone()[0])
 
-    def total(self) -> Tally:
+    def total(self) -> FigureTally:
         """Return the merged figures of all stored chunks.
 
         Raises
@@ -187,11 +187,11 @@ class Store(Closing):
         CampaignError
             If a record is damaged.
         """
-        total = Tally()
+        total = FigureTally()
         rows = self._database.execute("SELECT number, figures FROM chunks ORDER BY number")
         for number, text in rows:
             try:
-                total.merge(Tally.from_text(text))
+                total.merge(FigureTally.from_text(text))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise _damaged(self.path, f"chunk {number}: {error}") from None
         return total

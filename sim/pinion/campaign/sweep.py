@@ -17,8 +17,8 @@ from typing import Any
 from distributed import Client, KilledWorker, as_completed, get_worker
 from distributed.comm import CommClosedError
 
-from pinion.cosim.explore import POINTS, Outcomes, Runner, measure_point, place_of, task_of
-from pinion.flow.explore import Measurements, Point
+from pinion.cosim.explore import POINTS, Outcomes, Runner, measure_point, point_folder, task_of
+from pinion.flow.explore import Measurements, SweepPoint
 from pinion.functions import FUNCTIONS
 
 from .cluster import check_workers
@@ -29,7 +29,7 @@ from .parcel import Files, pack, unpack
 def on(client: Client) -> Runner:
     """Return a runner of :func:`pinion.cosim.explore.explore` for a client's workers."""
 
-    def run(points: Sequence[Point], folder: Path, measure: Measurements) -> Outcomes:
+    def run(points: Sequence[SweepPoint], folder: Path, measure: Measurements) -> Outcomes:
         for point in points:
             if point.function not in FUNCTIONS:
                 raise ClusterError(
@@ -42,7 +42,7 @@ def on(client: Client) -> Runner:
         waiting = {}
         flow = as_completed(loop=client.loop)
         for point in points:
-            place = place_of(point, folder)
+            place = point_folder(point, folder)
             future = client.submit(
                 measure_elsewhere,
                 task_of(point, Path(), measure),
@@ -65,7 +65,7 @@ def on(client: Client) -> Runner:
                     f"The scheduler was lost; {len(points) - len(waiting) - 1} points are finished "
                     f"and stored in '{folder}': run the same command to continue."
                 ) from None
-            unpack(files, place_of(point, folder))
+            unpack(files, point_folder(point, folder))
             yield point, failure
 
     return run

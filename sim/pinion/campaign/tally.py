@@ -15,8 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from pinion.base.arrays import Flags, Floats
 
 MANTISSA = 3
 """Leading fraction bits that define a bin: 8 bins per octave, each at most 12.5 % wide."""
@@ -71,7 +70,7 @@ class Spread:
 
 
 @dataclass(kw_only=True)
-class Tally:
+class FigureTally:
     """The figures of some requests.
 
     Members
@@ -112,7 +111,7 @@ class Tally:
             extreme = self.absolute.setdefault(name, Extreme())
             extreme.add(*_largest(column[finite], indices[finite]))
 
-    def merge(self, other: Tally) -> None:
+    def merge(self, other: FigureTally) -> None:
         """Include the figures of other requests."""
         for name, many in other.counts.items():
             self.counts[name] += many

@@ -15,8 +15,8 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from .cluster import own_device, refuse_others
 from .errors import ClusterError
 from .parcel import Bench, Parcel
-from .plan import Plan, identity
-from .store import Record
+from .plan import Plan, plan_identity
+from .store import ChunkRecord
 
 NAME = "pinion-campaign"
 """Name of the plugin; a campaign's plugin replaces another's."""
@@ -81,7 +81,7 @@ class Workplace(WorkerPlugin):
             bench.close()
 
 
-def work(plan: Plan, number: int, requests: Any) -> Record:
+def work(plan: Plan, number: int, requests: Any) -> ChunkRecord:
     """Compute a chunk, inside a worker.
 
     Parameters
@@ -109,7 +109,7 @@ def work(plan: Plan, number: int, requests: Any) -> Record:
         place.drop(bench)
         raise
     place.give(bench)
-    return Record(
+    return ChunkRecord(
         number=number,
         figures=tally.to_text(),
         results=results,
@@ -122,5 +122,5 @@ def _identity(worker: Any) -> dict[str, str]:
     """Return the identity of the worker's code; cached, since reading all sources takes time."""
     cached = getattr(worker, "_pinion_identity", None)
     if cached is None:
-        cached = worker._pinion_identity = identity()
+        cached = worker._pinion_identity = plan_identity()
     return dict(cached)

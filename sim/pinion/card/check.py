@@ -34,7 +34,7 @@ def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict
     ----------
     folder : the build folder.
     requests, seed : number of states and their seed.
-    progress : told each step.
+    progress : receives each step.
 
     Returns
     -------

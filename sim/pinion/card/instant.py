@@ -8,13 +8,12 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Bytes
 from pinion.driver import CardTimeoutError, Transport
 from pinion.link import BEAT, HEADER, TRAILER, Layout, crc32, register
 from pinion.link.registers import RESET
 
 from .packets import Answers, PacketCard, respond
-
-Bytes = NDArray[np.uint8]
 
 CONTROL = register("CONTROL").offset
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Bytes, Flags, Words
 from pinion.link import (
     BEAT,
     CRC_FIELD,
@@ -30,10 +30,6 @@ from pinion.link import (
     crc32,
 )
 from pinion.link.registers import FRESH, HALTED, IDENTITY, IN_RESET, QUIET, RESET, SPACE
-
-Bytes = NDArray[np.uint8]
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
 
 WORD = 0xFFFFFFFF
 
@@ -68,7 +64,8 @@ class PacketCard:
     ----------
     layout : function, build and words of a record.
     build : the card's build hash, if it differs from the layout's.
-    compute : returns the results of (n, words_in) words.
+    compute : returns the results of (n, words_in) words, with the parameters of their packet as
+        further columns if there are any.
     interval, core_khz, link_khz : values of the registers that describe the build.
     restart : resets the states before the next request; None for a function without states.
     """
@@ -262,8 +259,7 @@ class PacketCard:
     def _respond(self, request: tuple[Any, Bytes], epoch: int) -> Bytes | None:
         header, payload = request
         count, sequence = int(header["count"]), int(header["sequence"])
-        words = payload[: 4 * self.layout.words_in * count].view(np.uint32)
-        answers = self._compute(words.reshape(count, self.layout.words_in))
+        answers = self._compute(self.layout.core_words(payload, count))
         status = Status.OK
         if crc32(payload) != header["payload_crc"]:
             status |= Status.PAYLOAD_CRC

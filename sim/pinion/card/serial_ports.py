@@ -13,7 +13,7 @@ import numpy as np
 
 from pinion.cosim.engines import Harness, library_of, load_library, need_verilator
 from pinion.link import BEAT
-from pinion.link.uart_framing import END, SHORT, Frame, beats, command, unwrap
+from pinion.link.uart_framing import END, SHORT, FrameKind, beats, command, unwrap
 
 from .packets import PacketCard
 
@@ -75,23 +75,27 @@ class ModelPort:
 
     def _answer(self, frame: bytes) -> bytes:
         body = unwrap(frame)
-        if body is not None and len(body) == 7 and body[0] in (Frame.READ, Frame.WRITE, Frame.SYNC):
+        if (
+            body is not None
+            and len(body) == 7
+            and body[0] in (FrameKind.READ, FrameKind.WRITE, FrameKind.SYNC)
+        ):
             kind, tag, offset = body[:3]
             value = int.from_bytes(body[3:], "little")
-            if kind == Frame.SYNC:
-                return command(Frame.ROOM, tag=tag, value=self._taken)
-            if kind == Frame.WRITE:
+            if kind == FrameKind.SYNC:
+                return command(FrameKind.ROOM, tag=tag, value=self._taken)
+            if kind == FrameKind.WRITE:
                 self.card.write_register(offset, value)
             else:
                 value = self.card.read_register(offset)
-            return command(Frame.VALUE, tag=tag, offset=offset, value=value)
-        whole = body is not None and len(body) == 1 + BEAT and body[0] == Frame.BEAT
+            return command(FrameKind.VALUE, tag=tag, offset=offset, value=value)
+        whole = body is not None and len(body) == 1 + BEAT and body[0] == FrameKind.BEAT
         if not whole and len(frame) - 1 <= SHORT:
             return b""
         data = body[1:] if whole and body is not None else bytes(BEAT)
         self._taken += 1
         responses = self.card.feed(data, whole=np.array([whole]))
-        room = command(Frame.ROOM, tag=0, value=self._taken)
+        room = command(FrameKind.ROOM, tag=0, value=self._taken)
         return room + b"".join(beats(r.tobytes(), last=True) for r in responses)
 
 

@@ -14,24 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
+from pinion.base.arrays import Bytes, Flags, Words
 from pinion.base.progress import SILENT, Progress
 from pinion.cosim import CompiledCore, CompileError, StreamError
-from pinion.cosim.stream import Flags, pack_records, unpack_records
-from pinion.driver import (
-    CardTimeoutError,
-    DriverError,
-    TornStreamError,
-    Transport,
-    TransportError,
-)
-from pinion.driver.card import layout_of
+from pinion.cosim.stream import pack_records, unpack_records
+from pinion.driver import CardTimeoutError, DriverError, TornStreamError, Transport, TransportError
 from pinion.gateware import YosysError
 from pinion.gateware.emit import RTLIL
-from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, register
+from pinion.link import BEAT, WORDS_PER_BEAT, Manifest, layout_of, register
 from pinion.link.digests import check_digests
 from pinion.link.registers import RESET
 
-from .packets import Answers, Bytes, PacketCard, Words
+from .packets import Answers, PacketCard
 
 CONTROL = register("CONTROL").offset
 
@@ -382,7 +376,7 @@ def open_transport(
     folder : the build folder.
     manifest : manifest of that folder.
     address : empty for the core in a model of the top, ``top`` for the whole top.
-    progress : told the steps and shares of a compilation.
+    progress : receives the steps and shares of a compilation.
 
     Raises
     ------

@@ -21,17 +21,18 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
-from numpy.typing import NDArray
+
+from pinion.base.arrays import Flags, Words
 
 from .runner import COMPLAINTS, DONE, RESULT, SPEC, STIMULI
-from .stream import Flags, Words, deadlock
+from .stream import deadlock
 
 _PERIOD_NS = 10
 _SHOWN = 5
 _SIGNS = 100
 
 
-class Reference(Protocol):
+class ReferenceModel(Protocol):
     """Interface of the reference object from ``module:function`` of the spec."""
 
     def expected(self, words: Words) -> tuple[Words, Flags]:
@@ -90,10 +91,6 @@ class Monitor:
         return str(dut.o_tdata.value), str(dut.o_tlast.value), str(dut.o_tuser.value)
 
 
-def _pauses(pattern: NDArray[np.bool_]) -> Iterator[bool]:
-    return itertools.cycle(pattern.tolist())
-
-
 def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
     start = 0
     for end in (np.flatnonzero(last) + 1).tolist():
@@ -101,7 +98,7 @@ def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
         start = end
 
 
-def compare(actual: Words | Flags, expected: Words | Flags, *, name: str) -> list[str]:
+def differing_records(actual: Words | Flags, expected: Words | Flags, *, name: str) -> list[str]:
     """Return sentences about differing shapes or words, naming the first record and word.
 
     Parameters
@@ -135,19 +132,19 @@ def _check(
     words_in = spec["words_in"]
     complaints: list[str] = []
     if "expected_words" in stimuli:
-        complaints += compare(words, stimuli["expected_words"], name="the expected words")
+        complaints += differing_records(words, stimuli["expected_words"], name="the expected words")
     if "expected_flags" in stimuli:
         expected = stimuli["expected_flags"][:, None]
-        complaints += compare(flags[:, None], expected, name="the expected flags")
+        complaints += differing_records(flags[:, None], expected, name="the expected flags")
     if spec["reference"] is not None:
         module, function = spec["reference"].split(":")
         make = getattr(importlib.import_module(module), function)
-        reference: Reference = make(Path(spec["reference_folder"]))
+        reference: ReferenceModel = make(Path(spec["reference_folder"]))
         ends = np.flatnonzero(stimuli["last"]) + 1
         requests = stimuli["beats"].reshape(len(ends), -1)[:, :words_in]
         expected_words, expected_flags = reference.expected(requests)
-        complaints += compare(words, expected_words, name="the reference's words")
-        complaints += compare(flags[:, None], expected_flags[:, None], name="its flags")
+        complaints += differing_records(words, expected_words, name="the reference's words")
+        complaints += differing_records(flags[:, None], expected_flags[:, None], name="its flags")
         complaints += reference.check_floats(requests, words)
     return complaints
 
@@ -178,7 +175,7 @@ async def stream(dut: Any) -> None:
 
     for pattern, side in ((stimuli["idle"], source), (stimuli["stall"], sink)):
         if len(pattern):
-            side.set_pause_generator(_pauses(pattern))
+            side.set_pause_generator(itertools.cycle(pattern.tolist()))
     for frame in _frames(beats, last):
         source.send_nowait(frame)
     monitor = Monitor(dut=dut)

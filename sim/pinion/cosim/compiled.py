@@ -16,26 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Words
 from pinion.base.progress import SILENT, Progress, watching
 
-from .engines import (
-    CompileError,
-    Engine,
-    c_fields,
-    choose_engine,
-    library_of,
-    load_library,
-)
-from .stream import (
-    DRAIN,
-    LIMIT,
-    Cycles,
-    Flags,
-    StreamResult,
-    Words,
-    check_pattern,
-    deadlock,
-)
+from .engines import CompileError, Engine, c_fields, choose_engine, library_of, load_library
+from .stream import DRAIN, LIMIT, Cycles, StreamResult, check_pattern, deadlock
 
 __all__ = ["CompileError", "CompiledCore"]
 
@@ -146,7 +131,7 @@ class CompiledCore:
         stall : (k,) bool, repeated; True in a cycle keeps ``o_tready`` low.
         limit : cycles without progress, with the host willing, after which the batch is given up.
         drain : cycles to run afterwards with ``o_tready`` high, looking for surplus beats.
-        progress : told from another thread the share of the output beats received.
+        progress : receives the share of the output beats, from another thread.
 
         Raises
         ------

@@ -275,8 +275,8 @@ def compile_library(
 
     Parameters
     ----------
-    progress : told each step, the passes of Yosys, and, with several C++ files, the compiled share
-        of their size.
+    progress : receives each step, the passes of Yosys, and, with several C++ files, the share of
+        their size that is compiled.
 
     Raises
     ------

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from pinion.flow import Build, build
-from pinion.flow.explore import ExploreError, Measurements, Point, best, code_version
+from pinion.flow.explore import ExploreError, Measurements, SweepPoint, best, code_version
 from pinion.functions import sample
 from pinion.gateware.emit import RTLIL
 from pinion.link import Manifest, ManifestError
@@ -50,15 +50,15 @@ _AGAIN = 0.01
 
 Row = dict[str, Any]
 
-Outcomes = Generator[tuple[Point, str | None], None, None]
+Outcomes = Generator[tuple[SweepPoint, str | None], None, None]
 """Measured points, each with its failure, if any."""
 
-Runner = Callable[[Sequence[Point], Path, Measurements], Outcomes]
-"""Function that measures points into their folders (`place_of`) in a sweep's folder."""
+Runner = Callable[[Sequence[SweepPoint], Path, Measurements], Outcomes]
+"""Function that measures points into their folders (`point_folder`) in a sweep's folder."""
 
 
 def explore(
-    points: Sequence[Point],
+    points: Sequence[SweepPoint],
     folder: Path,
     *,
     measure: Measurements,
@@ -130,12 +130,12 @@ def explore(
     return table
 
 
-def place_of(point: Point, folder: Path) -> Path:
+def point_folder(point: SweepPoint, folder: Path) -> Path:
     """Return the folder of a point in a sweep's folder."""
     return folder / POINTS / point.key
 
 
-def kept(points: Sequence[Point], folder: Path, *, measure: Measurements) -> list[Row | None]:
+def kept(points: Sequence[SweepPoint], folder: Path, *, measure: Measurements) -> list[Row | None]:
     """Return the rows of points that this code has measured completely, None for others."""
     version = code_version()
     return [
@@ -147,7 +147,7 @@ def kept(points: Sequence[Point], folder: Path, *, measure: Measurements) -> lis
 
 
 def _row(
-    point: Point,
+    point: SweepPoint,
     folder: Path,
     measure: Measurements,
     version: str | None,
@@ -156,7 +156,7 @@ def _row(
     resumed: bool = False,
 ) -> Row:
     """Return a point's figures, as far as they are measured."""
-    place = place_of(point, folder)
+    place = point_folder(point, folder)
     record = _read(place, point, version)
     measured = [record[stage] for stage, of in measure.stages().items() if _has(record, stage, of)]
     row: Row = {
@@ -199,9 +199,9 @@ def _usable(row: Row) -> bool:
     return bool(works and row["valid"] and row["flagged"] <= FLAGGED_SHARE * row["samples"])
 
 
-def _missing(point: Point, folder: Path, measure: Measurements, version: str) -> list[str]:
+def _missing(point: SweepPoint, folder: Path, measure: Measurements, version: str) -> list[str]:
     """Return the stages that have yet to run, in order."""
-    place = place_of(point, folder)
+    place = point_folder(point, folder)
     record, stages = _read(place, point, version), measure.stages()
     missing = [stage for stage, of in stages.items() if not _has(record, stage, of)]
     try:
@@ -218,7 +218,7 @@ def _has(record: Mapping[str, Any], stage: str, of: Mapping[str, Any]) -> bool:
     return isinstance(record.get(stage), dict) and record[stage].get("of") == of
 
 
-def _read(place: Path, point: Point, version: str | None) -> dict[str, Any]:
+def _read(place: Path, point: SweepPoint, version: str | None) -> dict[str, Any]:
     """Return a point's record of a code version (None: any), empty if there is none."""
     try:
         record = json.loads((place / RECORD).read_text())
@@ -228,13 +228,13 @@ def _read(place: Path, point: Point, version: str | None) -> dict[str, Any]:
     return record if same else {}
 
 
-def _run(points: Sequence[Point], folder: Path, measure: Measurements, jobs: int) -> Outcomes:
+def _run(points: Sequence[SweepPoint], folder: Path, measure: Measurements, jobs: int) -> Outcomes:
     """Run points in a fresh process each; yield each with its failure, if any.
 
     Each point has a pool of one process: a crash ends only that point, and its memory is freed.
     """
     queue = list(reversed(points))
-    running: dict[Future[str | None], tuple[Point, ProcessPoolExecutor]] = {}
+    running: dict[Future[str | None], tuple[SweepPoint, ProcessPoolExecutor]] = {}
     try:
         while queue or running:
             while queue and len(running) < jobs:
@@ -262,7 +262,7 @@ def _outcome(future: Future[str | None]) -> str | None:
 
 
 def task_of(
-    point: Point, folder: Path, measure: Measurements
+    point: SweepPoint, folder: Path, measure: Measurements
 ) -> tuple[dict[str, Any], str, BuildRequest, Path, Measurements]:
     """Return the arguments of `measure_point`, for another process."""
     model = model_to_dict(point.model)
@@ -343,8 +343,8 @@ def measure_point(
     measure: Measurements,
 ) -> str | None:
     """Measure what is missing at a point; return the failure as a sentence, if any."""
-    point = Point(model=model_from_dict(model), function=function, request=request)
-    place = place_of(point, folder)
+    point = SweepPoint(model=model_from_dict(model), function=function, request=request)
+    place = point_folder(point, folder)
     version = code_version()
     missing = _missing(point, folder, measure, version)
     if "build" in missing:
@@ -375,7 +375,7 @@ def measure_point(
     return None
 
 
-def _build(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
+def _build(point: SweepPoint, folder: Path, measure: Measurements) -> dict[str, Any]:
     row = point.request.row.row(point.function)
     manifest = build(point.model, row, folder, point.request).manifest
     return {
@@ -386,7 +386,7 @@ def _build(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
     }
 
 
-def _synth(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
+def _synth(point: SweepPoint, folder: Path, measure: Measurements) -> dict[str, Any]:
     counted = synth(folder)
     timing = counted["timing"]
     return {key: counted[key] for key in ("dsp", "lut", "ff", "bram", "levels", "tool")} | {
@@ -398,14 +398,14 @@ def _synth(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
     }
 
 
-def _verify(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
+def _verify(point: SweepPoint, folder: Path, measure: Measurements) -> dict[str, Any]:
     figures = verify(
         folder, samples=measure.samples, seed=measure.seed, distribution=measure.distribution
     )
     return {"mismatches": figures["mismatches"], "verified": figures["ok"]}
 
 
-def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]:
+def _errors(point: SweepPoint, folder: Path, measure: Measurements) -> dict[str, Any]:
     """Return relative errors of the integers, by block (:mod:`pinion.link.relative`)."""
     core_build = Build.read(folder)
     reference = Reference(core_build)
@@ -435,7 +435,7 @@ def _errors(point: Point, folder: Path, measure: Measurements) -> dict[str, Any]
     }
 
 
-_MEASURES: dict[str, Callable[[Point, Path, Measurements], dict[str, Any]]] = {
+_MEASURES: dict[str, Callable[[SweepPoint, Path, Measurements], dict[str, Any]]] = {
     "build": _build,
     "errors": _errors,
     "synth": _synth,

@@ -164,7 +164,7 @@ def netlist_core(folder: Path, *, progress: Progress = SILENT) -> CompiledCore:
     Parameters
     ----------
     folder : the build folder.
-    progress : told each step, and the completed share of a step if known.
+    progress : receives each step, and the completed share of a step if known.
 
     Raises
     ------

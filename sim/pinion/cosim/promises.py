@@ -34,7 +34,7 @@ def check_promises(
     Parameters
     ----------
     samples, seed : requests of each distribution, which differ from those that a build measures.
-    progress : told each step and its completed share.
+    progress : receives each step and its completed share.
 
     Returns
     -------

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.arrays import Flags, Floats, Words
 from pinion.batch import check_arrays
-from pinion.fixedpoint import Flags
 from pinion.flow import Build, BuildError
 from pinion.formats.budget import undecided
 from pinion.formats.scales import result_blocks
@@ -23,9 +23,6 @@ from pinion.graph.evaluate import FixedValues, Integers
 from pinion.link import Manifest
 from pinion.link.accuracy import BlockErrors, ErrorDistribution, Verdict
 from pinion.link.comparison import Comparison
-
-Words = NDArray[np.uint32]
-Floats = NDArray[np.float64]
 
 Run = tuple[FixedValues, Flags, dict[str, Floats]]
 

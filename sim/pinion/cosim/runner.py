@@ -18,18 +18,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pinion.base.arrays import Flags, Words
 from pinion.base.installation import install_hint
 from pinion.base.progress import SILENT, Progress, watching
 
-from .stream import (
-    DRAIN,
-    LIMIT,
-    Flags,
-    StreamDeadlockError,
-    StreamResult,
-    Words,
-    check_pattern,
-)
+from .stream import DRAIN, LIMIT, StreamDeadlockError, StreamResult, check_pattern
 
 Simulator = Literal["icarus", "verilator"]
 
@@ -92,7 +85,7 @@ def run_bench(
     beats, last, idle, stall, expected_beats, limit, drain : as in `CompiledCore.run`.
     expected : expected result words (n, words_out) uint32 and flags (n,) bool.
     reference : ``module:function``, called inside the bench with ``reference_folder``; returns a
-        `pinion.cosim.bench.Reference`, whose complaints fail the bench.
+        `pinion.cosim.bench.ReferenceModel`, whose complaints fail the bench.
     reference_folder : the build's folder; the bench's folder by default.
     words_in, words_out : words of a record without padding, for ``expected`` and ``reference``;
         whole beats by default.
@@ -100,7 +93,7 @@ def run_bench(
     defines : macros for ``verilog``.
     models : Verilog files of primitives.
     timeout : limit for building and running together, in seconds.
-    progress : told from another thread the share of the output beats received.
+    progress : receives the share of the output beats, from another thread.
 
     Raises
     ------

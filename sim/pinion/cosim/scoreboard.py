@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Words
 from pinion.fixedpoint import Wide
 from pinion.gateware.emit import RTLIL
 from pinion.graph import names
 from pinion.graph.evaluate import FixedValues
 
 from .compiled import CompiledCore
-from .reference import Reference, Words
+from .reference import Reference
 from .stream import pack_records
 from .vcd import write_vcd
 

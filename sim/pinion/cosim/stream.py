@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
+from pinion.base.arrays import Flags, Words
+
 Cycles = NDArray[np.int64]
 
 LIMIT = 10_000
@@ -74,7 +74,7 @@ class StreamResult:
         return self
 
 
-def joined(runs: Sequence[StreamResult]) -> StreamResult:
+def joined_runs(runs: Sequence[StreamResult]) -> StreamResult:
     """Return successive runs as one, with continuous cycles."""
     starts = np.cumsum([0, *(run.cycles for run in runs)])[:-1]
 
@@ -201,7 +201,7 @@ def bursts(*, seed: int, longest: int = 40, length: int = 4093) -> Flags:
 
 
 def long_pause(*, seed: int, blocked: int = 2000, free: int = 500) -> Flags:
-    """Alternate a pause longer than any buffer of a core lasts and a free run."""
+    """Alternate a free run and a pause that outlasts every buffer of a core."""
     shift = int(np.random.default_rng(seed).integers(0, free))
     pattern = np.zeros(blocked + free, dtype=np.bool_)
     pattern[shift : shift + blocked] = True

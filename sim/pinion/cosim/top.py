@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Words
 from pinion.base.progress import SILENT, Progress
 from pinion.link import WORDS_PER_BEAT
 
@@ -30,7 +31,7 @@ from .engines import (
     need_verilator,
     verilator_seconds,
 )
-from .stream import LIMIT, Cycles, Flags, Words, check_pattern
+from .stream import LIMIT, Cycles, check_pattern
 
 __all__ = ["CompileError", "CompiledTop", "RegisterError", "TopRun"]
 

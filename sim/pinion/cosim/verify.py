@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Words
 from pinion.base.progress import SILENT, Progress
 from pinion.flow import Build, BuildError
 from pinion.flow.build import VERILOG
@@ -31,10 +32,10 @@ from pinion.link.comparison import Comparison
 from pinion.link.relative import floor
 
 from .compiled import CompiledCore
-from .reference import Reference, Words, float_values, request_words
+from .reference import Reference, float_values, request_words
 from .runner import run_bench
 from .scoreboard import Divergence, first_divergence
-from .stream import StreamResult, joined, pack_records, unpack_records
+from .stream import StreamResult, joined_runs, pack_records, unpack_records
 
 # Largest share of flagged requests on the reference distribution.
 FLAGGED_SHARE = 1e-3
@@ -69,7 +70,7 @@ def verify(
         generic ones.
     function : the function that the folder was built from, to use its present float model or
         reference instead of the folder's float graph. No code in a folder is run.
-    progress : told each step and, if known, its completed share: of the C++ compilation, and of
+    progress : receives each step and, if known, its completed share: of the C++ compilation, and of
         the simulated results.
 
     Returns
@@ -260,7 +261,7 @@ def _simulate(
                     progress=progress.part(start / len(words), end / len(words)),
                 ).check()
             )
-        return joined(runs)
+        return joined_runs(runs)
     home = distribution == manifest.budget_distribution
     progress.step(f"Simulating {len(words)} requests under cocotb with {simulator}")
     verilog = build.folder / VERILOG

@@ -50,7 +50,7 @@ from .builds import BuildNotes, BuiltCore, build, open_build
 from .figures import (
     Bitstream,
     BuildReport,
-    ExportedCore,
+    ExportedFolder,
     NetlistCheck,
     PromiseCheck,
     Synthesis,
@@ -72,7 +72,7 @@ __all__ = [
     "BuiltCore",
     "CardBackend",
     "CardOptions",
-    "ExportedCore",
+    "ExportedFolder",
     "FloatBackend",
     "Function",
     "FunctionError",

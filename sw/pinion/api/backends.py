@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
@@ -27,6 +28,8 @@ from pinion.functions.portable import PortableFunction, portable
 from pinion.link import ManifestError
 from pinion.request import BuildRequest, CoreOptions, core_names
 from pinion.robot import Model, RobotOptions, asked_robot, coupled, model_to_dict
+
+from .parameters import ParametricBackend
 
 SIM = "sim"
 """Name of the simulated card."""
@@ -58,7 +61,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
         (:func:`pinion.compute.cpu.compile`).
     dtype, layout, check_rotations, graphs, cache : of ``cuda``
         (:func:`pinion.compute.cuda.compile`).
-    progress : told each step of compiling or building before the first batch;
+    progress : receives each step of compiling or building before the first batch;
         ``progress=Progress(print)`` prints them.
     """
 
@@ -200,7 +203,9 @@ class CardBackend(Backend):
 
 
 def _simulated(robot: Any, function: PortableFunction, options: Mapping[str, Any]) -> CardBackend:
-    return cast(CardBackend, backend(robot, function.function(), device=SIM, **options))
+    opened: Any = backend(robot, function.function(), device=SIM, **options)
+    card: CardBackend = getattr(opened, "backend", opened)  # without defaults of parameters
+    return card
 
 
 def backend(
@@ -222,9 +227,10 @@ def backend(
         ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
         of the driver with its address, such as ``xdma:0``. Other packages add devices by entry
         points of the group ``pinion.backends``.
-    options : of the row, ``derivatives``, ``outputs``, ``joint_terms``, ``friction_width``
-        (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
-        ``accept_inertia``, ``gravity``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap
+    options : of the row, ``derivatives``, ``outputs``, ``joint_terms``, ``friction_width``,
+        ``parameters``, ``parameter_range`` (:class:`pinion.functions.RowOptions`); of the robot,
+        ``lock``, ``tip``, ``floating_base``, ``accept_inertia`` (also for sets of parameters that
+        no body can have), ``gravity``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap
         unless it is False, the others only if it is True); of the device: `CardOptions` of cards,
         the others as in `BackendOptions`. ``progress=Progress(print)`` shows what is compiled or
         built before the first batch.
@@ -242,6 +248,9 @@ def backend(
     row_options = cast(RowOptions, _taken(remaining, RowOptions))
     robot_options = cast(RobotOptions, _taken(remaining, RobotOptions))
     row = row_of(function, **row_options)
+    accept_inertia = robot_options.get("accept_inertia", False)
+    if row.parameters and isinstance(robot, Model):
+        robot_options.pop("accept_inertia", None)  # which then is about the sets alone
     point = _entry_point(name)
     if point is not None:
         opener = _loaded(point)
@@ -249,7 +258,7 @@ def backend(
         model = asked_robot(robot, **robot_options)
         row.check(model)
         opened: Backend = opener(model, row, address, **remaining)
-        return opened
+        return _with_defaults(opened, model, row, options.get("layout"), accept_inertia)
     if name not in transports():
         names = sorted({*entry_points(group=GROUP).names, *transports()})
         raise DriverError(
@@ -257,7 +266,19 @@ def backend(
             "after a colon if it needs one."
         )
     _check_options(name, [*CardOptions.__annotations__, "progress"], remaining)
-    return _card(robot, row, device, robot_options, **remaining)
+    card, model = _card(robot, row, device, robot_options, **remaining)
+    return _with_defaults(card, model, row, None, accept_inertia)
+
+
+def _with_defaults(
+    opened: Backend, model: Model, row: Function, layout: str | None, accept_inertia: bool
+) -> Backend:
+    """Return the backend with defaults for its parameters, if it has any and samples come first."""
+    if not row.parameters or layout not in (None, "aos"):
+        return opened
+    return ParametricBackend(
+        backend=opened, model=model, function=row, accept_inertia=accept_inertia
+    )
 
 
 def _taken(options: dict[str, Any], kind: type) -> dict[str, Any]:
@@ -333,8 +354,8 @@ def _card(
     folder: str | Path | None = None,
     progress: Progress = SILENT,
     **options: Unpack[CoreOptions],
-) -> CardBackend:
-    """Build a core and open a card with it."""
+) -> tuple[CardBackend, Model]:
+    """Build a core and open a card with it; return the robot that it is for as well."""
     with installation.needs(DriverError):  # the float model only needs NumPy
         from pinion.flow import build
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
@@ -348,13 +369,14 @@ def _card(
         if folder is None:
             shutil.rmtree(path.parent, ignore_errors=True)
         raise
-    return CardBackend(
+    card = CardBackend(
         device=opened,
         folder=path,
         temporary=folder is None,
         address=device,
         request=(robot, row, {**robot_options, **options, "folder": folder}),
     )
+    return card, model
 
 
 def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) -> bool:
@@ -377,6 +399,8 @@ def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) 
     stored, plain = build.manifest.request, complete.plain()
     if any(stored.get(name, "") != plain[name] for name in core):
         return False
-    if model_to_dict(coupled(build.model)) != model_to_dict(coupled(model)):
+    # Names of fixed joints are only in builds of frames, whose traces are compared below.
+    built, requested = (replace(coupled(m), fixed_joints=()) for m in (build.model, model))
+    if model_to_dict(built) != model_to_dict(requested):
         return False
     return build.function == BuiltFunction.of(row, model)

@@ -23,19 +23,13 @@ from pinion.link.build_files import MODEL
 from pinion.link.digests import check_digests
 from pinion.link.manifest import MANIFEST
 from pinion.request import BuildOptions, BuildRequest
-from pinion.robot import (
-    Model,
-    accepted_inertias,
-    coupled,
-    model_from_dict,
-    placeholder_sentences,
-)
+from pinion.robot import Model, accepted_inertias, coupled, model_from_dict, placeholder_sentences
 from pinion.robot.naming import check_names
 
 from .figures import (
     Bitstream,
     BuildReport,
-    ExportedCore,
+    ExportedFolder,
     NetlistCheck,
     PromiseCheck,
     Synthesis,
@@ -155,7 +149,7 @@ class BuiltCore:
         bound : also bound the errors of every request in the distribution's box.
         function : function whose reference errors are relative to, instead of the build's float
             graph. A function given by name is imported.
-        progress : told each step.
+        progress : receives each step.
 
         Raises
         ------
@@ -260,7 +254,7 @@ class BuiltCore:
         requests: int = 64,
         name: str | None = None,
         progress: Progress = SILENT,
-    ) -> ExportedCore:
+    ) -> ExportedFolder:
         """Write the core as a self-contained folder for other designs and tools.
 
         Parameters
@@ -268,13 +262,13 @@ class BuiltCore:
         folder : to make; it may exist if it is empty.
         requests : that its bench sends.
         name : of the top module; robot and function by default.
-        progress : told each step.
+        progress : receives each step.
         """
         place = Path(folder)
         with installation.needs(DriverError):
             from pinion.cosim.vectors import export_core
         figures = export_core(self.folder, place, requests=requests, name=name, progress=progress)
-        return ExportedCore(
+        return ExportedFolder(
             name=figures["name"],
             folder=place,
             files=tuple(figures["files"]),
@@ -294,7 +288,7 @@ class BuiltCore:
         ----------
         vivado : the program, if it is not on the PATH.
         seed : for another try at placing by the open tools.
-        progress : told each step.
+        progress : receives each step.
         """
         with installation.needs(DriverError):
             from pinion.flow.bitstreams import make_bitstream
@@ -354,7 +348,8 @@ def build(
     goal : with formats ``auto``, what they are chosen for instead of a largest error: returns a
         :class:`pinion.flow.by_task.Goal` for robot and function; ``pinion build --task`` makes it
         from a task's file by ``pinion.control.task.tracking_loss.TrackingLoss``.
-    progress : told each step, and its share done if known; ``Progress(print)`` prints the steps.
+    progress : receives each step and its share done, if known; ``Progress(print)`` prints the
+        steps.
     options : of the core, ``ii``, ``formats``, ``max_error``, ``ranges``, ``objective``,
         ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
         row, ``derivatives``, ``outputs``, ``joint_terms`` and ``friction_width``

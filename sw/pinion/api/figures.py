@@ -215,7 +215,7 @@ class Synthesis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportedCore:
+class ExportedFolder:
     """A core as a folder that other designs and tools can use.
 
     Members

@@ -67,7 +67,7 @@ def write_report(
     page.check_page_path(target, force=force)  # before minutes of work
     page_builds: list[Any] = []
     for folder in map(Path, folders):
-        if synth and builds.resources_of(folder, Manifest.read(folder)) is None:
+        if synth and builds.resource_record(folder, Manifest.read(folder)) is None:
             count(folder, progress=progress)
         progress.step(f"Running {folder.name} on states")
         number = facts.STATES if states is None else states

@@ -1,4 +1,4 @@
-"""Foundations: text escaping, progress, output paths, source digests, the installation."""
+"""Foundations: escaping, progress, output paths, source digests, array types, the installation."""
 
 from __future__ import annotations
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from numpy.typing import ArrayLike
 
 from pinion.base.html import html_table
 from pinion.link import Array
 
+from .errors import InputError
 from .result import Result
 from .units import mixed_units_sentence
 
@@ -42,15 +43,47 @@ class Backend(Closing, Protocol):
     """
 
     @abstractmethod
-    def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+    def run(self, /, *values: ArrayLike, **arrays: Any) -> Result:
         """Compute a batch: arrays (...) or (n, ...) in, named arrays out.
 
         Arrays by position are the function's inputs in their order; the others go by name.
         """
 
-    def __call__(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
+    def __call__(self, /, *values: ArrayLike, **arrays: Any) -> Result:
         """Compute a batch, as `run` does."""
         return self.run(*values, **arrays)
+
+    def attach(
+        self,
+        link: str,
+        *,
+        mass: float,
+        com: Sequence[float] = (0.0, 0.0, 0.0),
+        inertia: Sequence[float] | None = None,
+    ) -> None:
+        """Fix a rigid load to a link for the following calls, in place of an earlier one there.
+
+        Calls that have begun keep what they began with.
+
+        Parameters
+        ----------
+        link : one of the backend's parameters.
+        mass : mass of the load [kg]; 0 detaches it.
+        com : (3,) its centre of mass, link coordinates [m].
+        inertia : (6,) xx, xy, xz, yy, yz, zz about that centre, link axes [kg m^2]; None for a
+            point mass.
+
+        Raises
+        ------
+        InputError
+            If the backend was not opened with the link among its ``parameters``, or no body can be
+            such a load.
+        """
+        del mass, com, inertia
+        raise InputError(
+            f"The robot's inertias are constants here: open the backend with "
+            f"parameters=({link!r},), in the layout aos, to attach a load."
+        )
 
 
 def backend_table(title: str, inputs: Sequence[Array], results: Sequence[Array]) -> str:

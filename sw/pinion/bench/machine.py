@@ -22,7 +22,7 @@ def machine(gpus: Sequence[str]) -> dict[str, Any]:
     except ComputeError:
         compiler = "none"
     return {
-        "processor": processor(),
+        "processor": processor_name(),
         "processors": len(os.sched_getaffinity(0)),
         "isa": best().name,
         "gpu": ", ".join(dict.fromkeys(gpus)) or "none",
@@ -34,7 +34,7 @@ def machine(gpus: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def processor() -> str:
+def processor_name() -> str:
     """Return the name of this machine's processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:

@@ -52,7 +52,7 @@ from .counting import Count
 from .inverse import note_branches, rnea_scan
 from .recursion import answers, articulated
 from .small import factorise, solve_factored, solve_positive
-from .state import State, state_of
+from .state import ChainState, state_of
 from .tridiagonal import METHODS, Diagonal, diagonalise
 
 VARIANTS = ("corrected", "original")
@@ -76,7 +76,7 @@ class Bodies:
     diagonal : the diagonalised system.
     """
 
-    at: State
+    at: ChainState
     J: Array
     X: Array
     T: Array
@@ -173,7 +173,7 @@ def cfa(
 
 
 def free_bodies(
-    at: State,
+    at: ChainState,
     *,
     solver: str = "oee",
     I_X: ArrayLike | None = None,

@@ -47,7 +47,7 @@ from .inverse import columns_of_efforts, rnea_scan
 from .operators import affine
 from .scan import scan
 from .small import factorise, factorise_general, solve_exchanged, solve_factored
-from .state import State, state_of
+from .state import ChainState, state_of
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -254,21 +254,21 @@ def _tip(frame: tuple[ArrayLike, ArrayLike] | None, dtype: np.dtype[np.floating]
     return blocks(E, np.zeros_like(E), -E @ skew(r), E)
 
 
-def _from_base(at: State, terms: Array, method: str, count: Count | None) -> Array:
+def _from_base(at: ChainState, terms: Array, method: str, count: Count | None) -> Array:
     """Return the links' motions (B, n, 6) for each joint's contribution and a base at rest."""
     X = at.X[:, at.chain.main]
     return scan(affine, (X, terms[..., None]), method, count)[1][..., 0]
 
 
 def _tip_acceleration(
-    at: State, X: Array, drift: Array, qdd: Array, method: str, count: Count | None
+    at: ChainState, X: Array, drift: Array, qdd: Array, method: str, count: Count | None
 ) -> Array:
     """Compute eq. 86 with velocity terms: drift (B, n, 6) is ``v x S qd``, qdd (B, nv)."""
     terms = times(at.S, at.chain.padded(qdd))[:, at.chain.main] + drift
     return times(X, _from_base(at, terms, method, count)[:, -1])
 
 
-def _pushed(at: State, f: Array, method: str, count: Count | None) -> Array:
+def _pushed(at: ChainState, f: Array, method: str, count: Count | None) -> Array:
     """Return the efforts (B, bodies, k) of a wrench (B, 6) of the last link, eq. 87 and 88."""
     forces = np.zeros((at.count, at.chain.bodies, 6, 1), at.dtype)
     forces[:, at.chain.main[-1], :, 0] = f
@@ -290,7 +290,7 @@ class _Terms:
         return times(self.N, z) + self.f
 
 
-def _terms(contact: TypeI | TypeII | Lathrop, at: State, V: Array) -> _Terms:
+def _terms(contact: TypeI | TypeII | Lathrop, at: ChainState, V: Array) -> _Terms:
     def matrix(name: str, x: ArrayLike, rows: int, columns: int | None = None) -> Array:
         array = np.asarray(x, at.dtype)
         if array.ndim != 2 or len(array) != rows or columns not in (None, array.shape[1]):

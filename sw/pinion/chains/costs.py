@@ -135,7 +135,7 @@ def cfa_operations(refine: int = 0) -> Operations:
 
 
 @dataclass(frozen=True)
-class Phase:
+class CostPhase:
     """Simultaneous work of the two arrays of processors.
 
     Members
@@ -150,7 +150,7 @@ class Phase:
     second: Mapping[str, int]
 
 
-def schedule(n: int) -> tuple[Phase, ...]:
+def schedule(n: int) -> tuple[CostPhase, ...]:
     """Return the phases of Fijany 1993, section VI.D, for a chain of n links.
 
     Levels of the block system are counted by diagonalising and solving one of n rows; the inverse
@@ -169,18 +169,18 @@ def schedule(n: int) -> tuple[Phase, ...]:
     scan = (n - 1).bit_length()
     update = {"update": rhs.levels, "solve": rhs.solves}
     return (
-        Phase(
+        CostPhase(
             "steps I.a-b beside II.a-b",
             {"local": 1, "diagonalise": matrix.levels},
             {"scan": 4 * scan, "local": 3},
         ),
-        Phase(
+        CostPhase(
             "steps I.c beside II.c-d",
             {"updates": rhs.levels, "solves": rhs.solves, "local": 1},
             {**update, "local": 2, "scan": scan},
         ),
-        Phase("step III", {}, {"local": 1}),
-        Phase("step IV", {}, {"scan": scan, **update, "local": 3}),
+        CostPhase("step III", {}, {"local": 1}),
+        CostPhase("step IV", {}, {"scan": scan, **update, "local": 3}),
     )
 
 
@@ -206,7 +206,7 @@ def prices() -> dict[str, int]:
 
 
 def depth(
-    phases: tuple[Phase, ...], *, arrays: int = 2, price: Mapping[str, int] | None = None
+    phases: tuple[CostPhase, ...], *, arrays: int = 2, price: Mapping[str, int] | None = None
 ) -> int:
     """Return the length of a schedule on one array or two.
 

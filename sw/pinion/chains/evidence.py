@@ -13,7 +13,7 @@ import numpy as np
 
 from .cfa import cfa, free_bodies
 from .chain import Array, Chain
-from .costs import Phase, aba_operations, cfa_operations, depth, prices, schedule
+from .costs import CostPhase, aba_operations, cfa_operations, depth, prices, schedule
 from .counting import Count
 from .hybrid import hybrid_aba
 from .inverse import rnea_scan
@@ -201,7 +201,7 @@ def _two_arrays() -> dict[str, int]:
     """Count successive operations of step I alone, and of steps I and II in parallel."""
     phases = schedule(1000)[:2]
     price = prices()
-    alone = tuple(Phase(phase.name, phase.first, {}) for phase in phases)
+    alone = tuple(CostPhase(phase.name, phase.first, {}) for phase in phases)
     return {
         "first": depth(alone, price=price),
         "both": depth(phases, price=price),

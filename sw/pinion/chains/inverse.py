@@ -35,7 +35,7 @@ from .counting import Count
 from .operators import MATRIX, QUATERNION, affine, matrix
 from .recursion import inwards, outwards
 from .scan import METHODS, Elements, Operator, scan
-from .state import State, state_of
+from .state import ChainState, state_of
 
 FORMS = ("affine", "matrix", "lie", "quaternion", "linear")
 
@@ -79,13 +79,13 @@ def rnea_scan(
     return at.flat(efforts(at, f, method=method, form=form, count=count) + rotors)
 
 
-def resting(at: State) -> State:
+def resting(at: ChainState) -> ChainState:
     """Return the state with accelerations of zero, for the bias efforts of forward dynamics."""
     zero = np.zeros((at.count, at.chain.bodies, at.chain.width), at.dtype)
     return replace(at, velocities={**at.velocities, "qdd": zero})
 
 
-def forces(at: State, *, method: str, form: str, count: Count | None = None) -> Array:
+def forces(at: ChainState, *, method: str, form: str, count: Count | None = None) -> Array:
     """Return F^, the force that moves each body, (B, bodies, 6).
 
     A link's includes those of its side branches and the tip; a side body's those of its children.
@@ -107,7 +107,9 @@ def forces(at: State, *, method: str, form: str, count: Count | None = None) -> 
     return f
 
 
-def efforts(at: State, f: Array, *, method: str, form: str, count: Count | None = None) -> Array:
+def efforts(
+    at: ChainState, f: Array, *, method: str, form: str, count: Count | None = None
+) -> Array:
     """Return tau (B, bodies, k) for forces F^ (B, bodies, 6) from `forces`."""
     main = at.chain.main
     if form == "affine":
@@ -137,7 +139,9 @@ def efforts(at: State, f: Array, *, method: str, form: str, count: Count | None 
     return tau
 
 
-def columns_of_efforts(at: State, f: Array, *, method: str, count: Count | None = None) -> Array:
+def columns_of_efforts(
+    at: ChainState, f: Array, *, method: str, count: Count | None = None
+) -> Array:
     """Return tau (B, bodies, k, m) for m forces F^ of each body, (B, bodies, 6, m).
 
     ``F_i = X_(i+1)^T F_(i+1) + F^_i``, one scan from the tip for all m.
@@ -174,7 +178,7 @@ def note_branches(chain: Chain, count: Count | None) -> None:
 
 
 def _motion(
-    at: State, method: str, form: str, count: Count | None
+    at: ChainState, method: str, form: str, count: Count | None
 ) -> tuple[Array, Array, Array | None]:
     """Return velocities and accelerations of the links, (B, n, 6), and F^ if the form has it."""
     main = at.chain.main

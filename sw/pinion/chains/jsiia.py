@@ -18,7 +18,7 @@ from .operators import affine
 from .recursion import inwards, outwards
 from .scan import METHODS, scan
 from .small import solve_positive
-from .state import State, state_of
+from .state import ChainState, state_of
 
 
 def jsiia(
@@ -75,7 +75,7 @@ def jsiia(
 
 
 def inertia_and_bias(
-    at: State, *, method: str = "hillis_steele", count: Count | None = None
+    at: ChainState, *, method: str = "hillis_steele", count: Count | None = None
 ) -> tuple[Array, Array]:
     """Return the joint space inertia M (B, nv, nv) and ``ID(q, qd, 0)`` (B, nv), equation 17.
 

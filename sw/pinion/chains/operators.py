@@ -78,14 +78,6 @@ class Rotation:
     of: Callable[[Array], Array]
 
 
-def _matmul(a: Array, b: Array) -> Array:
-    return np.asarray(a @ b)
-
-
-def _as_given(R: Array) -> Array:
-    return R
-
-
 def quaternion_product(a: Array, b: Array) -> Array:
     """Return the product of quaternions (x, y, z, w), (..., 4): the rotation b, then a."""
     u, v = a[..., :3], b[..., :3]
@@ -126,7 +118,7 @@ def _no_turn(like: Array) -> Array:
     return identity
 
 
-MATRIX = Rotation(_matmul, times, _eye, _as_given)
+MATRIX = Rotation(np.matmul, times, _eye, np.asarray)
 QUATERNION = Rotation(quaternion_product, quaternion_turned, _no_turn, quaternion_of)
 
 
@@ -185,17 +177,6 @@ The paper leaves this open after equation 15."""
 
 wrench_quaternion = _wrench(QUATERNION)
 """`wrench` with R as quaternions (..., 4)."""
-
-
-def lie_inverse(x: Elements) -> Elements:
-    """Return the inverses of elements of `lie`, equation 14.
-
-    ``(g, xi1, xi2)^-1 = (g^-1, -Ad_(g^-1) xi1, -Ad_(g^-1) xi2)``
-    """
-    R, p, acc, vel = x
-    back = transposed(R)
-    shift = -times(back, p)
-    return back, shift, -_moved(MATRIX, back, shift, acc), -_moved(MATRIX, back, shift, vel)
 
 
 def placement(X: Array) -> tuple[Array, Array]:

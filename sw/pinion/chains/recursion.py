@@ -25,7 +25,7 @@ from pinion.dynamics.general.spatial import times, transposed
 
 from .chain import Array, Chain
 from .small import factorise, solve_factored
-from .state import State, state_of
+from .state import ChainState, state_of
 
 
 def rnea(
@@ -59,12 +59,12 @@ def rnea(
     return at.flat(times(transposed(at.S), f) + at.armature * at["qdd"])
 
 
-def velocities(at: State) -> Array:
+def velocities(at: ChainState) -> Array:
     """Return the bodies' velocities, (B, bodies, 6), each in its own coordinates."""
     return _from_base(at, at.along("qd"), np.zeros_like(at.base))
 
 
-def accelerations(at: State, terms: Array) -> Array:
+def accelerations(at: ChainState, terms: Array) -> Array:
     """Return the bodies' accelerations with gravity's at the base, (B, bodies, 6).
 
     terms : (B, bodies, 6) contribution of each joint.
@@ -72,13 +72,13 @@ def accelerations(at: State, terms: Array) -> Array:
     return _from_base(at, terms, at.base)
 
 
-def _from_base(at: State, terms: Array, base: Array) -> Array:
+def _from_base(at: ChainState, terms: Array, base: Array) -> Array:
     result = np.array(terms)
     outwards(at, result[..., None], base[:, None], range(at.chain.bodies))
     return result
 
 
-def outwards(at: State, x: Array, base: Array, which: Iterable[int]) -> None:
+def outwards(at: ChainState, x: Array, base: Array, which: Iterable[int]) -> None:
     """Add their parents' motions to those of bodies, parents before children.
 
     x : (B, bodies, 6, m) in the bodies' coordinates, in place. base : (6, m).
@@ -88,7 +88,7 @@ def outwards(at: State, x: Array, base: Array, which: Iterable[int]) -> None:
         x[:, i] += at.X[:, i] @ (base if parent < 0 else x[:, parent])
 
 
-def inwards(at: State, f: Array, which: Iterable[int]) -> None:
+def inwards(at: ChainState, f: Array, which: Iterable[int]) -> None:
     """Add forces of bodies to those of their parents, children before parents.
 
     f : (B, bodies, 6, m) in the bodies' coordinates, in place.
@@ -100,7 +100,7 @@ def inwards(at: State, f: Array, which: Iterable[int]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Articulated:
+class ArticulatedBodies:
     """Articulated bodies; those not requested have their initial values.
 
     Members
@@ -118,7 +118,7 @@ class Articulated:
     u: Array
 
 
-def articulated(at: State, bias: Array, c: Array, which: Iterable[int]) -> Articulated:
+def articulated(at: ChainState, bias: Array, c: Array, which: Iterable[int]) -> ArticulatedBodies:
     """Return articulated inertias and their bias forces.
 
     Parameters
@@ -163,11 +163,11 @@ def articulated(at: State, bias: Array, c: Array, which: Iterable[int]) -> Artic
         X = at.X[:, i]
         IA[:, parent] += transposed(X) @ through @ X
         p[:, parent] += times(transposed(X), force)
-    return Articulated(IA=IA, p=p, U=U, L=L, d=d, u=u)
+    return ArticulatedBodies(IA=IA, p=p, U=U, L=L, d=d, u=u)
 
 
 def answers(
-    at: State, bodies: Articulated, c: Array, qdd: Array, a: Array, which: Iterable[int]
+    at: ChainState, bodies: ArticulatedBodies, c: Array, qdd: Array, a: Array, which: Iterable[int]
 ) -> None:
     """Fill accelerations of bodies, parents before children: qdd (B, bodies, k), a (B, bodies, 6).
 

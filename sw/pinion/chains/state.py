@@ -32,7 +32,7 @@ _TERMS = 14
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class ChainState:
     """Bodies at a batch of B states.
 
     Members
@@ -97,7 +97,7 @@ class State:
 
 def state_of(
     chain: Chain, q: ArrayLike, *, wrenches: Iterable[str] = (), **arguments: ArrayLike
-) -> State:
+) -> ChainState:
     """Check a batch of arguments and compute the bodies' transforms.
 
     Parameters
@@ -136,7 +136,7 @@ def state_of(
     base = np.zeros(6, dtype)
     base[3:] = -chain.gravity
     rotors = np.zeros((chain.bodies, 6)) if chain.armature is None else chain.armature
-    return State(
+    return ChainState(
         chain=chain,
         X=transforms(chain, positions),
         S=chain.S[:, :, :k].astype(dtype),

@@ -37,7 +37,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         ) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         # NumPy treats unknown content as pickled objects, and advises how to load them.
-        why = "it is none, or holds objects" if "pickle" in str(error) else error
+        why = "another kind of file, or arrays of objects" if "pickle" in str(error) else error
         raise UsageError(
             f"'{path}' cannot be read as an .npz file of plain arrays ({why}): write it with "
             "numpy.savez."

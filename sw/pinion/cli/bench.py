@@ -98,6 +98,14 @@ def command(
             "the 2021 paper; without a GPU the host's parts alone.",
         ),
     ] = False,
+    parameters: Annotated[
+        bool,
+        typer.Option(
+            "--parameters",
+            help="cpu: functions with the last link's inertia, and gravity, as inputs, beside the "
+            "same with constants.",
+        ),
+    ] = False,
     builds: Annotated[
         list[Path] | None,
         typer.Option(
@@ -132,6 +140,8 @@ def command(
         raise UsageError(f"The option --build is for compare; {benchmark} takes none.")
     if partitions and benchmark != "cuda":
         raise UsageError(f"The option --partitions is for cuda; {benchmark} has none.")
+    if parameters and benchmark != "cpu":
+        raise UsageError(f"The option --parameters is for cpu; {benchmark} has none.")
     if benchmark == "link":
         bench_link.run(
             target or (),
@@ -141,10 +151,18 @@ def command(
             seconds=bench_link.BUDGET_S if seconds is None else seconds,
             json=json,
         )
-    elif benchmark == "cpu":
-        from pinion.bench.cpu import (
-            measure as bench_cpu,  # only this one needs a compiler's modules
+    elif benchmark == "cpu" and parameters:
+        from pinion.bench.cpu import parameters as bench_parameters
+
+        bench_parameters.run(
+            target or (),
+            largest=bench_parameters.SAMPLES if largest is None else largest,
+            seconds=0.005 if seconds is None else seconds,
+            rounds=rounds,
+            json=json,
         )
+    elif benchmark == "cpu":
+        from pinion.bench.cpu import measure as bench_cpu
 
         bench_cpu.run(
             target or (),

@@ -14,7 +14,7 @@ from pinion.base.amounts import amount
 from pinion.base.installation import require
 from pinion.console.errors import CHECK_FAILED, InterruptionError, UsageError, complain
 from pinion.console.terminal import out, pairs, put_json, say, show, steps
-from pinion.report import Table
+from pinion.report import FigureTable
 
 from .again import interrupted
 from .arrays import read_arrays
@@ -237,9 +237,9 @@ def _verdict(result: Mapping[str, Any]) -> str:
     return f"{bits}; no limit of the error was given (--max-error)."
 
 
-def error_table(result: Mapping[str, Any]) -> Table:
+def error_table(result: Mapping[str, Any]) -> FigureTable:
     """Build the table of relative errors by block."""
-    return Table(
+    return FigureTable(
         columns=("Results", "Median", "99 %", "Largest", "Request"),
         rows=[
             (name, _bin(block["median"]), _bin(block["p99"]), block["max"], block["at"])

@@ -11,9 +11,9 @@ import typer
 
 from pinion.base.installation import require
 from pinion.base.progress import Progress
+from pinion.bench.functions.measure import by_block
 from pinion.console.errors import CHECK_FAILED, UsageError
 from pinion.console.terminal import margin_words, out, put_json, say, steps, table
-from pinion.report import cell
 
 from .options import Json, names
 
@@ -214,7 +214,7 @@ def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
         "that block, near rest over 1 % of its usual size at least. Budgets are derived from the "
         "formats and the graphs, not fitted to the errors. Below are the same functions compiled "
         "for this machine's processor, in float32: measured here, now. Not run: no vendor tool, "
-        "no board; what a clock could be is not known."
+        "no board; the clock that a board reaches is unknown."
     )
     say("\nPictures: units against cycles, distribution of the error", style="bold")
     for one_of in figures.values():
@@ -229,7 +229,7 @@ def _verdict(figures: Sequence[Mapping[str, Any]]) -> str:
     accuracy = all(f["accuracy_held"] for f in figures)
     flags = all(f["flags_held"] for f in figures)
     rate = all(f["cycles_per_result"] == f["ii"] for f in figures)
-    parts = ["Every bit is as the integers have it" if bits else "The RTL and the integers DIFFER"]
+    parts = ["Every bit equals that of the integers" if bits else "The RTL and the integers DIFFER"]
     if not valid:
         parts.append("a function has NO valid result, so no error of it was checked")
     else:
@@ -263,9 +263,9 @@ def _compare(columns: Sequence[Mapping[str, Any]]) -> Table:
         "mismatches": lambda f: f["mismatches"],
         "flagged": lambda f: f["flagged"],
         "result block": lambda f: "\n".join(f["rel_err_max"]),
-        "relative error, median": lambda f: _by_block(f["rel_err_median"]),
-        "99 % are below": lambda f: _by_block(f["rel_err_p99"]),
-        "largest": lambda f: _by_block(f["rel_err_max"]),
+        "relative error, median": lambda f: by_block(f["rel_err_median"]),
+        "99 % are below": lambda f: by_block(f["rel_err_p99"]),
+        "largest": lambda f: by_block(f["rel_err_max"]),
         "budgets held": lambda f: f["budget_held"],
         "budget over largest error": lambda f: margin_words(f["budget_over_largest"]),
         "simulated, requests a second": lambda f: round(f["simulation_requests_per_second"]),
@@ -291,7 +291,3 @@ def _table_units(figures: Mapping[str, Any]) -> str:
 
 def _processor(figures: Mapping[str, Any], key: str) -> str:
     return f"{figures['cpu'][key]:.1f}" if figures["cpu"] else "-"
-
-
-def _by_block(values: Mapping[str, float | None]) -> str:
-    return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())

@@ -25,14 +25,17 @@ from pinion.report.sweep import (
 
 from .again import again
 from .options import (
+    Frames,
     JointTerms,
     Json,
     Outputs,
+    Reference,
     Robot,
     RobotArguments,
     Scheduler,
     Seed,
     Snap,
+    frame_texts,
     load_both,
     names,
 )
@@ -78,6 +81,8 @@ def command(
     ] = None,
     outputs: Outputs = None,
     joint_terms: JointTerms = None,
+    frames: Frames = None,
+    reference: Reference = None,
     robot_options: RobotArguments,
     snap: Snap = True,
     clock: Annotated[
@@ -124,6 +129,10 @@ def command(
         fixed["outputs"] = names(outputs)
     if joint_terms:
         fixed["joint_terms"] = names(joint_terms)
+    if frames:
+        fixed["frames"] = frame_texts(frames)
+    if reference is not None:
+        fixed["reference"] = reference
     as_read, model = load_both(robot, robot_options.options(snap=snap))
     points = grid(model, function, axes, fixed=fixed)
     plain_row = row(function)

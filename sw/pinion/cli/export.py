@@ -17,10 +17,12 @@ from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
     FloatingBase,
+    Frames,
     FrictionWidth,
     Gravity,
     JointTerms,
     Json,
+    Reference,
     RobotArguments,
     RowArguments,
     Tip,
@@ -78,6 +80,8 @@ def command(
     gravity: Gravity = None,
     joint_terms: JointTerms = None,
     friction_width: FrictionWidth = FRICTION_WIDTH,
+    frames: Frames = None,
+    reference: Reference = None,
     json: Json = False,
 ) -> None:
     """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header.
@@ -92,8 +96,13 @@ def command(
     robot_options = RobotArguments(
         tip=tip, floating_base=floating_base, accept_inertia=accept_inertia, gravity=gravity
     )
+    row_options = RowArguments(
+        joint_terms=joint_terms,
+        friction_width=friction_width,
+        frames=frames,
+        reference=reference,
+    )
     if cpu or cuda:
-        row_options = RowArguments(joint_terms=joint_terms, friction_width=friction_width)
         model, row = _load(sources, cpu, robot_options, row_options, snap=snap)
         with steps() as progress:
             if cuda:
@@ -114,7 +123,7 @@ def command(
 
                 result = export_library(model, row, out, name=name, progress=progress)
     else:
-        _refuse_robot_options(robot_options, snap=snap, joint_terms=joint_terms)
+        _refuse_robot_options(robot_options, row_options, snap=snap)
         require("hw")
         if len(sources) != 1:
             raise UsageError(
@@ -157,7 +166,7 @@ def command(
 
 
 def _refuse_robot_options(
-    robot_options: RobotArguments, *, snap: bool, joint_terms: list[str] | None
+    robot_options: RobotArguments, row_options: RowArguments, *, snap: bool
 ) -> None:
     """Refuse options of a robot or function for a build folder, which has both."""
     present = {
@@ -166,7 +175,9 @@ def _refuse_robot_options(
         "--accept-inertia": robot_options.accept_inertia,
         "--gravity": robot_options.gravity is not None,
         "--snap": snap,
-        "--joint-terms": bool(joint_terms),
+        "--joint-terms": bool(row_options.joint_terms),
+        "--frames": bool(row_options.frames),
+        "--reference": row_options.reference is not None,
     }
     for option, is_present in present.items():
         if is_present:

@@ -10,7 +10,18 @@ import typer
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, say, table
 
-from .options import JointTerms, Json, Robot, RobotArguments, Snap, load_both, names
+from .options import (
+    Frames,
+    JointTerms,
+    Json,
+    Reference,
+    Robot,
+    RobotArguments,
+    Snap,
+    frame_texts,
+    load_both,
+    names,
+)
 
 if TYPE_CHECKING:
     from pinion.functions import Block, Function, Saving, State
@@ -50,6 +61,8 @@ def command(
     snap: Snap = True,
     function: FunctionOption = None,
     joint_terms: JointTerms = None,
+    frames: Frames = None,
+    reference: Reference = None,
     json: Json = False,
 ) -> None:
     """Show a robot as cores have it (joints, limits, inertias, notes), or one of its functions."""
@@ -70,6 +83,8 @@ def command(
         raise UsageError(
             "Joint terms (--joint-terms) change a function's operations: add --function."
         )
+    if (frames or reference is not None) and function is None:
+        raise UsageError("Frames and their reference are options of a function: add --function.")
     as_read, model = load_both(robot, robot_options.options(snap=snap))
     summary = summarise(model)
     steps: list[Saving] = []
@@ -77,7 +92,12 @@ def command(
     if function is not None:
         from pinion.hls.costs import DatapathCosts
 
-        shown_row = row(function, joint_terms=names(joint_terms))
+        shown_row = row(
+            function,
+            joint_terms=names(joint_terms),
+            frames=frame_texts(frames),
+            reference=reference,
+        )
         shown_row.check(model)
         steps = savings(model, shown_row, costs=DatapathCosts())
     measured_row = shown_row or (None if massless(model) else row(MEASURED))

@@ -90,6 +90,20 @@ FrictionWidth = Annotated[
 ]
 FRICTION_WIDTH = 0.05
 """As in :mod:`pinion.dynamics.joint_terms`, which help pages do not load."""
+Frames = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Links or fixed joints whose results replace the tip's; LINK@X,Y,Z with an offset.",
+    ),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Point and axes of frames' motion: local, local_world_aligned or world.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")]
 Scheduler = Annotated[
     str | None,
@@ -144,10 +158,10 @@ class RowArguments:
     joint_terms: JointTerms = None
     friction_width: FrictionWidth = FRICTION_WIDTH
     parameters: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="LINK,...",
-            help="Links whose inertial parameters become inputs, or gravity, separated by commas.",
+            metavar="NAME,...",
+            help="Inputs in place of constants: LINK, LINK:on-axis, JOINT:damping, gravity, ...",
         ),
     ] = None
     parameter_range: Annotated[
@@ -158,6 +172,9 @@ class RowArguments:
         ),
     ] = None
 
+    frames: Frames = None
+    reference: Reference = None
+
     def options(self) -> RowOptions:
         """Return the options for :func:`pinion.functions.row_of`."""
         return {
@@ -167,6 +184,8 @@ class RowArguments:
             "friction_width": self.friction_width,
             "parameters": names(self.parameters),
             "parameter_range": self.parameter_range,
+            "frames": frame_texts(self.frames),
+            "reference": self.reference,
         }
 
 
@@ -239,7 +258,7 @@ def load_robot(robot: str, options: RobotOptions, *, quiet: bool = False) -> Mod
 
 
 def load_both(robot: str, options: RobotOptions) -> tuple[Model, Model]:
-    """Load a robot as its file describes it, and as cores have it; see `load_robot`."""
+    """Load a robot without and with the options of snapping; see `load_robot`."""
     unsnapped = options.copy()
     unsnapped["snap"] = False
     return load_robot(robot, unsnapped, quiet=True), load_robot(robot, options)
@@ -290,3 +309,10 @@ def names(texts: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of an option that may be repeated and may hold several with commas."""
     parts = (name.strip() for text in texts or () for name in text.split(","))
     return tuple(dict.fromkeys(name for name in parts if name))
+
+
+def frame_texts(texts: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the frames of an option that may be repeated; commas of offsets do not separate."""
+    from pinion.functions.frames import split_frames
+
+    return tuple(frame for text in texts or () for frame in split_frames(text))

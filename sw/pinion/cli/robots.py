@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pinion.console.terminal import fits, out, put_json, show
-from pinion.report import Table
+from pinion.report import FigureTable
 
 from .options import Json
 
@@ -27,7 +27,9 @@ def command(*, json: Json = False) -> None:
         put_json({"robots": rows})
         return
     cells = [(r["name"], r["dof"] or "N", r["what"], r["source"]) for r in rows]
-    table = Table(columns=("robot", "joints", "what", "source of the figures"), rows=cells, left=4)
+    table = FigureTable(
+        columns=("robot", "joints", "what", "source of the figures"), rows=cells, left=4
+    )
     if fits(table):
         show(table)
     else:

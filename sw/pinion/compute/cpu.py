@@ -30,7 +30,7 @@ from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import written
 from pinion.functions import Function, RowOptions, arrays_of, reduced_graph, row_of
 from pinion.functions.portable import PortableFunction, in_table, portable
-from pinion.functions.requests import Rotations, check_rotations, rotations_of
+from pinion.functions.requests import Rotations, check_rotations, unit_vectors_of
 from pinion.graph import Graph
 from pinion.graph.passes import fold
 from pinion.link import Array
@@ -39,7 +39,7 @@ from pinion.native import isa as isas
 from pinion.robot import Model, load, model_to_dict
 
 from .arguments import check_inputs, check_out, check_threads, dtype_name, flags_for
-from .layouts import LAYOUTS, batch_shape, check_layout, count_of, row_stride
+from .layouts import LAYOUTS, batch_shape, check_layout, row_stride, sample_count
 from .native import LAYOUTS as LAYOUT_NUMBERS
 from .native import ONE, Runtime, View, cached_library, called_by, load_kernel, load_runtime
 from .program.costs import ProcessorCosts
@@ -116,7 +116,7 @@ def compile(
     compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
     cache : folder of compiled kernels; by default the user's cache.
     vector : whether to compute many samples at once; False shows the benefit.
-    progress : told when something must be compiled, which takes seconds, or minutes for large
+    progress : notified when something must be compiled, which takes seconds, or minutes for large
         robots; later calls find it in the cache.
 
     Raises
@@ -314,7 +314,7 @@ class Compiled:
             ]
             return checked.count, checked.single, views, converted
         named = self._named(requests)
-        count = count_of(self.layout, named)
+        count = sample_count(self.layout, named)
         converted = []
         for array, values in named:
             flat = values.reshape(-1) if values.flags.c_contiguous else values
@@ -462,7 +462,7 @@ class Kernel(Compiled):
             finite=finite,
             threads=threads,
             native=native,
-            rotations=rotations_of(function.inputs, model) if check_rotations else None,
+            rotations=unit_vectors_of(function.inputs, model) if check_rotations else None,
             reuse=reuse,
         )
         self._options = dict(options)

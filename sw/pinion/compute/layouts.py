@@ -60,7 +60,7 @@ def from_blocks(blocks: ArrayLike, count: int) -> NDArray[Any]:
     return np.ascontiguousarray(values.reshape(-1, *values.shape[2:])[:count])
 
 
-def count_of(layout: str, arrays: Sequence[tuple[Array, NDArray[Any]]]) -> int:
+def sample_count(layout: str, arrays: Sequence[tuple[Array, NDArray[Any]]]) -> int:
     """Check the shapes of arrays in ``soa`` or ``blocks`` and return their number of samples.
 
     Raises

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -31,6 +31,7 @@ SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 23, "float64": 32}
 """Vector instructions for one pair of sine and cosine (``runtime/sincos.hpp``)."""
 
 _LINE = 64  # bytes of a cache line
+_PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Case:
+class KernelCall:
     """A repeatable call of a kernel with a batch.
 
     Members
@@ -82,8 +83,13 @@ class Case:
 
 
 def kernel_case(
-    kernel: Kernel, states: Mapping[str, NDArray[Any]], count: int, *, outputs: bool = True
-) -> Case:
+    kernel: Kernel,
+    states: Mapping[str, NDArray[Any]],
+    count: int,
+    *,
+    outputs: bool = True,
+    once: Collection[str] = (),
+) -> KernelCall:
     """Return the case of a kernel.
 
     Parameters
@@ -91,15 +97,19 @@ def kernel_case(
     states : requests (m, ...), repeated up to ``count``.
     count : samples; 1 means one request without a batch axis.
     outputs : whether results are written to existing arrays.
+    once : inputs of which the first is that of the whole batch.
     """
     dtype = kernel.dtype
     if count == 1:
         single = {
             a.name: np.ascontiguousarray(states[a.name][0], dtype=dtype) for a in kernel.inputs
         }
-        return Case(partial(kernel, **single), 1, calls=100)
+        return KernelCall(partial(kernel, **single), 1, calls=100)
     arrays = {}
     for a in kernel.inputs:
+        if a.name in once:
+            arrays[a.name] = _aligned_copy(states[a.name][0].astype(dtype))
+            continue
         rows = np.resize(states[a.name].astype(dtype), (count, *a.shape))
         if kernel.layout == "blocks":
             arrays[a.name] = _aligned_copy(to_blocks(rows))
@@ -108,15 +118,15 @@ def kernel_case(
         else:
             arrays[a.name] = _aligned_copy(rows)
     if not outputs:
-        return Case(lambda: kernel.run(**arrays), count)
+        return KernelCall(lambda: kernel.run(**arrays), count)
     out = {}
     for a in kernel.results:
         empty = np.zeros(batch_shape(kernel.layout, a.shape, count), dtype=dtype)
         out[a.name] = _padded(empty) if kernel.layout == "soa" else _aligned_copy(empty)
-    return Case(lambda: kernel.run(out=out, **arrays), count)
+    return KernelCall(lambda: kernel.run(out=out, **arrays), count)
 
 
-def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
+def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, KernelCall]:
     """Return copies that read and write as many bytes as a batch's requests and results have.
 
     One stores through the caches and one around them; which is faster depends on the machine.
@@ -127,8 +137,8 @@ def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
     # Written, so that the pages exist.
     source, target = (_aligned_copy(np.ones(n * _LINE * records, dtype=np.uint8)) for n in lines)
 
-    def case(stream: bool) -> Case:
-        return Case(
+    def case(stream: bool) -> KernelCall:
+        return KernelCall(
             lambda: probe.library.pinion_copy(
                 ctypes.c_void_p(source.ctypes.data),
                 ctypes.c_size_t(lines[0]),
@@ -144,7 +154,7 @@ def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, Case]:
 
 
 def rounds_of(
-    cases: Mapping[str, Case],
+    cases: Mapping[str, KernelCall],
     *,
     rounds: int,
     seconds: float,
@@ -201,7 +211,14 @@ def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArr
 
 
 def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
-    copy: NDArray[Any] = aligned(values.shape, values.dtype)
+    """Copy to memory that begins at a page.
+
+    Loads wait for stores to the same place of another page: with arrays wherever memory is free, a
+    kernel takes up to a third longer in one process than in the next.
+    """
+    memory: NDArray[Any] = aligned((values.nbytes + _PAGE,), np.dtype(np.uint8))
+    start = -memory.ctypes.data % _PAGE
+    copy = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
     copy[...] = values
     return copy
 

@@ -120,7 +120,7 @@ class Work:
 
 @dataclass(frozen=True)
 class _Now:
-    """A step in progress: its begin, its share done, and when that was reported."""
+    """A step in progress: its start, the share done, and when that was reported."""
 
     text: str
     began: float

@@ -114,18 +114,18 @@ def pairs(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> Ta
     return rich_table
 
 
-def fits(figures: report.Table) -> bool:
+def fits(figures: report.FigureTable) -> bool:
     """Return whether a table fits without breaking a cell."""
     console = out()
     anywhere = console.options.update(width=_ANY_WIDTH)
     return console.measure(_drawn(figures), options=anywhere).maximum <= console.width
 
 
-def _drawn(figures: report.Table) -> Table:
+def _drawn(figures: report.FigureTable) -> Table:
     return table(*figures.columns, rows=figures.rows, title=figures.title, left=figures.left)
 
 
-def show(figures: report.Table) -> None:
+def show(figures: report.FigureTable) -> None:
     """Print a table on standard output, with its note below."""
     out().print(_drawn(figures))
     if figures.note:

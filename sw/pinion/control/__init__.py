@@ -11,7 +11,7 @@ from .errors import ControlError
 from .plant import METHODS, Plant
 from .solve.backward import PASSES
 from .solve.compiled import Kernels, solve_compiled
-from .solve.cost import Cost, CostModel, Target, Weights
+from .solve.cost import Cost, CostModel, KnotTarget, Weights
 from .solve.ilqr import Options, solve
 from .solve.problem import Problem, Solution
 from .solve.stage import Expanded, Stage
@@ -24,12 +24,12 @@ __all__ = [
     "CostModel",
     "Expanded",
     "Kernels",
+    "KnotTarget",
     "Options",
     "Plant",
     "Problem",
     "Solution",
     "Stage",
-    "Target",
     "Weights",
     "solve",
     "solve_compiled",

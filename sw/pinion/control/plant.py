@@ -4,8 +4,8 @@ The state is x = [q; qd], (2 nv,), and u = tau is held over a step of length h. 
 
     qd+ = qd + h FD(q, qd, u)        q+ = q + h qd+
 
-with A and B of :mod:`pinion.dynamics.discrete`. ``rk4`` is the classical method of order 4 with the
-chain rule through its four stages; it takes four evaluations, each of which may go to a card.
+with A and B of :mod:`pinion.dynamics.discrete`, from the gradient of forward dynamics; ``rk4`` is
+the classical method of order 4, with A and B of the function ``rk4_step``.
 
 One word selects the source of gradients: ``float``, ``cpu``, ``cuda``, ``sim`` or a card such as
 ``xdma:0``. Simulation always uses :func:`pinion.dynamics.aba` in float64 or a compiled one: a
@@ -15,7 +15,7 @@ controller's model may be coarse, its line search may not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -24,15 +24,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
 from pinion.api import backend
+from pinion.base.arrays import Floats
 from pinion.batch import Backend, Closing, Result, by_name
 from pinion.functions import Function, row_of
 from pinion.robot import Model, coupled, load
 
 from .errors import ControlError
 
-Floats = NDArray[np.float64]
-
-METHODS = ("semi_implicit", "rk4")
+METHODS = dynamics.STEP_METHODS
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Plant(Closing):
     dt : length of a step [s].
     method : of `METHODS`.
     waited : total time of the calls of `gradients` [s].
-    gradients : computes ``qdd, dqdd_dq, dqdd_dqd, minv`` of ``q, qd, tau``.
+    gradients : computes :func:`gradient_row` of the method.
     forward : computes ``qdd`` of ``q, qd, tau``.
     """
 
@@ -70,13 +69,9 @@ class Plant(Closing):
         dt: float,
         gradients: Backend,
         forward: Callable[..., Any],
-        method: str = "semi_implicit",
+        method: dynamics.StepMethod = "semi_implicit",
     ) -> None:
-        check_step(dt)
-        if method not in METHODS:
-            raise ControlError(
-                f"There is no integration method '{method}'; choose one of {', '.join(METHODS)}."
-            )
+        check_step(dt, method)
         self.model = control_model(model)
         self.dt = dt
         self.method = method
@@ -91,7 +86,7 @@ class Plant(Closing):
         *,
         dt: float,
         device: str = "cpu",
-        method: str = "semi_implicit",
+        method: dynamics.StepMethod = "semi_implicit",
         **options: Any,
     ) -> Self:
         """Open a plant whose gradients come from a device.
@@ -107,8 +102,9 @@ class Plant(Closing):
         ValueError
             Subclasses: an unknown robot, device or option, or an invalid step.
         """
+        check_step(dt, method)
         model = coupled(load(robot) if isinstance(robot, str) else robot)
-        gradients = float64_or_backend(model, gradient_row(), device, **options)
+        gradients = float64_or_backend(model, gradient_row(method), device, **options)
         try:
             forward = forward_of(model, device)
             return cls(model, dt=dt, gradients=gradients, forward=forward, method=method)
@@ -142,47 +138,22 @@ class Plant(Closing):
         return np.asarray(x + h * total)
 
     def linearise(self, x: Floats, u: Floats) -> Linear:
-        """Linearise steps from (n, knots, 2 nv) with efforts (n, knots, nv), in one batch.
-
-        ``rk4`` takes one batch per stage.
-        """
+        """Linearise steps from (n, knots, 2 nv) with efforts (n, knots, nv), in one batch."""
         n, h = self.model.nv, self.dt
-        identity = np.eye(n)
-        if self.method == "semi_implicit":
-            _, by_q, by_qd, minv, flags = self._gradient(x, u)
-            lower = np.concatenate([h * by_q, identity + h * by_qd], axis=-1)
-            upper = h * lower
-            upper[..., :, :n] += identity
-            A = np.concatenate([upper, lower], axis=-2)
-            B = np.concatenate([h * h * minv, h * minv], axis=-2)
+        if self.method == "rk4":
+            A, B, flags = self._gradient(("A", "B"), x, u, dt=np.full(u[..., 0].size, h))
             return Linear(A, B, flags)
-        shape = (*x.shape[:-1], 2 * n, 2 * n)
-        rate = np.zeros_like(x)
-        by_x, by_u = np.zeros(shape), np.zeros((*shape[:-1], n))
-        A = np.broadcast_to(np.eye(2 * n), shape).copy()
-        B = np.zeros_like(by_u)
-        flags = np.zeros(x.shape[:-1], dtype=np.bool_)
-        for share, weight in RK4:
-            at = x + share * h * rate
-            qdd, by_q, by_qd, minv, flagged = self._gradient(at, u)
-            flags |= flagged
-            rate = np.concatenate([at[..., n:], qdd], axis=-1)
-            # Derivatives of the stage's state, then of its rate by the chain rule.
-            at_x, at_u = np.eye(2 * n) + share * h * by_x, share * h * by_u
-            by_x = np.concatenate(
-                [at_x[..., n:, :], by_q @ at_x[..., :n, :] + by_qd @ at_x[..., n:, :]], axis=-2
-            )
-            by_u = np.concatenate(
-                [at_u[..., n:, :], by_q @ at_u[..., :n, :] + by_qd @ at_u[..., n:, :] + minv],
-                axis=-2,
-            )
-            A += h * weight * by_x
-            B += h * weight * by_u
+        by_q, by_qd, minv, flags = self._gradient(("dqdd_dq", "dqdd_dqd", "minv"), x, u)
+        identity = np.eye(n)
+        lower = np.concatenate([h * by_q, identity + h * by_qd], axis=-1)
+        upper = h * lower
+        upper[..., :, :n] += identity
+        A = np.concatenate([upper, lower], axis=-2)
+        B = np.concatenate([h * h * minv, h * minv], axis=-2)
         return Linear(A, B, flags)
 
-    def _gradient(
-        self, x: Floats, u: Floats
-    ) -> tuple[Floats, Floats, Floats, Floats, NDArray[np.bool_]]:
+    def _gradient(self, names: Sequence[str], x: Floats, u: Floats, **more: Floats) -> list[Any]:
+        """Return matrices of the gradients' backend by name, and its flags."""
         n, lead = self.model.nv, u.shape[:-1]
         flat = x.reshape(-1, 2 * n)
         # Compiled functions convert arrays of another layout or dtype much more slowly.
@@ -192,27 +163,28 @@ class Plant(Closing):
             for part in (flat[:, :n], flat[:, n:], u.reshape(-1, n))
         )
         began = time.perf_counter()
-        gradient = self.gradients(q=q, qd=qd, tau=tau)
-        self.waited += time.perf_counter() - began
-
-        def wide(array: Any, *shape: int) -> Floats:
-            return np.asarray(array, dtype=np.float64).reshape(*lead, *shape)
-
-        return (
-            wide(gradient.qdd, n),
-            wide(gradient.dqdd_dq, n, n),
-            wide(gradient.dqdd_dqd, n, n),
-            wide(gradient.minv, n, n),
-            np.asarray(gradient.saturated).reshape(lead),
+        result = self.gradients(
+            q=q, qd=qd, tau=tau, **{name: array.astype(dtype) for name, array in more.items()}
         )
+        self.waited += time.perf_counter() - began
+        matrices = [np.asarray(getattr(result, name), dtype=np.float64) for name in names]
+        return [
+            *(matrix.reshape(*lead, *matrix.shape[1:]) for matrix in matrices),
+            np.asarray(result.saturated).reshape(lead),
+        ]
 
 
 RK4 = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))
 """Share of the step and weight of each stage of the classical Runge-Kutta method."""
 
 
-def gradient_row() -> Function:
-    """Return the function of a plant's gradients: forward dynamics, its gradient, M^-1."""
+def gradient_row(method: dynamics.StepMethod = "semi_implicit") -> Function:
+    """Return the function of a plant's gradients: of forward dynamics with M^-1, or of the step.
+
+    In fixed point the gradient of forward dynamics keeps its accuracy however short a step is.
+    """
+    if method == "rk4":
+        return row_of("rk4_step")
     return row_of("fd_derivatives", outputs=("minv",))
 
 
@@ -222,9 +194,9 @@ def forward_of(model: Model, device: str = "cpu") -> Backend:
 
 
 def second_of(plant: Plant) -> Backend:
-    """Return second derivatives of forward dynamics, from a source like the plant's."""
+    """Return second derivatives of semi-implicit steps, from a source like the plant's."""
     device = "float" if isinstance(plant.forward, Float64) else "cpu"
-    return float64_or_backend(plant.model, row_of("fd_second_derivatives"), device)
+    return float64_or_backend(plant.model, row_of("step_second_derivatives"), device)
 
 
 def float64_or_backend(model: Model, row: Function, device: str, **options: Any) -> Backend:
@@ -248,11 +220,11 @@ def control_model(robot: str | Model) -> Model:
         Subclasses: an unknown robot, or joints of several positions.
     """
     model = coupled(load(robot) if isinstance(robot, str) else robot)
-    check_joints(model)
+    check_single_joints(model)
     return model
 
 
-def check_joints(model: Model) -> None:
+def check_single_joints(model: Model) -> None:
     """Raise `ControlError` unless every joint has one position and one velocity."""
     if model.nq != model.nv:
         raise ControlError(
@@ -277,8 +249,12 @@ class Float64(Backend):
         return Result(arrays=results, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
 
 
-def check_step(dt: float) -> None:
-    """Raise `ControlError` unless the time step is above 0 and at most 1 s."""
+def check_step(dt: float, method: str = "semi_implicit") -> None:
+    """Raise `ControlError` unless the time step is above 0 and at most 1 s, of a known method."""
+    if method not in METHODS:
+        raise ControlError(
+            f"There is no integration method '{method}'; choose one of {', '.join(METHODS)}."
+        )
     if not (np.isfinite(dt) and 0.0 < dt <= 1.0):
         raise ControlError(f"The time step 'dt' must be above 0 and at most 1 s, not {dt} s.")
 

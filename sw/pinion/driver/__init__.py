@@ -28,13 +28,7 @@ from .opening import open
 from .profile import Profile
 from .records import pack, record_dtype, request_dtype, result_dtype, unpack
 from .registers import Registers
-from .transport import (
-    Transport,
-    find_transport,
-    open_transport,
-    split_device,
-    transports,
-)
+from .transport import Transport, find_transport, open_transport, split_device, transports
 
 __all__ = [
     "PACKET_BYTES",

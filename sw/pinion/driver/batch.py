@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pinion.batch import Result
 from pinion.link import Layout, ResponseHead
 
-from .memory import Block, Pool
-from .packing import Column
+from .memory import MemoryBlock, Pool
+from .packing import RecordColumn
 from .process import OwnedFuture
 
 AHEAD = 8
@@ -46,8 +46,8 @@ class Packet:
         batch: Batch,
         start: int,
         count: int,
-        request: Block,
-        response: Block | None = None,
+        request: MemoryBlock,
+        response: MemoryBlock | None = None,
     ) -> None:
         self.batch = batch
         self.start = start
@@ -128,7 +128,7 @@ class ArrayBatch(Batch):
         self,
         *,
         layout: Layout,
-        columns: Sequence[Column],
+        columns: Sequence[RecordColumn],
         count: int,
         packet_count: int,
         single: bool,

@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Bytes, Floats32
 from pinion.batch import Result
-from pinion.link import Layout, ResponseHead
+from pinion.link import Array, Layout, ResponseHead
 
 from .batch import Batch, Packet
 from .errors import DriverError
-from .memory import Block, Bytes
-from .packing import Column
-
-Floats = NDArray[np.float32]
+from .memory import MemoryBlock
+from .packing import RecordColumn
 
 
 class Buffers:
@@ -31,6 +29,7 @@ class Buffers:
     count : number of records.
     inputs : by name, views (count, ...) float32 into the request packet; (count, words) for an
         array of which only some elements are sent, those elements in the manifest's order.
+        Parameters of the robot have no batch axis: they serve all requests.
     outputs : by name, arrays (count, ...) of the next result, which are views into the response
         packet if all elements are sent. The next submission overwrites them.
     """
@@ -42,30 +41,34 @@ class Buffers:
         count: int,
         request: Bytes,
         response: Bytes,
-        inputs: Sequence[Column],
-        outputs: Sequence[Column],
+        inputs: Sequence[RecordColumn],
+        parameters: Array | None = None,
+        outputs: Sequence[RecordColumn],
     ) -> None:
         self.count = count
         self._layout = layout
-        self._request = Block(request, request)
-        self._response = Block(response, response)
+        self._request = MemoryBlock(request, request)
+        self._response = MemoryBlock(response, response)
         self._outputs = outputs
         sent = layout.request_words(request, count).view(np.float32)
         received = layout.response_words(response, count).view(np.float32)
         self._received = received
-        views: dict[str, Floats] = {}
+        views: dict[str, Floats32] = {}
         for c in inputs:
             view = sent[:, c.start : c.stop]
             views[c.array.name] = view.reshape(count, *c.array.record_shape)
-        self.inputs: Mapping[str, Floats] = MappingProxyType(views)
-        self._copies: dict[str, Floats] = {}
-        results: dict[str, Floats] = {}
+        if parameters is not None:
+            view = layout.parameters(request).view(np.float32)
+            views[parameters.name] = view.reshape(parameters.record_shape)
+        self.inputs: Mapping[str, Floats32] = MappingProxyType(views)
+        self._copies: dict[str, Floats32] = {}
+        results: dict[str, Floats32] = {}
         for c in outputs:
             columns = received[:, c.start : c.stop]
             if c.gather is not None:
                 columns = self._copies[c.array.name] = c.blank(count)
             results[c.array.name] = columns.reshape(count, *c.array.shape)
-        self.outputs: Mapping[str, Floats] = MappingProxyType(results)
+        self.outputs: Mapping[str, Floats32] = MappingProxyType(results)
         self._busy = threading.Lock()
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Layout, Manifest, function_id, register
+from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Layout, register
 from pinion.link.registers import IDENTITY
 
 from .errors import WrongBuildError, WrongCardError
@@ -13,16 +13,6 @@ Read = Callable[[int], int]
 
 NOBODY = 0xFFFFFFFF
 """Value of every register of a card that has left the bus."""
-
-
-def layout_of(manifest: Manifest) -> Layout:
-    """Return the lengths and identity of a build's packets."""
-    return Layout(
-        function=function_id(manifest.function),
-        build=manifest.hash,
-        words_in=manifest.words_in,
-        words_out=manifest.words_out,
-    )
 
 
 def read_named(read: Read, name: str) -> int:

@@ -8,13 +8,14 @@ import math
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from types import MappingProxyType, TracebackType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pinion.base.arrays import Floats32
 from pinion.batch import (
     Backend,
     InputError,
@@ -24,14 +25,15 @@ from pinion.batch import (
     by_name,
     validate_arrays,
 )
-from pinion.link import MAX_COUNT, Manifest
+from pinion.link import MAX_COUNT, Manifest, layout_of
 
 from .batch import ArrayBatch, Packet
 from .buffers import Buffers
-from .card import check_card, layout_of, read_named
+from .card import check_card, read_named
 from .errors import DriverError
 from .memory import Pool
-from .packing import columns_of, flatten
+from .packing import flatten, record_columns
+from .parameters import ParameterSets
 from .process import Owner
 from .profile import Meter, Profile
 from .queue import WINDOW, Queue
@@ -45,6 +47,8 @@ PACKET_BYTES = 1 << 20
 
 GRACE = 1.0
 """Seconds that `Device.close` waits for a thread inside a transfer of a broken card."""
+
+_NO_PARAMETERS = np.zeros(0, dtype=np.float32)
 
 _CLOSED_BEFORE = "The device was closed before any of this batch was sent."
 
@@ -98,8 +102,9 @@ class Device(Backend):
         self._transport = transport
         self._on_packet = on_packet
         self._layout = layout_of(manifest)
-        self._inputs = columns_of(manifest.inputs)
-        self._outputs = columns_of(manifest.outputs)
+        self._inputs = record_columns(manifest.records)
+        self._parameters = None if manifest.parameters is None else ParameterSets(manifest)
+        self._outputs = record_columns(manifest.outputs)
         self._closed = False
         try:
             self._chunk = _chunk(manifest, chunk)
@@ -180,8 +185,9 @@ class Device(Backend):
         values : inputs by position, in the manifest's order; pass the others by name.
         arrays : every input of the function by name, (...) for a single request or (n, ...) for a
             batch, floats or integers, in the manifest's units; converted to float32. An array
-            without a batch axis beside others with one applies to all requests. Other threads must
-            not change the arrays during the call.
+            without a batch axis beside others with one applies to all requests. Parameters of the
+            robot travel once a packet: requests with other parameters than the previous one begin
+            another packet. Other threads must not change the arrays during the call.
 
         Returns
         -------
@@ -256,6 +262,7 @@ class Device(Backend):
             request=self._transport.allocate(self._layout.request_bytes(count)),
             response=self._transport.allocate(self._layout.response_bytes(count)),
             inputs=self._inputs,
+            parameters=self._manifest.parameters,
             outputs=self._outputs,
         )
 
@@ -380,15 +387,21 @@ class Device(Backend):
         try:
             inputs = self._manifest.inputs
             requests = validate_arrays(inputs, by_name(inputs, values, arrays))
-        except InputError as error:
+            sets = self._sets(requests)
+        except (InputError, DriverError) as error:
             refused: Future[Result] = Future()
             refused.set_exception(DriverError(str(error)))
             return refused
+        packets = [
+            (start, min(self._chunk, stop - start), words)
+            for first, stop, words in sets
+            for start in range(first, stop, self._chunk)
+        ]
         batch = ArrayBatch(
             layout=self._layout,
             columns=self._outputs,
             count=requests.count,
-            packet_count=-(-requests.count // self._chunk),
+            packet_count=len(packets),
             single=requests.single,
             pool=self._pool,
             on_packet=self._on_packet,
@@ -398,19 +411,31 @@ class Device(Backend):
             batch.future.set_result(batch.result())
             return batch.future
         self._session.submit(batch)
-        self._pack(batch, requests, began)
+        self._pack(batch, requests, packets, began)
         return batch.future
 
-    def _pack(self, batch: ArrayBatch, requests: RequestArrays, began: float) -> None:
+    def _sets(self, requests: RequestArrays) -> list[tuple[int, int, Floats32]]:
+        """Return the runs of requests with the same parameters: first, end, and the parameters."""
+        if self._parameters is None:
+            return [(0, requests.count, _NO_PARAMETERS)]
+        return self._parameters.runs(requests)
+
+    def _pack(
+        self,
+        batch: ArrayBatch,
+        requests: RequestArrays,
+        packets: Sequence[tuple[int, int, Floats32]],
+        began: float,
+    ) -> None:
         spent = time.perf_counter() - began
         values = flatten(self._inputs, requests.arrays)
         try:
-            for start in range(0, requests.count, self._chunk):
+            for start, count, parameters in packets:
                 if not batch.wait_for_room():
                     break
                 began = time.perf_counter()
-                count = min(self._chunk, requests.count - start)
                 request = self._pool.take(self._layout.request_bytes(count))
+                self._layout.parameters(request.bytes).view(np.float32)[:] = parameters
                 words = self._layout.request_words(request.bytes, count).view(np.float32)
                 for column, array in zip(self._inputs, values, strict=True):
                     column.pack(words, array, start)

@@ -9,14 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Bytes
 from pinion.link import BEAT
 
 from .errors import DmaBufferError
 from .process import Owner
-
-Bytes = NDArray[np.uint8]
 
 CAPACITY = 256 << 20
 """Most bytes of free blocks in a pool."""
@@ -64,7 +62,7 @@ def check_buffer(packet: Bytes) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class MemoryBlock:
     """Pooled memory for a request or a response.
 
     Members
@@ -95,7 +93,7 @@ class Pool:
         self._free: dict[int, list[Bytes]] = {}
         self._bytes = 0
 
-    def take(self, length: int) -> Block:
+    def take(self, length: int) -> MemoryBlock:
         """Return an uninitialized block for a packet of ``length`` bytes."""
         size = max(mmap.PAGESIZE, 1 << (length - 1).bit_length())
         with self._lock:
@@ -105,7 +103,7 @@ class Pool:
                 self._bytes -= size
         if memory is None:
             memory = self._allocate(size)
-        return Block(memory, memory[:length])
+        return MemoryBlock(memory, memory[:length])
 
     def lease(self, length: int) -> Bytes:
         """Return memory that goes back to the pool with its last view.
@@ -118,7 +116,7 @@ class Pool:
         weakref.finalize(owner, self._give_memory, block.memory).atexit = False
         return owner
 
-    def give(self, block: Block) -> None:
+    def give(self, block: MemoryBlock) -> None:
         """Take back a block that nobody uses."""
         self._give_memory(block.memory)
 

@@ -32,7 +32,7 @@ def open(
     folder : the build folder.
     device : ``sim``, or the name of another transport, with its address: ``xdma:0``.
     chunk, on_packet, timeout, window : as for :class:`Device`.
-    progress : told the steps of the opening: the first opening of a simulated card compiles it.
+    progress : receives the steps of the opening: the first opening of a simulated card compiles it.
 
     Raises
     ------

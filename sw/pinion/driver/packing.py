@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats32
 from pinion.link import Array
 
 from .memory import Pool
-
-Floats = NDArray[np.float32]
 
 BLOCK = 1024
 """Records to which an index is applied at a time."""
@@ -32,7 +31,7 @@ FEW = 32
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Column:
+class RecordColumn:
     """An array's part of a record.
 
     Members
@@ -53,10 +52,10 @@ class Column:
     gather: NDArray[np.intp] | None
     target: NDArray[np.intp] | None
     source: NDArray[np.intp] | None
-    template: Floats | None
+    template: Floats32 | None
     lump: np.dtype[np.void]
 
-    def pack(self, words: Floats, values: NDArray[Any], first: int) -> None:
+    def pack(self, words: Floats32, values: NDArray[Any], first: int) -> None:
         """Fill the column of a packet.
 
         Parameters
@@ -78,7 +77,7 @@ class Column:
             start = first + at
             part[:] = values[start : start + len(part)].take(self.gather, axis=1, mode="clip")
 
-    def blank(self, count: int, pool: Pool | None = None) -> Floats:
+    def blank(self, count: int, pool: Pool | None = None) -> Floats32:
         """Return memory for results, (count, size), with elements that are not sent filled in."""
         length = 4 * count * self.size
         if pool is None or length < LARGE:
@@ -89,7 +88,7 @@ class Column:
             results[:] = self.template
         return results
 
-    def unpack(self, words: Floats, results: Floats) -> None:
+    def unpack(self, words: Floats32, results: Floats32) -> None:
         """Copy the column of a packet into (n, size) results from `blank`."""
         column = words[:, self.start : self.stop]
         if self.target is None or self.source is None:
@@ -104,7 +103,7 @@ class Column:
                 results[at : at + BLOCK, self.target] = block
 
 
-def columns_of(arrays: Sequence[Array]) -> tuple[Column, ...]:
+def record_columns(arrays: Sequence[Array]) -> tuple[RecordColumn, ...]:
     """Return the columns of a record, in word order."""
     columns, at = [], 0
     for array in arrays:
@@ -113,12 +112,14 @@ def columns_of(arrays: Sequence[Array]) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def flatten(columns: Sequence[Column], arrays: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+def flatten(
+    columns: Sequence[RecordColumn], arrays: Mapping[str, NDArray[Any]]
+) -> list[NDArray[Any]]:
     """Return checked arrays as (count, size), or (1, size) for all requests; views if possible."""
     return [arrays[c.array.name].reshape(-1, c.size) for c in columns]
 
 
-def _column(array: Array, start: int) -> Column:
+def _column(array: Array, start: int) -> RecordColumn:
     size = math.prod(array.shape)
     sent = None if array.sent is None else np.array(array.sent, dtype=np.intp)
     target = source = template = None
@@ -134,7 +135,7 @@ def _column(array: Array, start: int) -> Column:
             template = np.where(template == 0, template[mirror], template)
         target = np.array(sorted(words), dtype=np.intp)
         source = np.array([words[position] for position in sorted(words)], dtype=np.intp)
-    return Column(
+    return RecordColumn(
         array=array,
         start=start,
         stop=start + array.words,
@@ -147,7 +148,7 @@ def _column(array: Array, start: int) -> Column:
     )
 
 
-def _copy(target: Floats, source: NDArray[Any], lump: np.dtype[np.void]) -> None:
+def _copy(target: Floats32, source: NDArray[Any], lump: np.dtype[np.void]) -> None:
     """Copy rows; many rows of the same type as lumps of bytes, which takes half the time."""
     if source.dtype != np.float32:
         with np.errstate(under="ignore"):

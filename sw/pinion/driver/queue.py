@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from .batch import Batch, Packet, ResetRequest
 from .errors import DriverError
-from .memory import Block
+from .memory import MemoryBlock
 
 WINDOW = 4
 """Most packets in flight."""
@@ -42,7 +42,7 @@ class Queue:
     def __init__(
         self,
         *,
-        take: Callable[[int], Block],
+        take: Callable[[int], MemoryBlock],
         response_bytes: Callable[[int], int],
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,

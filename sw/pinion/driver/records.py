@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats32, Words
 from pinion.link import Array, Manifest
-
-Floats = NDArray[np.float32]
-Words = NDArray[np.uint32]
 
 
 def record_dtype(arrays: Sequence[Array]) -> np.dtype[np.void]:
@@ -33,7 +30,7 @@ def result_dtype(manifest: Manifest) -> np.dtype[np.void]:
     return record_dtype(manifest.outputs)
 
 
-def pack(layout: np.dtype[np.void], arrays: Mapping[str, Floats], count: int) -> Words:
+def pack(layout: np.dtype[np.void], arrays: Mapping[str, Floats32], count: int) -> Words:
     """Pack arrays into words.
 
     Parameters
@@ -52,7 +49,7 @@ def pack(layout: np.dtype[np.void], arrays: Mapping[str, Floats], count: int) ->
     return records.view(np.uint32).reshape(count, layout.itemsize // 4)
 
 
-def unpack(layout: np.dtype[np.void], words: Words) -> dict[str, Floats]:
+def unpack(layout: np.dtype[np.void], words: Words) -> dict[str, Floats32]:
     """Return words (n, words) as arrays (n, ...) by name, which are views of the words."""
     records = np.ascontiguousarray(words).view(layout).reshape(len(words))
     return {name: records[name] for name in layout.names or ()}

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from pinion.link import BEAT, Layout, Manifest, register
+from pinion.base.arrays import Bytes
+from pinion.link import BEAT, Layout, Manifest, layout_of, register
 from pinion.link.registers import RESET
 from pinion.link.uart_framing import (
     BAUD,
@@ -18,15 +19,15 @@ from pinion.link.uart_framing import (
     SLOTS,
     WIRE_BEAT,
     WIRE_COMMAND,
-    Frame,
+    FrameKind,
     beats,
     command,
     unwrap,
 )
 
-from .card import check_card, layout_of
+from .card import check_card
 from .errors import CardTimeoutError, DriverError, LinkError, TornStreamError, TransportError
-from .transport import TIMEOUT, Bytes, Transport
+from .transport import TIMEOUT, Transport
 from .tty import TtyPort
 
 CONTROL = register("CONTROL").offset
@@ -119,11 +120,11 @@ class SerialTransport(Transport):
 
     def read_register(self, offset: int) -> int:
         """Read a register by one frame each way, repeated if it gets lost."""
-        return self._ask(Frame.READ, offset=offset)
+        return self._ask(FrameKind.READ, offset=offset)
 
     def write_register(self, offset: int, value: int) -> None:
         """Write a register by one frame each way, repeated if lost; a reset also ends transfers."""
-        self._ask(Frame.WRITE, offset=offset, value=value)
+        self._ask(FrameKind.WRITE, offset=offset, value=value)
         if offset != CONTROL:
             return
         if not value & RESET:
@@ -228,7 +229,7 @@ class SerialTransport(Transport):
         if resets != self._resets:
             raise CardTimeoutError(f"{self.where} was reset during a transfer.")
 
-    def _ask(self, kind: Frame, *, offset: int = 0, value: int = 0) -> int:
+    def _ask(self, kind: FrameKind, *, offset: int = 0, value: int = 0) -> int:
         """Send a command until it is answered."""
         with self._asking:
             for _ in range(TRIES):
@@ -255,7 +256,7 @@ class SerialTransport(Transport):
 
     def _synchronise(self) -> None:
         """Agree with the card on the count of beats, while none is in flight."""
-        count = self._ask(Frame.SYNC)
+        count = self._ask(FrameKind.SYNC)
         with self._changed:
             self._sent = self._taken = count
 
@@ -298,13 +299,13 @@ class SerialTransport(Transport):
                     body = unwrap(frame)
                     if body is None:
                         torn = torn or len(frame) > WIRE_COMMAND
-                    elif body[0] in (Frame.BEAT, Frame.LAST) and len(body) == 1 + BEAT:
+                    elif body[0] in (FrameKind.BEAT, FrameKind.LAST) and len(body) == 1 + BEAT:
                         packet.append(body[1:])
                         self._progress += 1
-                        if body[0] == Frame.LAST:
+                        if body[0] == FrameKind.LAST:
                             self._packets.append(None if torn else b"".join(packet))
                             packet, torn = [], False
-                    elif body[0] in (Frame.VALUE, Frame.ROOM):
+                    elif body[0] in (FrameKind.VALUE, FrameKind.ROOM):
                         self._take_answer(body)
                 self._changed.notify_all()
 

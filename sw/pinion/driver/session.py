@@ -32,24 +32,10 @@ from pinion.link.registers import HALTED
 
 from .batch import Batch, Packet
 from .card import read_named
-from .errors import (
-    CardFaultError,
-    DriverError,
-    StateLostError,
-    TornStreamError,
-    TransportError,
-)
+from .errors import CardFaultError, DriverError, StateLostError, TornStreamError, TransportError
 from .profile import Meter
 from .queue import Queue
-from .recovery import (
-    PATIENCE,
-    cause_of,
-    explain,
-    hold_reset,
-    release_reset,
-    reset_state,
-    sentence,
-)
+from .recovery import PATIENCE, cause_of, explain, hold_reset, release_reset, reset_state, sentence
 from .state import CheckResponse, PollStatus, Recover, SessionState, Stop
 from .transport import Transport
 
@@ -90,7 +76,7 @@ class Session:
         self._sealer = Sealer(layout=layout, first=first_sequence)
         self._state = state = SessionState(queue=queue, meter=meter, timeout=timeout)
         responses = ResponseHandler(state=state, layout=layout, meter=meter)
-        reader = Reader(state=state, transport=transport, responses=responses)
+        reader = ResponseReader(state=state, transport=transport, responses=responses)
         writer = Writer(state=state, transport=transport)
         supervisor = Supervisor(
             state=state,
@@ -186,7 +172,7 @@ class Sealer:
         seal_request(self._layout, packet.request.bytes, packet.count, packet.sequence)
 
 
-class Reader:
+class ResponseReader:
     """The thread that posts a read for each packet in flight, and checks some of the responses.
 
     Parameters

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from pinion.batch import InputError, Result, by_name, check_arrays
 from pinion.link import Manifest
 from pinion.link.digests import check_digests
-from pinion.link.spi_framing import Transfer
+from pinion.link.spi_framing import SpiTransfer
 
 from .records import request_dtype, result_dtype
 
@@ -41,7 +41,7 @@ class SpiDevice:
 
     def __init__(self, manifest: Manifest, line: Line) -> None:
         self.manifest = manifest
-        self.transfer = Transfer.of(manifest)
+        self.transfer = SpiTransfer.of(manifest)
         self._line = line
         self._request, self._result = request_dtype(manifest), result_dtype(manifest)
 

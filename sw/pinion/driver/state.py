@@ -79,7 +79,7 @@ class PollStatus:
 
 
 @dataclass(frozen=True, eq=False)
-class Fault:
+class RecoveryCause:
     """The cause of a recovery.
 
     Members
@@ -96,7 +96,7 @@ class Fault:
 class Recover:
     """Task to reset the card, after a fault or on request."""
 
-    fault: Fault | None = None
+    fault: RecoveryCause | None = None
     request: ResetRequest | None = None
 
 
@@ -138,7 +138,7 @@ class SessionState:
         self._supervisor_sleeps = False
         # Whether results of a checked response are being delivered.
         self._delivering = False
-        self._fault: Fault | None = None
+        self._fault: RecoveryCause | None = None
         self._recovery: Recover | None = None
         self._reason: Failure | None = None
 
@@ -248,7 +248,7 @@ class SessionState:
         with self._lock:
             self._reading = None
             if error is not None:
-                self._report(Fault(packet, error))
+                self._report(RecoveryCause(packet, error))
                 return False
             self._queue.receive()
             if self._is_alone():
@@ -281,7 +281,7 @@ class SessionState:
         with self._lock:
             self._writing = None
             if error is not None:
-                self._report(Fault(packet, error))
+                self._report(RecoveryCause(packet, error))
             elif self._phase is not Phase.RUNNING:
                 self._to_supervise.notify()  # a recovery may wait for this
 
@@ -317,7 +317,7 @@ class SessionState:
         """
         with self._lock:
             beside = self._phase is not Phase.RUNNING
-            self._report(Fault(packet, error))
+            self._report(RecoveryCause(packet, error))
             self._end_check(packet)
             packet.batch.release(packet, reusable=False)
         return beside
@@ -326,7 +326,9 @@ class SessionState:
         """Record a response to an earlier request: no batch fails, and the packet is sent again."""
         with self._lock:
             self._queue.mismatched.append(packet)
-            self._report(Fault(None, TornStreamError("An answer to an earlier request arrived.")))
+            self._report(
+                RecoveryCause(None, TornStreamError("An answer to an earlier request arrived."))
+            )
             self._end_check(packet)
 
     def give_up_check(self, packet: Packet) -> None:
@@ -358,7 +360,7 @@ class SessionState:
                     )
                     self._supervisor_sleeps = False
                 elif self._timeout is not None and now - self._reading_since >= self._timeout:
-                    self._report(Fault(reading, self._late(reading)))
+                    self._report(RecoveryCause(reading, self._late(reading)))
                 elif now - max(self._reading_since, self._polled_at) >= self._poll_interval:
                     self._polled_at = now
                     return PollStatus(reading)
@@ -369,7 +371,7 @@ class SessionState:
         """Record that the card stopped on a packet, unless its response has arrived meanwhile."""
         with self._lock:
             if self._reading is packet:
-                self._report(Fault(packet, error))
+                self._report(RecoveryCause(packet, error))
 
     def wait_for_transfers(self, patience: float) -> None:
         """Wait until no transfer and no check is in progress; a reset ends transfers.
@@ -452,7 +454,7 @@ class SessionState:
             try:
                 launched = queue.launch()
             except Exception as error:  # no memory for a response
-                self._report(Fault(queue.retries[0], error))
+                self._report(RecoveryCause(queue.retries[0], error))
                 return
             if launched:
                 if idle:
@@ -467,7 +469,7 @@ class SessionState:
         if self._stopping or queue.first_reset is not None:
             self._to_supervise.notify()
 
-    def _report(self, fault: Fault) -> None:
+    def _report(self, fault: RecoveryCause) -> None:
         """Leave RUNNING for a fault; later ones are ignored."""
         if self._phase is Phase.RUNNING:
             self._fault = fault

@@ -12,9 +12,7 @@ from importlib.metadata import EntryPoint, entry_points
 from inspect import signature
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pinion.base.arrays import Bytes
 from pinion.base.installation import install_hint
 from pinion.base.progress import SILENT, Progress
 from pinion.link import BEAT, Manifest
@@ -26,8 +24,6 @@ GROUP = "pinion.transports"
 
 TIMEOUT = 10.0
 """Seconds that a packet may take; the default limit of the kernel driver."""
-
-Bytes = NDArray[np.uint8]
 
 
 class Transport(ABC):
@@ -154,7 +150,7 @@ def open_transport(
     folder : the build folder, from which a simulated card is made.
     manifest : manifest of that folder.
     device : ``name`` or ``name:address``.
-    progress : told the steps, by transports that accept it because their opening may take long.
+    progress : receives the steps, by transports that accept it because their opening may take long.
 
     Raises
     ------

@@ -6,13 +6,14 @@ import contextlib
 import threading
 from pathlib import Path
 
-from pinion.link import Layout, Manifest
+from pinion.base.arrays import Bytes
+from pinion.link import Layout, Manifest, layout_of
 
-from .card import check_card, layout_of
+from .card import check_card
 from .errors import DriverError, LinkError, TornStreamError
 from .memory import aligned, check_buffer
 from .nodes import C2H, H2C, USER, FileNodes, Nodes, translate
-from .transport import TIMEOUT, Bytes, Transport
+from .transport import TIMEOUT, Transport
 
 FOLDER = Path("/dev")
 

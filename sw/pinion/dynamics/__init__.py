@@ -27,14 +27,7 @@ from pinion.dynamics import arrays, kinematics, mass_centre
 
 from .aba import aba_scalars
 from .arrays import ForwardDerivatives
-from .bias import (
-    bias,
-    bias_scalars,
-    coriolis,
-    coriolis_scalars,
-    gravity,
-    gravity_scalars,
-)
+from .bias import bias, bias_scalars, coriolis, coriolis_scalars, gravity, gravity_scalars
 from .centroidal import (
     CentroidalDerivatives,
     centroidal_derivatives_scalars,
@@ -44,11 +37,7 @@ from .centroidal import (
 )
 from .checks import DynamicsError
 from .crba import crba_scalars
-from .discrete import (
-    discrete_derivatives,
-    discrete_dynamics,
-    discrete_dynamics_scalars,
-)
+from .discrete import STEP_METHODS, StepMethod, discrete_derivatives, discrete_dynamics
 from .energy import kinetic_energy_scalars, potential_energy_scalars
 from .external import forces_on_bodies, forces_on_bodies_scalars
 from .fd_derivatives import (
@@ -62,6 +51,7 @@ from .fd_second_derivatives import (
     fd_second_derivatives_scalars,
     step_second_derivatives_scalars,
 )
+from .frame_motion import frame_acceleration_scalars, frame_jacobian_rate_scalars
 from .general.manifold import (
     difference,
     integrate,
@@ -70,11 +60,7 @@ from .general.manifold import (
     random_configuration,
 )
 from .general.tangent import integrate_jacobians
-from .kinematics import (
-    frame_jacobian_scalars,
-    frame_placement_scalars,
-    frame_velocity_scalars,
-)
+from .kinematics import frame_jacobian_scalars, frame_placement_scalars, frame_velocity_scalars
 from .link_states import link_states_scalars
 from .mass_centre import centre_of_mass_scalars, com_jacobian_scalars
 from .mimic import MimicMap, also_coupled, reduce_mimic
@@ -101,14 +87,8 @@ from .regressor import (
     rnea_regressor_scalars,
 )
 from .rnea import Region, rnea_scalars
-from .rnea_derivatives import (
-    rnea_derivatives_from_links_scalars,
-    rnea_derivatives_scalars,
-)
-from .rnea_second_derivatives import (
-    SecondDerivatives,
-    rnea_second_derivatives_scalars,
-)
+from .rnea_derivatives import rnea_derivatives_from_links_scalars, rnea_derivatives_scalars
+from .rnea_second_derivatives import SecondDerivatives, rnea_second_derivatives_scalars
 from .scalar import Scalar
 from .steps import step_scalars
 
@@ -130,6 +110,7 @@ frame_placement = also_coupled(kinematics.frame_placement)
 frame_velocity = also_coupled(kinematics.frame_velocity)
 
 __all__ = [
+    "STEP_METHODS",
     "CentroidalDerivatives",
     "DynamicsError",
     "ForwardDerivatives",
@@ -139,6 +120,7 @@ __all__ = [
     "Region",
     "Scalar",
     "SecondDerivatives",
+    "StepMethod",
     "aba",
     "aba_scalars",
     "bias",
@@ -159,7 +141,6 @@ __all__ = [
     "difference",
     "discrete_derivatives",
     "discrete_dynamics",
-    "discrete_dynamics_scalars",
     "fd_derivatives",
     "fd_derivatives_from_minv",
     "fd_derivatives_from_minv_scalars",
@@ -168,7 +149,9 @@ __all__ = [
     "fd_second_derivatives_scalars",
     "forces_on_bodies",
     "forces_on_bodies_scalars",
+    "frame_acceleration_scalars",
     "frame_jacobian",
+    "frame_jacobian_rate_scalars",
     "frame_jacobian_scalars",
     "frame_placement",
     "frame_placement_scalars",

@@ -28,7 +28,7 @@ from typing import Any
 from pinion.robot import Model
 
 from .articulated import (
-    Articulated,
+    ArticulatedInertia,
     Pivot,
     articulated_to_parent,
     eliminate,
@@ -93,7 +93,7 @@ def aba_scalars(
     terms = joint_terms_of(model, joint_terms, friction_width)
     states = forward_pass(model, q, qd, [0.0] * n, f_ext, region, name="bias")
     p = [state.f for state in states]
-    inertias: list[Articulated] = [own_articulated(body.inertia) for body in bodies]
+    inertias: list[ArticulatedInertia] = [own_articulated(body.inertia) for body in bodies]
     pivots: dict[int, Pivot] = {}
     efforts: list[Scalar] = [0.0] * n
     joints = numbered_axes(model)

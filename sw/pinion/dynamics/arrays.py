@@ -29,10 +29,7 @@ from .checks import (
 )
 from .crba import crba_scalars
 from .energy import kinetic_energy_scalars, potential_energy_scalars
-from .fd_derivatives import (
-    fd_derivatives_from_minv_scalars,
-    fd_derivatives_scalars,
-)
+from .fd_derivatives import fd_derivatives_from_minv_scalars, fd_derivatives_scalars
 from .general import arrays as general
 from .joint_terms import FRICTION_WIDTH
 from .link_states import link_states_scalars

@@ -27,16 +27,7 @@ from pinion.robot import Inertia
 
 from .axis import Axis, axis_effort, axis_motion, plus_axis, with_axis
 from .scalar import Scalar, add, is_zero, mul, reciprocal, sub
-from .spatial import (
-    JointTransform,
-    Matrix,
-    Spatial,
-    Vector,
-    cross,
-    dot,
-    scale,
-    vadd,
-)
+from .spatial import JointTransform, Matrix, Spatial, Vector, cross, dot, scale, vadd
 from .tensor import (
     Symmetric,
     flipped,
@@ -51,7 +42,7 @@ from .tensor import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Articulated:
+class ArticulatedInertia:
     """An articulated-body inertia about a frame's origin, in the frame's coordinates.
 
     Members
@@ -72,17 +63,19 @@ class Articulated:
         return moment, force
 
 
-def own_articulated(inertia: Inertia) -> Articulated:
+def own_articulated(inertia: Inertia) -> ArticulatedInertia:
     """Return the articulated inertia of a single rigid body: constants of the robot."""
     x, y, z = inertia.h
     mass = inertia.mass
     H = (0.0, 0.0 - z, y), (z, 0.0, 0.0 - x), (0.0 - y, x, 0.0)
-    return Articulated(A=inertia.I, H=H, m=(mass, 0.0, 0.0, mass, 0.0, mass))
+    return ArticulatedInertia(A=inertia.I, H=H, m=(mass, 0.0, 0.0, mass, 0.0, mass))
 
 
-def joined_articulated(a: Articulated, b: Articulated) -> Articulated:
+def joined_articulated(a: ArticulatedInertia, b: ArticulatedInertia) -> ArticulatedInertia:
     """Return the sum of two articulated inertias about the same origin."""
-    return Articulated(A=symmetric_sum(a.A, b.A), H=matrix_sum(a.H, b.H), m=symmetric_sum(a.m, b.m))
+    return ArticulatedInertia(
+        A=symmetric_sum(a.A, b.A), H=matrix_sum(a.H, b.H), m=symmetric_sum(a.m, b.m)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +96,13 @@ class Pivot:
     clean: bool
 
 
-def eliminate(axis: Axis, body: Articulated, armature: float) -> tuple[Pivot, Articulated]:
+def eliminate(
+    axis: Axis, body: ArticulatedInertia, armature: Scalar
+) -> tuple[Pivot, ArticulatedInertia]:
     """Return an axis's pivot and ``Ia = IA - U U^T / D``, the inertia that the parent sees."""
     U = body.times(*axis_motion(axis, 1.0))
     D_inverse = reciprocal(add(axis_effort(axis, U), armature))
-    clean = axis.pitch == 0.0 and armature == 0.0
+    clean = axis.pitch == 0.0 and is_zero(armature)
     # The axis's own entry of U / D is one; a zero in its place saves the product.
     (ux, uy, uz), (fx, fy, fz) = with_axis(axis, U, 0.0) if clean else U
     wx, wy, lx, ly, wz, lz = (mul(x, D_inverse) for x in (ux, uy, fx, fy, uz, fz))
@@ -117,7 +112,7 @@ def eliminate(axis: Axis, body: Articulated, armature: float) -> tuple[Pivot, Ar
     return pivot, downdated(axis, body, U, pivot)
 
 
-def downdated(axis: Axis, body: Articulated, U: Spatial, pivot: Pivot) -> Articulated:
+def downdated(axis: Axis, body: ArticulatedInertia, U: Spatial, pivot: Pivot) -> ArticulatedInertia:
     """Return ``IA - U (U / D)^T``, with a clean axis's row and column as constant zeros."""
     angular, linear = (
         [is_zero(x) or not pivot.clean for x in half] for half in axis_motion(axis, 1.0)
@@ -133,7 +128,7 @@ def downdated(axis: Axis, body: Articulated, U: Spatial, pivot: Pivot) -> Articu
             H[i][j] = sub(H[i][j], mul(U[0][i], pivot.linear[j])) if free else 0.0
             free = linear[i] and linear[j]
             m[i][j] = sub(m[i][j], mul(U[1][i], pivot.linear[j])) if free else 0.0
-    return Articulated(A=upper(rows(A)), H=rows(H), m=upper(rows(m)))
+    return ArticulatedInertia(A=upper(rows(A)), H=rows(H), m=upper(rows(m)))
 
 
 def rows(matrix: list[list[Scalar]]) -> Matrix:
@@ -142,7 +137,7 @@ def rows(matrix: list[list[Scalar]]) -> Matrix:
     return x, y, z
 
 
-def levered_articulated(r: Vector, body: Articulated) -> Articulated:
+def levered_articulated(r: Vector, body: ArticulatedInertia) -> ArticulatedInertia:
     """Return the inertia about the point ``-r``, so that the old origin is at ``+r``."""
     # [r]x m takes cross products with m's columns; m is symmetric, so its rows are its columns.
     x, y, z = (cross(r, column) for column in full(body.m))
@@ -151,13 +146,13 @@ def levered_articulated(r: Vector, body: Articulated) -> Articulated:
     first = flipped(rows([list(cross(r, row)) for row in body.H]))
     second = rows([list(cross(r, row)) for row in H])
     A = symmetric_sum(body.A, upper(matrix_sum(first, second)))
-    return Articulated(A=A, H=H, m=body.m)
+    return ArticulatedInertia(A=A, H=H, m=body.m)
 
 
-def articulated_to_parent(X: JointTransform, body: Articulated) -> Articulated:
+def articulated_to_parent(X: JointTransform, body: ArticulatedInertia) -> ArticulatedInertia:
     """Return a child's articulated inertia about the parent's origin, in parent coordinates."""
     slid = levered_articulated(X.shift, body)
-    placed = Articulated(
+    placed = ArticulatedInertia(
         A=symmetric_to_parent(X, slid.A),
         H=matrix_to_parent(X, slid.H),
         m=symmetric_to_parent(X, slid.m),

@@ -23,16 +23,7 @@ from types import MappingProxyType
 from pinion.robot import Joint, JointKind, Model
 
 from .scalar import Scalar, add, cos, mul, sin, sub
-from .spatial import (
-    ZERO,
-    JointTransform,
-    Matrix,
-    Spatial,
-    Vector,
-    cross,
-    scale,
-    vadd,
-)
+from .spatial import ZERO, JointTransform, Matrix, Spatial, Vector, cross, scale, vadd
 from .tensor import flipped, times
 
 

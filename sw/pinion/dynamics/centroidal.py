@@ -1,19 +1,20 @@
 r"""Centroidal momentum, its rate and their derivatives, over any scalar.
 
 The momentum of all moving bodies about their centre of mass, in base axes, ``[angular; linear]``
-(Orin, Goswami, Lee 2013), is linear in the rates, and its rate is what acts from outside:
+(Orin, Goswami, Lee 2013), is linear in the rates. Its rate is the wrench of all external forces:
 
     h = A_G qd        h_dot = A_G qdd + A_G_dot qd = external wrench + gravity
 
-Nothing here is a recursion of its own. A robot whose base hangs on a free-flyer without mass, which
-stays where it is, has the momentum about the base's origin in the first six rows of its inertia
-matrix, and the wrench on the base in the first six efforts of inverse dynamics without gravity.
-The gradient of inverse dynamics has their derivatives there, that of momentum at rest with the
-rates for accelerations, since ``tau = M qd`` then. The constants of the free-flyer fold away.
+No new recursion is needed. Attach the robot's base to a massless free-flyer at rest. The first six
+rows of the inertia matrix then map rates to the momentum about the base's origin, the first six
+efforts of inverse dynamics without gravity are the rate of that momentum, and the same rows of
+inverse dynamics' gradient are its derivatives. With zero rates and qd for the accelerations the
+efforts are ``tau = M qd``, so that the same gradient is that of the momentum. The free-flyer's
+constants fold away.
 
 From the origin to the centre of mass c, with P the linear and L the angular momentum,
 
-    L_G = L - c x P        dL_G = dL - dc x P - c x dP        dc = dP / mass of A's columns
+    L_G = L - c x P        dL_G = dL - dc x P - c x dP        dc/dq = (linear rows of A) / mass
 
 and likewise for the wrench (the term ``c_dot x P`` is zero).
 """
@@ -32,13 +33,12 @@ from pinion.robot.rotation import IDENTITY_TRANSFORM
 from .checks import Array, columns_of, configurations, matrix_of, vector_of
 from .coupled import coupling_of
 from .crba import crba_scalars
-from .mass_centre import centre_of_mass_scalars, total_mass
+from .mass_centre import centre_of_mass_scalars, mass_reciprocal
+from .matrices import Rows, inner
 from .rnea import Region, no_region, rnea_scalars
 from .rnea_derivatives import rnea_derivatives_scalars
-from .scalar import Scalar, add, mul
+from .scalar import Scalar, mul
 from .spatial import Vector, cross, vsub
-
-Rows = list[list[Scalar]]
 
 _STILL: tuple[Scalar, ...] = (0.0,) * 6
 _AT_HOME: tuple[Scalar, ...] = (*_STILL, 1.0)
@@ -50,7 +50,7 @@ class CentroidalDerivatives:
 
     Members
     -------
-    dh_dq : of h by positions, in tangent directions where they are no vector.
+    dh_dq : of h by positions, along tangent directions.
     dhdot_dq, dhdot_dqd : of its rate by positions and by rates.
     dhdot_dqdd : of its rate by accelerations: the centroidal momentum matrix A_G.
     """
@@ -62,7 +62,7 @@ class CentroidalDerivatives:
 
 
 def on_a_root(model: Model) -> Model:
-    """Return the robot without gravity on a free-flyer without mass, its first joint."""
+    """Return the robot on a massless free-flyer, its first joint, without gravity."""
     root = Joint(
         name="centroidal root",
         kind=JointKind.FREE_FLYER,
@@ -80,7 +80,7 @@ def on_a_root(model: Model) -> Model:
 
 
 def _of_bodies(region: Region) -> Region:
-    """Return the region of a robot for that on its root, where bodies have the next number."""
+    """Return a region for the robot with the root, whose bodies are numbered one higher."""
 
     def moved(name: str, body: int) -> AbstractContextManager[object]:
         return region(name, max(1, body - 1))
@@ -88,17 +88,18 @@ def _of_bodies(region: Region) -> Region:
     return moved
 
 
-def _angular_first(rows: Sequence[Sequence[Scalar]], first: int = 6) -> list[list[Scalar]]:
-    """Return rows of the root's efforts, linear ones first, as ``[angular; linear]``."""
+def _angular_first(rows: Sequence[Sequence[Scalar]], first: int = 6) -> Rows:
+    """Return the root's six rows, ``[linear; angular]``, as ``[angular; linear]``."""
     return [list(row[first:]) for row in (*rows[3:6], *rows[:3])]
 
 
 def _about(
     c: Vector, rows: Rows, moved: Rows | None = None, linear_part: Vector | None = None
 ) -> Rows:
-    """Return (6, m) columns of momentum or wrench about the point c, in place of the origin.
+    """Return (6, m) columns of momentum or wrench about the point c instead of the origin.
 
-    ``moved`` : (3, m), by how much c moves in each column; ``linear_part`` is h's, or its rate's.
+    For columns that are derivatives, ``moved`` (3, m) is the derivative of c and ``linear_part``
+    the linear part of the differentiated momentum or wrench.
     """
     result: Rows = [[], [], [], [], [], []]
     for k in range(len(rows[0])):
@@ -128,13 +129,7 @@ def centroidal_momentum_scalars(
     M = crba_scalars(on_a_root(model), [*_AT_HOME, *q], _of_bodies(region))
     with region("moment", 1):
         A = _about(c, _angular_first(M))
-        h: list[Scalar] = []
-        for row in A:
-            total: Scalar = 0.0
-            for element, rate in zip(row, qd, strict=True):
-                total = add(total, mul(element, rate))
-            h.append(total)
-    return h, A
+        return [inner(row, qd) for row in A], A
 
 
 def centroidal_rate_scalars(
@@ -146,8 +141,8 @@ def centroidal_rate_scalars(
 ) -> list[Scalar]:
     """Return the rate of the centroidal momentum (6,), ``A_G qdd + A_G_dot qd``.
 
-    ``q``, ``qd``, ``qdd`` : as for :func:`.rnea.rnea_scalars`; without ``qdd`` the drift
-    ``A_G_dot qd``. ``region`` : its passes, and ``moment``.
+    ``q``, ``qd``, ``qdd`` : as for :func:`.rnea.rnea_scalars`; without ``qdd`` the result is the
+    drift ``A_G_dot qd``. ``region`` : as there, with the pass ``moment`` besides.
     """
     if model.coupled:
         tied = coupling_of(model, region)
@@ -172,8 +167,8 @@ def centroidal_derivatives_scalars(
     """Return the derivatives of centroidal momentum and of its rate.
 
     ``q``, ``qd``, ``qdd`` : as for :func:`.rnea.rnea_scalars`; ``region`` : as there, with the
-    passes of its gradient, of :func:`.crba.crba_scalars`, and ``moment``. As Pinocchio's
-    ``computeCentroidalDynamicsDerivatives``, whose halves are the other way round.
+    passes of its gradient, of :func:`.crba.crba_scalars`, and ``moment``. Equal to Pinocchio's
+    ``computeCentroidalDynamicsDerivatives``, which has linear parts first.
     """
     if model.coupled:
         tied = coupling_of(model, region)
@@ -185,7 +180,7 @@ def centroidal_derivatives_scalars(
     root, at_body = on_a_root(model), _of_bodies(region)
     positions = [*_AT_HOME, *q]
     rates, accelerations, still = [*_STILL, *qd], [*_STILL, *qdd], [0.0] * root.nv
-    c, share = centre_of_mass_scalars(model, q, region), 1.0 / total_mass(model)
+    c, share = centre_of_mass_scalars(model, q, region), mass_reciprocal(model, region)
     M = crba_scalars(root, positions, at_body)
     wrench = rnea_scalars(root, positions, rates, accelerations, None, at_body)
     momentum = rnea_scalars(root, positions, still, rates, None, at_body)
@@ -204,7 +199,7 @@ def centroidal_derivatives_scalars(
 
 
 def centroidal_momentum(model: Model, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
-    """Centroidal momentum and its matrix.
+    """Return the centroidal momentum and its matrix.
 
     Arguments
     ---------
@@ -215,7 +210,7 @@ def centroidal_momentum(model: Model, q: ArrayLike, qd: ArrayLike) -> tuple[Arra
     -------
     h : (6,) or (n, 6) float64, ``[angular; linear]`` about the centre of mass in base axes
         [kg m^2/s, kg m/s].
-    A : (6, nv) or (n, 6, nv) float64, ``h = A qd``. Pinocchio's has its halves the other way round.
+    A : (6, nv) or (n, 6, nv) float64, ``h = A qd``. Pinocchio has linear parts first.
 
     Raises
     ------

@@ -101,13 +101,13 @@ def check_mass(model: Model) -> None:
         )
 
 
-def check_constant_inertias(model: Model) -> None:
-    """Raise for a robot with inertial parameters that are inputs."""
-    if not all(isinstance(body.inertia.mass, int | float) for body in model.bodies):
-        raise DynamicsError(
-            f"Inertial parameters of {model.name!r} are inputs, and this needs them as constants: "
-            "leave out the parameters."
-        )
+def constant_inertias(model: Model) -> bool:
+    """Return whether no inertial parameter of a robot is an input."""
+    return all(
+        isinstance(x, int | float)
+        for inertia in (body.inertia for body in model.bodies)
+        for x in (inertia.mass, *inertia.h, *inertia.I)
+    )
 
 
 def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:

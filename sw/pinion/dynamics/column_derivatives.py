@@ -33,26 +33,16 @@ from .axis import (
     plus_axis,
 )
 from .checks import DynamicsError
-from .crba import empty_square
 from .link_states import Links, spatial
 from .ltdl import ancestors
+from .matrices import Rows, zeros
 from .rnea import Region, less_external, no_region
 from .scalar import Scalar
-from .spatial import (
-    NOTHING,
-    ZERO,
-    JointTransform,
-    Spatial,
-    cross_force,
-    inertia_times,
-    plus,
-)
-
-Rows = list[list[Scalar]]
+from .spatial import NOTHING, ZERO, JointTransform, Spatial, cross_force, inertia_times, plus
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class ForwardPass:
     """Intermediate results of Algorithm 1 for Algorithm 2, for each body in its own coordinates.
 
     Members
@@ -81,12 +71,12 @@ def rnea_state(
     qdd: Sequence[Scalar],
     f_ext: Sequence[Sequence[Scalar]] | None,
     region: Region,
-) -> State:
+) -> ForwardPass:
     """Run Algorithm 1 and keep its intermediate vectors."""
     x, y, z = model.gravity
     gravity: Spatial = (ZERO, (0.0 - x, 0.0 - y, 0.0 - z))
     before: list[Spatial] = []
-    state = State(X=[], v_before=[], v=[], a_before=before, a=[], momentum=[], f=[])
+    state = ForwardPass(X=[], v_before=[], v=[], a_before=before, a=[], momentum=[], f=[])
     a = state.a
     for i, body in enumerate(model.bodies):
         (axis,) = axes(body.joint)
@@ -114,7 +104,7 @@ def rnea_state(
 
 
 def column_of(
-    model: Model, qd: Sequence[Scalar], state: State, j: int, *, by_rate: bool
+    model: Model, qd: Sequence[Scalar], state: ForwardPass, j: int, *, by_rate: bool
 ) -> list[Scalar]:
     """Return the derivatives of all efforts by joint j's position or rate (Algorithm 2)."""
     bodies = model.bodies
@@ -194,7 +184,7 @@ def column_derivatives_from_links_scalars(
     so ``(X a_p) x S + dv x S qd = a x S`` in the braces of q.
     """
     check_columns(model)
-    state = State(X=[], v_before=[], v=[], a_before=None, a=[], momentum=[], f=[])
+    state = ForwardPass(X=[], v_before=[], v=[], a_before=None, a=[], momentum=[], f=[])
     for i, body in enumerate(model.bodies):
         with region("forward", i + 1):
             state.X.append(joint_transform(body.joint, (q[i],)))
@@ -216,10 +206,10 @@ def check_columns(model: Model) -> None:
 
 
 def all_columns(
-    model: Model, qd: Sequence[Scalar], state: State, region: Region
+    model: Model, qd: Sequence[Scalar], state: ForwardPass, region: Region
 ) -> tuple[Rows, Rows]:
     """Return ``dtau/dq`` and ``dtau/dqd``, each (nv, nv), from Algorithm 1's results."""
-    dtau_dq, dtau_dqd = empty_square(model.nv), empty_square(model.nv)
+    dtau_dq, dtau_dqd = zeros(model.nv), zeros(model.nv)
     for j in range(model.nv):
         with region("column", j + 1):
             by_q = column_of(model, qd, state, j, by_rate=False)

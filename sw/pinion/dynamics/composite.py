@@ -28,16 +28,7 @@ from dataclasses import dataclass
 from pinion.robot import Inertia
 
 from .scalar import Scalar, add, mul, sub
-from .spatial import (
-    ZERO,
-    JointTransform,
-    Matrix,
-    Spatial,
-    Vector,
-    cross,
-    scale,
-    vadd,
-)
+from .spatial import ZERO, JointTransform, Matrix, Spatial, Vector, cross, scale, vadd
 from .tensor import (
     NO_MATRIX,
     NO_SYMMETRIC,

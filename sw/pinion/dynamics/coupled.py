@@ -23,9 +23,8 @@ from dataclasses import dataclass
 
 from pinion.robot import Model, Tie, ties, uncoupled
 
+from .matrices import Rows, zeros
 from .scalar import Scalar, add, scaled_sum
-
-Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +82,7 @@ class Coupling:
         members: list[list[tuple[int, float]]] = [[] for _ in range(self.free.nv)]
         for k, (column, ratio) in enumerate(self.columns()):
             members[column].append((k, ratio))
-        result: Rows = [[0.0] * self.free.nv for _ in members]
+        result = zeros(len(members), self.free.nv)
         bodies = owners(self.free)
         for i, rows in enumerate(members):
             for j, columns in enumerate(members):

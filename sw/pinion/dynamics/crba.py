@@ -17,14 +17,10 @@ from .axis import axis_effort, axis_motion, joint_transform, numbered_axes
 from .composite import composite_to_parent, joined, own_composite
 from .coupled import coupling_of
 from .joint_terms import joint_terms_of
+from .matrices import zeros
 from .rnea import Region, no_region
 from .scalar import Scalar, add
 from .spatial import JointTransform
-
-
-def empty_square(n: int) -> list[list[Scalar]]:
-    """Return an (n, n) list of constant zeros with distinct rows."""
-    return [[0.0] * n for _ in range(n)]
 
 
 def crba_scalars(
@@ -54,7 +50,7 @@ def crba_scalars(
     for i, (body, at) in enumerate(zip(bodies, model.q_slices, strict=True)):
         with region("composite", i + 1):
             transforms.append(joint_transform(body.joint, q[at]))
-    M = empty_square(model.nv)
+    M = zeros(model.nv)
     joints = numbered_axes(model)
     armature = joint_terms_of(model).armature
     for i in reversed(range(len(bodies))):

@@ -17,8 +17,8 @@ Both gradients are exact for the step as computed: ``x+(x + d) = x+ + A d`` hold
 d for any h. Positions of revolute and prismatic joints add, and angles are not wrapped; those of
 other joints move by ``integrate`` and their nv changes are tangent, in both methods:
 :mod:`pinion.dynamics.general.discrete` has the equations for all joints, and the array functions
-use them for every robot. :func:`discrete_dynamics_scalars` is the step for positions that add, over
-any scalar, so it can be traced.
+use them for every robot. :func:`.steps.step_scalars` has the same steps over any scalar, so they
+can be traced.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from .checks import (
     Array,
     DynamicsError,
     check_choice,
-    check_single_dof,
     checked_forces,
     columns_of,
     configurations,
@@ -48,8 +47,6 @@ from .checks import (
 from .fd_derivatives import fd_derivatives_scalars
 from .general import derivatives, recursion
 from .general.discrete import (
-    RK4_NODES,
-    RK4_WEIGHTS,
     STEP_METHODS,
     Forward,
     Gradient,
@@ -60,62 +57,14 @@ from .general.discrete import (
 )
 from .general.state import pose_of
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
-from .scalar import Scalar, add, mul
+from .scalar import Scalar
 
 __all__ = [
     "STEP_METHODS",
     "StepMethod",
     "discrete_derivatives",
     "discrete_dynamics",
-    "discrete_dynamics_scalars",
 ]
-
-
-# Many parameters: the quantities of the equation, and the optional terms.
-def discrete_dynamics_scalars(
-    model: Model,
-    q: Sequence[Scalar],
-    qd: Sequence[Scalar],
-    tau: Sequence[Scalar],
-    dt: float,
-    f_ext: Sequence[Sequence[Scalar]] | None = None,
-    *,
-    method: StepMethod = "semi_implicit",
-    joint_terms: bool | Sequence[str] = (),
-    friction_width: float = FRICTION_WIDTH,
-) -> tuple[list[Scalar], list[Scalar]]:
-    """Return the positions and the rates after one step, over any scalar.
-
-    Arguments
-    ---------
-    q, qd, tau : (nv,) scalars, joint positions [rad | m], rates and constant efforts [N m | N].
-    dt : length of the step [s].
-    f_ext : external force on each body, ``[angular; linear]`` in body coordinates about its origin
-        [N m, N], constant in those coordinates.
-    method : one of ``STEP_METHODS``.
-    joint_terms, friction_width : as for :func:`.joint_terms.joint_terms_of`.
-
-    Raises
-    ------
-    DynamicsError : a joint is neither revolute nor prismatic: its step needs a quotient that has
-        only a limit at zero, which cannot be traced.
-    """
-    check_choice("method", method, STEP_METHODS)
-    check_single_dof(model)
-    terms: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
-    if method == "semi_implicit":
-        qd_next = _moved(qd, dt, aba_scalars(model, q, qd, tau, f_ext, **terms))
-        return _moved(q, dt, qd_next), qd_next
-    q_next, qd_next = list(q), list(qd)
-    rates: Sequence[Scalar] = [0.0] * model.nv
-    accelerations: Sequence[Scalar] = rates
-    for node, weight in zip(RK4_NODES, RK4_WEIGHTS, strict=True):
-        q_stage = _moved(q, node * dt, rates)
-        rates = _moved(qd, node * dt, accelerations)
-        accelerations = aba_scalars(model, q_stage, rates, tau, f_ext, **terms)
-        q_next = _moved(q_next, weight * dt, rates)
-        qd_next = _moved(qd_next, weight * dt, accelerations)
-    return q_next, qd_next
 
 
 # Many parameters: the quantities of the equation, and the optional terms.
@@ -290,10 +239,6 @@ def _general_dynamics(
         return derivatives.fd_derivatives(pose_of(model, q), qd, tau, forces, joint_terms)
 
     return forward, gradient
-
-
-def _moved(x: Sequence[Scalar], step: float, rate: Sequence[Scalar]) -> list[Scalar]:
-    return [add(a, mul(step, b)) for a, b in zip(x, rate, strict=True)]
 
 
 def _checked_step(dt: float) -> float:

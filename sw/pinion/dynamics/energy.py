@@ -16,7 +16,7 @@ from .checks import check_mass
 from .coupled import coupling_of
 from .mass_centre import first_moments_scalars
 from .rnea import Region, no_region
-from .scalar import Scalar, add, mul
+from .scalar import Scalar, add, is_zero, mul
 from .spatial import NOTHING, Spatial, dot, inertia_times, plus
 
 
@@ -44,8 +44,8 @@ def kinetic_energy_scalars(
             velocities.append(v)
             moment, momentum = inertia_times(body.inertia, angular, linear)
             twice = add(twice, add(dot(angular, moment), dot(linear, momentum)))
-            for rate in qd[v_at] if body.joint.armature != 0.0 else ():
-                twice = add(twice, mul(float(body.joint.armature), mul(rate, rate)))
+            for rate in () if is_zero(body.joint.armature) else qd[v_at]:
+                twice = add(twice, mul(body.joint.armature, mul(rate, rate)))
     with region("forward", len(model.bodies)):
         return mul(0.5, twice)
 

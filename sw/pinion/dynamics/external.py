@@ -21,7 +21,7 @@ import numpy as np
 from pinion.robot import Model, Transform
 from pinion.robot.rotation import IDENTITY_TRANSFORM, transpose
 
-from .checks import Array
+from .checks import Array, constant_inertias
 from .general.spatial import force_to_base, times
 from .minimal import slid_model, slides_of, snapped, unit_of_length
 from .rnea import Region, no_region
@@ -52,8 +52,9 @@ def forces_on_bodies_scalars(
     forces : (bodies, 6) scalars, ``[moment; force]`` on each moving link about its frame's origin
         in its axes [N m, N].
     region : as for :func:`.rnea.rnea_scalars`; the pass is ``force``.
-    minimal : for the bodies of the robot's minimal model instead of its own.
+    minimal : for the bodies of :func:`.minimal.minimal_model` instead of the robot's own.
     """
+    minimal = minimal and constant_inertias(model)
     slides = slides_of(model) if minimal else [0.0] * len(model.bodies)
     unit = unit_of_length(slid_model(model)) if minimal else 1.0
     wrenches: list[list[Scalar]] = []

@@ -35,9 +35,10 @@ from .coupled import elimination_parents
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH, JointTerms, joint_terms_of
 from .ltdl import ancestors, by_velocity, factors, inverse, scaled_rows, solve
+from .matrices import Rows, inner, transposed
 from .rnea import Region, base_motion, forward_step, no_region, rnea_scalars
-from .rnea_derivatives import Rows, columns, rnea_derivatives_scalars
-from .scalar import Scalar, add, is_zero, mul, sub
+from .rnea_derivatives import columns, rnea_derivatives_scalars
+from .scalar import Scalar, is_zero, sub
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,16 +237,9 @@ def structured(model: Model, minv: Sequence[Sequence[Scalar]]) -> Rows:
 
 def minus_product(model: Model, minv: Rows, gradient: Rows, region: Region) -> Rows:
     """Return ``-minv gradient``, (nv, nv), without operations on constant zeros."""
-    n = model.nv
-    at_body = by_velocity(model, region)
+    at_body, columns = by_velocity(model, region), transposed(gradient)
     result: Rows = []
-    for i in range(n):
+    for i in range(model.nv):
         with at_body("solve", i + 1):
-            row: list[Scalar] = []
-            for j in range(n):
-                total: Scalar = 0.0
-                for k in range(n):
-                    total = add(total, mul(minv[i][k], gradient[k][j]))
-                row.append(sub(0.0, total))
-            result.append(row)
+            result.append([sub(0.0, inner(minv[i], column)) for column in columns])
     return result

@@ -19,15 +19,13 @@ from typing import Any
 
 from pinion.robot import Model
 
-from .crba import empty_square
 from .fd_derivatives import fd_derivatives_scalars
 from .joint_terms import FRICTION_WIDTH
 from .ltdl import by_velocity
+from .matrices import Rows, inner, transposed, zeros
 from .rnea import Region, no_region
 from .rnea_second_derivatives import rnea_second_derivatives_scalars
 from .scalar import Scalar, add, mul, sub
-
-Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,34 +75,24 @@ def fd_second_derivatives_scalars(
     multipliers: list[Scalar] = []
     for i in range(n):
         with at_body("solve", i + 1):
-            multipliers.append(_sum(first.minv[i], list(weights)))
+            multipliers.append(inner(first.minv[i], list(weights)))
     H = rnea_second_derivatives_scalars(model, q, qd, first.qdd, multipliers, region, **terms)
-    q_q, q_qd, qd_qd, q_tau = (empty_square(n) for _ in range(4))
+    q_q, q_qd, qd_qd, q_tau = (zeros(n) for _ in range(4))
+    by_q, by_qd = transposed(first.dqdd_dq), transposed(first.dqdd_dqd)
     N_Fq: Rows = []
     for i in range(n):
         with at_body("solve", i + 1):
             row = H.q_qdd[i]
-            N_Fq.append([_sum(row, _column(first.dqdd_dq, j)) for j in range(n)])
+            N_Fq.append([inner(row, column) for column in by_q])
             for j in range(n):
-                block = add(H.q_qd[i][j], _sum(row, _column(first.dqdd_dqd, j)))
+                block = add(H.q_qd[i][j], inner(row, by_qd[j]))
                 q_qd[i][j] = sub(0.0, block)
-                q_tau[i][j] = sub(0.0, _sum(row, first.minv[j]))
+                q_tau[i][j] = sub(0.0, inner(row, first.minv[j]))
             for j in range(i + 1):
                 symmetric = add(N_Fq[i][j], N_Fq[j][i])
                 q_q[i][j] = q_q[j][i] = sub(0.0, add(H.q_q[i][j], symmetric))
                 qd_qd[i][j] = qd_qd[j][i] = sub(0.0, H.qd_qd[i][j])
     return ForwardSecondDerivatives(q_q=q_q, q_qd=q_qd, qd_qd=qd_qd, q_tau=q_tau)
-
-
-def _sum(a: Sequence[Scalar], b: Sequence[Scalar]) -> Scalar:
-    total: Scalar = 0.0
-    for x, y in zip(a, b, strict=True):
-        total = add(total, mul(x, y))
-    return total
-
-
-def _column(rows: Rows, j: int) -> list[Scalar]:
-    return [row[j] for row in rows]
 
 
 def step_second_derivatives_scalars(
@@ -120,7 +108,8 @@ def step_second_derivatives_scalars(
     """Return the second derivatives of ``value^T [q+; qd+]`` of a step of semi-implicit Euler.
 
     With ``q+ = q + h qd + h^2 FD`` and ``qd+ = qd + h FD`` they are those of
-    ``(h^2 value_q + h value_qd)^T FD``.
+    ``h (h value_q + value_qd)^T FD``, multiplied by h last: in fixed point small weights would
+    lose bits.
 
     Arguments
     ---------
@@ -140,6 +129,14 @@ def step_second_derivatives_scalars(
     weights: list[Scalar] = []
     for i in range(n):
         with at_body("step", i + 1):
-            weights.append(mul(dt, add(value[n + i], mul(dt, value[i]))))
-    S = fd_second_derivatives_scalars(model, q, qd, tau, weights, region, **terms)
-    return S.q_q, S.q_qd, S.qd_qd, S.q_tau
+            weights.append(add(value[n + i], mul(dt, value[i])))
+    F = fd_second_derivatives_scalars(model, q, qd, tau, weights, region, **terms)
+
+    def times_step(block: Rows) -> Rows:
+        result: Rows = []
+        for i, row in enumerate(block):
+            with at_body("step", i + 1):
+                result.append([mul(dt, x) for x in row])
+        return result
+
+    return times_step(F.q_q), times_step(F.q_qd), times_step(F.qd_qd), times_step(F.q_tau)

@@ -1,15 +1,15 @@
-r"""Accelerations of links' frames, and rates of their Jacobians, over any scalar.
+r"""Accelerations of links' frames and time derivatives of their Jacobians, over any scalar.
 
-The spatial acceleration of a frame is the rate of its spatial velocity in base axes, and the
-classical one that of its origin's velocity, which an accelerometer there measures but for gravity:
-``w x v`` more in the linear half. The rate J' of a Jacobian J in one of ``REFERENCES``
-(:mod:`.kinematics`) is that of its elements, so that ``J qdd + J' qd`` is the spatial acceleration
-for ``world`` and ``local``, and the classical one for ``local_world_aligned``.
+The spatial acceleration of a frame is the time derivative of its spatial velocity. The classical
+acceleration has the derivative of the origin's velocity as its linear part, which is larger by
+``w x v``; an accelerometer measures it, minus gravity. The derivative J' of a Jacobian J in one of
+``REFERENCES`` (:mod:`.kinematics`) is that of its elements: ``J qdd + J' qd`` is the spatial
+acceleration for ``world`` and ``local``, and the classical one for ``local_world_aligned``.
 
-In base axes a column of J is a joint's axis as a spatial vector s, and its rate ``v_j x s`` with
-the spatial velocity v_j of the joint's body (Featherstone 2008, chapter 2). About a point p that
-moves by p', ``p' x s_w`` is taken from the linear half; in the axes of the frame, ``v x s`` with
-the frame's own velocity from both.
+In base axes a column of J is the spatial axis s of a joint; its derivative is ``v_j x s`` with the
+spatial velocity v_j of the joint's body (Featherstone 2008, chapter 2). About a point that moves
+with the velocity p', subtract ``p' x s_w`` from the linear part; in the axes of a frame with the
+velocity v, subtract ``v x s``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .bias import weightless
 from .checks import check_choice
 from .coupled import coupling_of
 from .kinematics import REFERENCES, Reference, body_poses_scalars, frame_of, path_to, pose_of_frame
+from .matrices import Rows, zeros
 from .rnea import BodyMotion, Region, base_motion, forward_step, no_region
 from .scalar import Scalar
 from .spatial import (
@@ -39,10 +40,8 @@ from .spatial import (
     vsub,
 )
 
-Rows = list[list[Scalar]]
 
-
-# Many parameters: a state, a frame, and the three ways in which an acceleration is meant.
+# Many parameters: a state, a frame, and the choices of Pinocchio's getFrameAcceleration.
 def frame_acceleration_scalars(
     model: Model,
     q: Sequence[Scalar],
@@ -54,17 +53,17 @@ def frame_acceleration_scalars(
     reference: Reference = "local_world_aligned",
     classical: bool = False,
 ) -> tuple[Vector, Vector]:
-    """Return the angular [rad/s^2] and the linear acceleration [m/s^2] of a link's frame.
+    """Return the angular [rad/s^2] and linear [m/s^2] acceleration of a link's frame, (3,) each.
 
     Arguments
     ---------
     q : (nq,) scalars, joint positions [rad | m].
-    qd, qdd : (nv,) scalars, joint rates and accelerations; ``qdd`` of None is zero.
+    qd, qdd : (nv,) scalars, joint rates and accelerations; None for zero accelerations.
     frame : the name of a link.
     region : as for :func:`.rnea.rnea_scalars`, with the passes ``forward`` and ``pose``.
     reference : one of ``REFERENCES``.
-    classical : of the point that the frame's origin is, in place of the spatial acceleration.
-        Gravity has no part in either.
+    classical : whether to return the classical acceleration instead of the spatial one. Neither
+        includes gravity.
     """
     check_choice("reference", reference, REFERENCES)
     if model.coupled:
@@ -90,7 +89,7 @@ def frame_acceleration_scalars(
         angular, linear = pose.to_base(al), pose.to_base(linear)
         if reference == "world":
             linear = vadd(linear, cross(pose.p, angular))
-            if classical:  # of the point at the base's origin, whose velocity is another
+            if classical:  # of the body's point at the base's origin
                 at_origin = cross(pose.p, pose.to_base(w))
                 linear = vadd(linear, cross(pose.to_base(w), at_origin))
     return angular, linear
@@ -104,7 +103,7 @@ def _motion_of_body(
     qdd: Sequence[Scalar],
     region: Region,
 ) -> tuple[BodyMotion, Vector]:
-    """Return how a body moves, and the velocity of its origin, in its coordinates."""
+    """Return a body's motion and the velocity of its origin [m/s], in its coordinates."""
     motion, linear = base_motion(model), ZERO
     for i in path_to(model, number):
         at, place = model.q_slices[i], model.v_slices[i]
@@ -126,7 +125,7 @@ def frame_jacobian_rate_scalars(
     *,
     reference: Reference = "local_world_aligned",
 ) -> Rows:
-    """Return the rate J' (6, nv) of a link's Jacobian.
+    """Return the time derivative J' (6, nv) of the Jacobian of a link's frame.
 
     ``q``, ``qd``, ``frame``, ``reference`` : as for :func:`frame_acceleration_scalars`;
     ``region`` : as there, with the passes ``pose``, ``forward`` and ``column``. Columns of joints
@@ -157,7 +156,7 @@ def frame_jacobian_rate_scalars(
                 v = plus(v, (scale(qd[j], s[0]), scale(qd[j], s[1])))
         with region("column", i + 1):
             columns += [(j, s, cross_motion(v, s)) for j, s in of_joint]
-    rates: Rows = [[0.0] * model.nv for _ in range(6)]
+    rates = zeros(6, model.nv)
     with region("forward", named.body + 1):
         point = vadd(v[1], cross(v[0], pose.p))  # velocity of the frame's origin
     for j, s, rate in columns:

@@ -23,7 +23,7 @@ and cores have the same function.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -45,6 +45,8 @@ FRICTION_WIDTH = 0.05
 class JointTerms:
     """Figures for each velocity, (nv,) each: constants of the robot, 0.0 if not selected.
 
+    Parameters of joints (:mod:`.parametric`) are scalars in their places.
+
     Members
     -------
     armature : inertia of rotors, reflected to the joint [kg m^2 | kg].
@@ -57,10 +59,10 @@ class JointTerms:
     width : rate within which friction changes sign [rad/s | m/s]; 0.0 for a jump.
     """
 
-    armature: tuple[float, ...]
-    damping: tuple[float, ...]
-    friction: tuple[float, ...]
-    stiffness: tuple[float, ...]
+    armature: tuple[Scalar, ...]
+    damping: tuple[Scalar, ...]
+    friction: tuple[Scalar, ...]
+    stiffness: tuple[Scalar, ...]
     rest: tuple[float, ...]
     places: tuple[int, ...]
     width: float
@@ -72,11 +74,11 @@ class JointTerms:
         """Return whether velocity k has any of the terms."""
         figures = (self.armature, self.damping, self.friction, self.stiffness)
         polynomials = (*self.damping_poly[k], *self.stiffness_poly[k])
-        return any(figure[k] != 0.0 for figure in figures) or any(polynomials)
+        return not all(is_zero(figure[k]) for figure in figures) or any(polynomials)
 
     def springs(self, k: int) -> bool:
         """Return whether velocity k has a spring."""
-        return self.stiffness[k] != 0.0 or any(self.stiffness_poly[k])
+        return not is_zero(self.stiffness[k]) or any(self.stiffness_poly[k])
 
     def effort(self, k: int, q: Sequence[Scalar], qd: Sequence[Scalar]) -> Scalar:
         """Return the effort at velocity k besides inertia and ``armature qdd``.
@@ -87,7 +89,7 @@ class JointTerms:
         if (start := self.turning[k]) >= 0:
             (wa, wb), (va, vb) = _across(k, start, qd)
             total = add(total, mul(self.armature[k], sub(mul(wa, vb), mul(wb, va))))
-        if self.friction[k] != 0.0:
+        if not is_zero(self.friction[k]):
             total = add(total, self._dry(k, qd[k]))
         if self.springs(k):
             x = sub(q[self.places[k]], self.rest[k])
@@ -108,11 +110,12 @@ class JointTerms:
             square, cube = self.damping_poly[k]
             v = absolute(qd[k])
             damping = add(mul(v, add(mul(3.0 * cube, v), 2.0 * square)), damping)
-        if self.friction[k] == 0.0 or self.width == 0.0:
+        if is_zero(self.friction[k]) or self.width == 0.0:
             return damping
         x = self._clamped(qd[k])
         falloff = sub(1.0, mul(x, x))
-        full = 15.0 / 8.0 * self.friction[k] / self.width
+        friction: Any = self.friction[k]
+        full = 15.0 / 8.0 * friction / self.width
         return add(damping, mul(full, mul(falloff, falloff)))
 
     def across(self, k: int, qd: Sequence[Scalar]) -> dict[int, Scalar]:
@@ -145,10 +148,11 @@ class JointTerms:
             if square != 0.0:
                 jump = select(less(qd[k], 0.0), -2.0 * square, 2.0 * square)
                 total = add(total, jump)
-        if self.friction[k] == 0.0 or self.width == 0.0:
+        if is_zero(self.friction[k]) or self.width == 0.0:
             return total
         x = self._clamped(qd[k])
-        full = -15.0 / 2.0 * self.friction[k] / self.width**2
+        friction: Any = self.friction[k]
+        full = -15.0 / 2.0 * friction / self.width**2
         return add(total, mul(full, mul(x, sub(1.0, mul(x, x)))))
 
     def bend(self, k: int, q: Sequence[Scalar]) -> Scalar:
@@ -173,8 +177,8 @@ class JointTerms:
             return mul(friction, _sign(rate))
         x = self._clamped(rate)
         square = mul(x, x)
-        inner = add(mul(3.0 / 8.0 * friction, square), -10.0 / 8.0 * friction)
-        return mul(x, add(mul(square, inner), 15.0 / 8.0 * friction))
+        inner = add(mul(mul(3.0 / 8.0, friction), square), mul(-10.0 / 8.0, friction))
+        return mul(x, add(mul(square, inner), mul(15.0 / 8.0, friction)))
 
     def _clamped(self, rate: Scalar) -> Scalar:
         """Return x of the step. Clamped first, it never exceeds one."""
@@ -250,7 +254,7 @@ def joint_terms_of(
         linear = kind is JointKind.FREE_FLYER and body.joint.armature_in_base
         turning += [start] * 3 + [-1] * 3 if linear else [-1] * kind.nv
         places += [at.start] if kind.nq == 1 else [-1] * kind.nv
-        spring = body.joint.stiffness != 0.0 or any(body.joint.stiffness_poly)
+        spring = not is_zero(body.joint.stiffness) or any(body.joint.stiffness_poly)
         if kind.nq > 1 and spring and "stiffness" in names:
             raise DynamicsError(
                 f"The joint {body.joint.name!r} of {model.name!r} is {kind.value} and has a "
@@ -258,15 +262,16 @@ def joint_terms_of(
                 "springs; set it to 0."
             )
 
-    def figures(name: str) -> tuple[float, ...]:
-        return tuple(float(getattr(joint, name)) if name in names else 0.0 for joint in joints)
+    def figures(name: str, names: Collection[str] = names) -> tuple[Scalar, ...]:
+        values = [getattr(joint, name) if name in names else 0.0 for joint in joints]
+        return tuple(float(x) if isinstance(x, int) else x for x in values)
 
     def polynomials(name: str) -> tuple[tuple[float, float], ...]:
         none = (0.0, 0.0)
         return tuple(getattr(j, f"{name}_poly") if name in names else none for j in joints)
 
     return JointTerms(
-        armature=tuple(float(joint.armature) for joint in joints),
+        armature=figures("armature", names=("armature",)),
         damping=figures("damping"),
         friction=figures("friction"),
         stiffness=figures("stiffness"),

@@ -1,7 +1,8 @@
 r"""Kinematics of frames: placements, Jacobians, velocities.
 
-A frame is a link of the robot's file: any name in ``Model.frames``, including links merged into
-other bodies and into the base. The base's frame is the world.
+A frame is a link of the robot's file, including links merged into other bodies and into the base, a
+fixed joint, or either with an offset, ``link_7@0,0,0.1`` (:func:`pinion.robot.lookup.find_frame`).
+The base's frame is the world.
 
 The rotation R of a body into the base is stored as its rows, which are the base's axes in the
 body's coordinates; they pass a joint like any vector. The unit vector of a joint's axis is a column
@@ -28,13 +29,14 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from pinion.robot import Frame, Model, RobotError
-from pinion.robot.lookup import find_link
+from pinion.robot.lookup import find_frame
 
 from .axis import axis_motion, joint_motion, joint_transform, numbered_axes
 from .checks import Array, DynamicsError, check_choice, split
 from .coupled import coupling_of
 from .general import kinematics as general
-from .general.arrays import request
+from .general.arrays import checked_arguments
+from .matrices import Rows, zeros
 from .rnea import Region, no_region
 from .scalar import Scalar
 from .spatial import (
@@ -61,7 +63,7 @@ origin, base axes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pose:
+class FramePose:
     """Pose of a frame in the base.
 
     Members
@@ -84,13 +86,13 @@ class Pose:
         return vadd(vadd(x, y), z)
 
 
-BASE_POSE = Pose(R=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), p=ZERO)
+BASE_POSE = FramePose(R=((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)), p=ZERO)
 
 
 def frame_of(model: Model, name: str) -> Frame:
-    """Return the frame of a link by its name; raise :class:`DynamicsError` if there is none."""
+    """Return a frame by its name; raise :class:`DynamicsError` if there is none."""
     try:
-        return find_link(model, name)
+        return find_frame(model, name)
     except RobotError as error:
         raise DynamicsError(str(error)) from None
 
@@ -109,7 +111,7 @@ def body_poses_scalars(
     q: Sequence[Scalar],
     bodies: Sequence[int] | None = None,
     region: Region = no_region,
-) -> dict[int, Pose]:
+) -> dict[int, FramePose]:
     """Return the pose of each body's frame, and of the base as number -1.
 
     Arguments
@@ -130,7 +132,7 @@ def body_poses_scalars(
             R = (X.to_child(parent.R[0]), X.to_child(parent.R[1]), X.to_child(parent.R[2]))
             placed = vadd(parent.p, times_constant(parent.R, joint.tree.r))
             shift = dot(X.shift, R[0]), dot(X.shift, R[1]), dot(X.shift, R[2])
-            poses[i] = Pose(R=R, p=vadd(placed, shift))
+            poses[i] = FramePose(R=R, p=vadd(placed, shift))
     return poses
 
 
@@ -139,7 +141,7 @@ def frame_placement_scalars(
 ) -> tuple[Matrix, Vector]:
     """Return R (3, 3), frame to base coordinates, and the origin p (3,) [m], over any scalar.
 
-    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link; ``region`` :
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : its name; ``region`` :
     as for :func:`.rnea.rnea_scalars`, with the pass ``pose``.
     """
     named = frame_of(model, frame)
@@ -159,10 +161,10 @@ def frame_jacobian_scalars(
     *,
     reference: Reference = "world",
     region: Region = no_region,
-) -> list[list[Scalar]]:
+) -> Rows:
     """Return J (6, nv) with ``[angular; linear] = J qd`` for a link's frame, over any scalar.
 
-    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : the name of a link;
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : its name;
     ``reference`` : one of ``REFERENCES``; ``region`` : as for :func:`.rnea.rnea_scalars`, with the
     passes ``pose`` and ``column``. Columns of joints that do not move the frame are constant zeros.
     """
@@ -180,7 +182,7 @@ def frame_jacobian_scalars(
     poses = body_poses_scalars(model, q, path, region)
     with region("pose", named.body + 1):
         point = ZERO if reference == "world" else pose_of_frame(named, poses[named.body]).p
-    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
+    J = zeros(6, model.nv)
     joints = numbered_axes(model)
     for i in path:
         with region("column", i + 1):
@@ -193,16 +195,14 @@ def frame_jacobian_scalars(
     return J
 
 
-def _seen_from_the_frame(
-    model: Model, q: Sequence[Scalar], named: Frame, region: Region
-) -> list[list[Scalar]]:
+def _seen_from_the_frame(model: Model, q: Sequence[Scalar], named: Frame, region: Region) -> Rows:
     """Return the Jacobian in the frame's axes, walking from the frame to the base.
 
     With R and p the frame's pose in a body, a joint's ``[w; v]`` in the body's coordinates is
     ``[R^T w; R^T (v + w x p)]`` in the frame's. R is stored as its columns, the frame's axes, which
     pass a joint towards the base like any vector.
     """
-    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(6)]
+    J = zeros(6, model.nv)
     x, y, z = named.placement.E
     frame_axes: list[Vector] = [x, y, z]
     p: Vector = named.placement.r
@@ -230,34 +230,42 @@ def frame_velocity_scalars(
     frame: str,
     *,
     reference: Reference = "world",
+    region: Region = no_region,
 ) -> tuple[Vector, Vector]:
-    """Return the angular [rad/s] and the linear velocity [m/s] of a link's frame, over any scalar.
+    """Return the angular [rad/s] and the linear velocity [m/s] of a frame, over any scalar.
 
     It uses the recursion ``v_i = Xup v_parent + S qd`` instead of the Jacobian. ``q``, ``qd`` :
-    (nv,) scalars; ``frame`` : the name of a link; ``reference`` : one of ``REFERENCES``.
+    (nv,) scalars; ``frame`` : its name; ``reference`` : one of ``REFERENCES``; ``region`` : as for
+    :func:`.rnea.rnea_scalars`, with the passes ``forward`` and ``pose``.
     """
     check_choice("reference", reference, REFERENCES)
     if model.coupled:
-        tied = coupling_of(model)
+        tied = coupling_of(model, region)
         states = tied.positions(q), tied.rates(qd)
-        return frame_velocity_scalars(tied.model, *states, frame, reference=reference)
+        return frame_velocity_scalars(
+            tied.model, *states, frame, reference=reference, region=region
+        )
     named = frame_of(model, frame)
     path = path_to(model, named.body)
     v = NOTHING
     at, v_at = model.q_slices, model.v_slices
     for i in path:
         joint = model.bodies[i].joint
-        carried = joint_transform(joint, q[at[i]]).motion_to_child(*v)
-        v = plus(carried, joint_motion(joint, qd[v_at[i]]))
+        with region("forward", i + 1):
+            carried = joint_transform(joint, q[at[i]]).motion_to_child(*v)
+            v = plus(carried, joint_motion(joint, qd[v_at[i]]))
     angular, linear = v
     E, r = named.placement.E, named.placement.r
-    angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
+    with region("forward", named.body + 1):
+        angular, linear = rotate(E, angular), rotate(E, vsub(linear, cross(r, angular)))
     if reference == "local":
         return angular, linear
-    pose = pose_of_frame(named, body_poses_scalars(model, q, path)[named.body])
-    angular, linear = pose.to_base(angular), pose.to_base(linear)
-    if reference == "world":
-        linear = vadd(linear, cross(pose.p, angular))
+    body = body_poses_scalars(model, q, path, region)[named.body]
+    with region("pose", named.body + 1):
+        pose = pose_of_frame(named, body)
+        angular, linear = pose.to_base(angular), pose.to_base(linear)
+        if reference == "world":
+            linear = vadd(linear, cross(pose.p, angular))
     return angular, linear
 
 
@@ -267,7 +275,7 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
     Arguments
     ---------
     q : (nq,) or (n, nq) float, joint positions [rad | m].
-    frame : the name of a link, any of ``model.frames``.
+    frame : a link, a fixed joint, or either with an offset, ``link_7@0,0,0.1``.
 
     Returns
     -------
@@ -279,7 +287,7 @@ def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Arra
     DynamicsError : unknown link, a shape does not fit, or a number is not finite.
     """
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         R, p = general.frame_placement(model, checked.states["q"], frame_of(model, frame))
         return checked.shaped(R), checked.shaped(p)
     x = split(model, q=q)
@@ -295,7 +303,7 @@ def frame_jacobian(
     Arguments
     ---------
     q : (nq,) or (n, nq) float, joint positions [rad | m].
-    frame : the name of a link, any of ``model.frames``.
+    frame : a link, a fixed joint, or either with an offset, ``link_7@0,0,0.1``.
     reference : ``world``: velocity of the link's point at the base's origin, base axes;
         ``local``: of the frame's origin, frame's axes; ``local_world_aligned``: of the frame's
         origin, base axes. Pinocchio's WORLD, LOCAL and LOCAL_WORLD_ALIGNED.
@@ -310,7 +318,7 @@ def frame_jacobian(
     """
     check_choice("reference", reference, REFERENCES)
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         named = frame_of(model, frame)
         return checked.shaped(general.frame_jacobian(model, checked.states["q"], named, reference))
     x = split(model, q=q)
@@ -328,7 +336,7 @@ def frame_velocity(
     [rad/s | m/s]; ``frame`` and ``reference`` as in :func:`frame_jacobian`, with its errors.
     """
     if not model.single_dof:
-        rates = request(model, q=q, qd=qd).states["qd"]
+        rates = checked_arguments(model, q=q, qd=qd).states["qd"]
         J = frame_jacobian(model, q, frame, reference=reference)
         return (J @ rates.reshape((*J.shape[:-2], model.nv, 1)))[..., 0]
     x = split(model, q=q, qd=qd)
@@ -336,8 +344,8 @@ def frame_velocity(
     return x.vector((*angular, *linear))
 
 
-def pose_of_frame(frame: Frame, body: Pose) -> Pose:
+def pose_of_frame(frame: Frame, body: FramePose) -> FramePose:
     """Return the pose of a frame fixed in a body with pose ``body``."""
     E, r = frame.placement.E, frame.placement.r
     R = (rotate(E, body.R[0]), rotate(E, body.R[1]), rotate(E, body.R[2]))
-    return Pose(R=R, p=vadd(body.p, times_constant(body.R, r)))
+    return FramePose(R=R, p=vadd(body.p, times_constant(body.R, r)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pinion.robot import Model
 
 from .coupled import owners
+from .matrices import Rows, identity, inner, transposed, zeros
 from .rnea import Region, no_region
 from .scalar import Scalar, add, mul, reciprocal, sub
 
@@ -28,7 +29,7 @@ class Factors:
     D_inverse : (nv,) reciprocals of the pivots.
     """
 
-    X: list[list[Scalar]]
+    X: Rows
     D_inverse: list[Scalar]
 
 
@@ -64,8 +65,8 @@ def factors(
     """
     n = len(parents)
     work = [list(row) for row in M]
-    X: list[list[Scalar]] = [[1.0 if i == j else 0.0 for j in range(n)] for i in range(n)]
-    L: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
+    X = identity(n)
+    L = zeros(n)
     D_inverse: list[Scalar] = [0.0] * n
     for k in reversed(range(n)):
         with region("factor", k + 1):
@@ -87,9 +88,7 @@ def factors(
     return Factors(X=X, D_inverse=D_inverse)
 
 
-def inverse(
-    parents: Sequence[int], factored: Factors, region: Region = no_region
-) -> list[list[Scalar]]:
+def inverse(parents: Sequence[int], factored: Factors, region: Region = no_region) -> Rows:
     """Return ``M^-1 = X D^-1 X^T``, (nv, nv) scalars, symmetric.
 
     Joints whose paths to the base share no joint have constant zeros. ``region`` is called with
@@ -97,19 +96,16 @@ def inverse(
     """
     n = len(parents)
     X = factored.X
-    minv: list[list[Scalar]] = [[0.0] * n for _ in range(n)]
+    minv = zeros(n)
     scaled = scaled_rows(factored)
     for i in range(n):
         with region("inverse", i + 1):
             for j in range(i + 1):
-                entry: Scalar = 0.0
-                for k in range(j + 1):
-                    entry = add(entry, mul(scaled[i][k], X[j][k]))
-                minv[i][j] = minv[j][i] = entry
+                minv[i][j] = minv[j][i] = inner(scaled[i][: j + 1], X[j][: j + 1])
     return minv
 
 
-def scaled_rows(factored: Factors) -> list[list[Scalar]]:
+def scaled_rows(factored: Factors) -> Rows:
     """Return ``X D^-1``, (nv, nv) scalars, lower triangular."""
     return [[mul(x, d) for x, d in zip(row, factored.D_inverse, strict=True)] for row in factored.X]
 
@@ -122,17 +118,5 @@ def solve(
     It takes as many products as with M^-1, which need not be formed, and is one product deeper.
     ``scaled`` is the result of :func:`scaled_rows`, computed once for all b.
     """
-    n = len(b)
-    inner: list[Scalar] = []
-    for k in range(n):
-        total: Scalar = 0.0
-        for i in range(k, n):
-            total = add(total, mul(factored.X[i][k], b[i]))
-        inner.append(total)
-    result: list[Scalar] = []
-    for i in range(n):
-        total = 0.0
-        for k in range(i + 1):
-            total = add(total, mul(scaled[i][k], inner[k]))
-        result.append(total)
-    return result
+    turned = [inner(column[k:], b[k:]) for k, column in enumerate(transposed(factored.X))]
+    return [inner(row[: i + 1], turned[: i + 1]) for i, row in enumerate(scaled)]

@@ -21,19 +21,20 @@ from numpy.typing import ArrayLike
 from pinion.robot import Model
 
 from .axis import axis_motion, joint_transform, numbered_axes
-from .checks import Array, DynamicsError, check_constant_inertias, split
+from .checks import Array, DynamicsError, constant_inertias, split
 from .coupled import coupling_of
 from .general import kinematics as general
-from .general.arrays import request
+from .general.arrays import checked_arguments
 from .kinematics import body_poses_scalars
+from .matrices import Rows, zeros
 from .rnea import Region, no_region
-from .scalar import Scalar
+from .scalar import Scalar, add, mul, reciprocal
 from .spatial import Vector, cross, scale, vadd
 
 
 def first_moments_scalars(
     model: Model, q: Sequence[Scalar], region: Region = no_region, *, unit: float = 1.0
-) -> tuple[list[float], list[Vector]]:
+) -> tuple[list[Scalar], list[Vector]]:
     """Return mass and first moment of each joint's subtree, and last of the whole robot.
 
     Arguments
@@ -49,11 +50,10 @@ def first_moments_scalars(
         origin in base coordinates [kg m].
     """
     base = len(model.bodies)
-    masses = [unit * body.inertia.mass for body in model.bodies] + [0.0]
+    masses: list[Scalar] = [mul(unit, body.inertia.mass) for body in model.bodies] + [0.0]
     moments: list[Vector] = []
     for body in model.bodies:
-        x, y, z = body.inertia.h
-        moments.append((unit * x, unit * y, unit * z))
+        moments.append(scale(unit, body.inertia.h))
     moments.append((0.0, 0.0, 0.0))
     for i in reversed(range(base)):
         body, at = model.bodies[i], model.q_slices[i]
@@ -63,7 +63,7 @@ def first_moments_scalars(
             carried = X.to_parent(vadd(moments[i], scale(masses[i], X.shift)))
             lever = scale(masses[i], body.joint.tree.r)
             moments[parent] = vadd(vadd(moments[parent], lever), carried)
-        masses[parent] += masses[i]
+        masses[parent] = add(masses[parent], masses[i])
     return masses, moments
 
 
@@ -76,12 +76,11 @@ def centre_of_mass_scalars(model: Model, q: Sequence[Scalar], region: Region = n
     if model.coupled:
         tied = coupling_of(model, region)
         return centre_of_mass_scalars(tied.model, tied.positions(q), region)
-    return first_moments_scalars(model, q, region, unit=1.0 / total_mass(model))[1][-1]
+    unit, share = _shares(model, region)
+    return scale(share, first_moments_scalars(model, q, region, unit=unit)[1][-1])
 
 
-def com_jacobian_scalars(
-    model: Model, q: Sequence[Scalar], region: Region = no_region
-) -> list[list[Scalar]]:
+def com_jacobian_scalars(model: Model, q: Sequence[Scalar], region: Region = no_region) -> Rows:
     """Return J (3, nv): the velocity of the centre of mass is ``J qd`` in base coordinates.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
@@ -91,9 +90,10 @@ def com_jacobian_scalars(
         tied = coupling_of(model, region)
         every = com_jacobian_scalars(tied.model, tied.positions(q), region)
         return tied.of_columns(every)
-    masses, moments = first_moments_scalars(model, q, region, unit=1.0 / total_mass(model))
+    unit, share = _shares(model, region)
+    masses, moments = first_moments_scalars(model, q, region, unit=unit)
     poses = body_poses_scalars(model, q, region=region)
-    J: list[list[Scalar]] = [[0.0] * model.nv for _ in range(3)]
+    J = zeros(3, model.nv)
     joints = numbered_axes(model)
     for i in range(len(model.bodies)):
         with region("column", i + 1):
@@ -101,13 +101,34 @@ def com_jacobian_scalars(
                 angular, linear = axis_motion(axis, 1.0)
                 momentum = vadd(cross(angular, moments[i]), scale(masses[i], linear))
                 for k, element in enumerate(poses[i].to_base(momentum)):
-                    J[k][m] = element
+                    J[k][m] = mul(share, element)
     return J
+
+
+def _shares(model: Model, region: Region) -> tuple[float, Scalar]:
+    """Return a constant factor for all masses, and one for results: 1 over the robot's mass."""
+    if constant_inertias(model):
+        return 1.0 / total_mass(model), 1.0
+    return 1.0, mass_reciprocal(model, region)
+
+
+def mass_reciprocal(model: Model, region: Region = no_region) -> Scalar:
+    """Return 1 over the mass of the moving bodies [1/kg], over any scalar.
+
+    ``region`` : as for :func:`.rnea.rnea_scalars`; the pass is ``moment``. Raises
+    :class:`DynamicsError` for a constant mass of zero.
+    """
+    if constant_inertias(model):
+        return 1.0 / total_mass(model)
+    total: Scalar = 0.0
+    with region("moment", 1):
+        for body in model.bodies:
+            total = add(total, body.inertia.mass)
+        return reciprocal(total)
 
 
 def total_mass(model: Model) -> float:
     """Return the mass of the moving bodies [kg]; raise :class:`DynamicsError` if it is zero."""
-    check_constant_inertias(model)
     total = sum(body.inertia.mass for body in model.bodies)
     if not total > 0.0:
         raise DynamicsError(
@@ -125,7 +146,7 @@ def centre_of_mass(model: Model, q: ArrayLike) -> Array:
     mass.
     """
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         return checked.shaped(general.centre_of_mass(model, checked.states["q"], total_mass(model)))
     x = split(model, q=q)
     return x.vector(centre_of_mass_scalars(model, x["q"]))
@@ -138,7 +159,7 @@ def com_jacobian(model: Model, q: ArrayLike) -> Array:
     :func:`centre_of_mass` is ``J qd``; errors as there.
     """
     if not model.single_dof:
-        checked = request(model, q=q)
+        checked = checked_arguments(model, q=q)
         return checked.shaped(general.com_jacobian(model, checked.states["q"], total_mass(model)))
     x = split(model, q=q)
     return x.matrix(com_jacobian_scalars(model, x["q"]))

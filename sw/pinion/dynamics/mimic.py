@@ -25,14 +25,7 @@ from pinion.robot import Model, RobotError, coupled, ties, uncoupled
 
 from . import arrays, kinematics, mass_centre
 from .arrays import ForwardDerivatives
-from .checks import (
-    Array,
-    DynamicsError,
-    as_numbers,
-    check_choice,
-    check_finite,
-    checked,
-)
+from .checks import Array, DynamicsError, as_numbers, check_choice, check_finite, checked
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

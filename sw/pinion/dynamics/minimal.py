@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from pinion.robot import Body, Inertia, Joint, JointKind, Model, Transform, Vec3
 
-from .checks import check_constant_inertias
+from .checks import constant_inertias
 
 Array = NDArray[np.float64]
 
@@ -87,14 +87,17 @@ def minimal_model(model: Model, keep: Collection[int] = ()) -> Model:
 
     ``q``, ``qd``, ``qdd``, ``tau`` and their order are unchanged. Use it for tracing ``rnea``,
     ``crba``, ``minv``, ``aba``, kinetic energy and the gradients; not for potential energy, frames
-    or forces of links. :mod:`.external` converts external forces to its bodies.
+    or forces of links. :mod:`.external` converts external forces to its bodies. A robot with
+    inertias that are inputs is returned unchanged: :func:`.parametric.parametric_model` makes them
+    from its minimal model.
     """
+    if not constant_inertias(model):
+        return model
     return rescaled_model(regrouped_model(slid_model(model), keep))
 
 
 def slid_model(model: Model) -> Model:
     """Return the first step of :func:`minimal_model`: frames slid along their joints' axes."""
-    check_constant_inertias(model)
     slides = slides_of(model)
     bodies: list[Body] = []
     for i, body in enumerate(model.bodies):
@@ -231,7 +234,7 @@ def rebuilt(body: Body, lever: Array, figures: Parameters) -> Body:
     I = figures.I  # noqa: E741 - the symbol in the literature
     inertia = Inertia(
         mass=snapped(figures.m),
-        h=vec3(figures.h),
+        h=snapped_vector(figures.h),
         I=(
             snapped(I[0, 0]),
             snapped(I[0, 1]),
@@ -241,11 +244,11 @@ def rebuilt(body: Body, lever: Array, figures: Parameters) -> Body:
             snapped(I[2, 2]),
         ),
     )
-    joint: Joint = replace(body.joint, tree=Transform(E=body.joint.tree.E, r=vec3(lever)))
+    joint: Joint = replace(body.joint, tree=Transform(E=body.joint.tree.E, r=snapped_vector(lever)))
     return replace(body, joint=joint, inertia=inertia)
 
 
-def vec3(a: Array) -> Vec3:
+def snapped_vector(a: Array) -> Vec3:
     """Return three numbers as a tuple, with residues snapped."""
     return snapped(a[0]), snapped(a[1]), snapped(a[2])
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pinion.robot import Model
 
 from .articulated import (
-    Articulated,
+    ArticulatedInertia,
     Pivot,
     articulated_to_parent,
     eliminate,
@@ -28,9 +28,10 @@ from .articulated import (
 from .axis import axis_effort, joint_transform, numbered_axes
 from .checks import DynamicsError, check_choice
 from .coupled import elimination_parents
-from .crba import crba_scalars, empty_square
+from .crba import crba_scalars
 from .joint_terms import joint_terms_of
 from .ltdl import ancestors, by_velocity, factors, inverse
+from .matrices import zeros
 from .rnea import Region, no_region
 from .scalar import Scalar, sub
 from .spatial import NOTHING, JointTransform, Spatial
@@ -82,7 +83,7 @@ def minv_by_articulated_bodies(
         with region("articulated", i + 1):
             transforms.append(joint_transform(body.joint, q[at]))
     pivots = articulated_pivots(model, transforms, region)
-    minv = empty_square(n)
+    minv = zeros(n)
     for i, v_at in enumerate(model.v_slices):
         with region("column", i + 1):
             for j in range(v_at.start, v_at.stop):
@@ -96,7 +97,7 @@ def articulated_pivots(
     model: Model, transforms: Sequence[JointTransform], region: Region
 ) -> dict[int, Pivot]:
     """Return each axis's pivot of the articulated inertias, equation (7) of Yang et al."""
-    inertias: list[Articulated] = [own_articulated(body.inertia) for body in model.bodies]
+    inertias: list[ArticulatedInertia] = [own_articulated(body.inertia) for body in model.bodies]
     pivots: dict[int, Pivot] = {}
     joints = numbered_axes(model)
     armature = joint_terms_of(model).armature

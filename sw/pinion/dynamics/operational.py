@@ -33,12 +33,11 @@ from .coupled import elimination_parents
 from .crba import crba_scalars
 from .kinematics import Reference, frame_jacobian_scalars, frame_of, path_to
 from .ltdl import by_velocity, factors, inverse
+from .matrices import Rows, inner, transposed, zeros
 from .mimic import also_coupled
 from .minimal import minimal_model
 from .rnea import Region, no_region
 from .scalar import Scalar, add, is_zero, mul
-
-Rows = list[list[Scalar]]
 
 DIRECTIONS = 6
 _CHAIN = tuple(range(-1, DIRECTIONS - 1))
@@ -60,7 +59,7 @@ def inverse_operational_space_inertia_scalars(
     Arguments
     ---------
     q : (nq,) scalars, joint positions [rad | m].
-    frame : the name of a link.
+    frame : its name, as for :func:`.kinematics.frame_placement`.
     region : as for :func:`.rnea.rnea_scalars`; the passes are those of the Jacobian and of
         :func:`.minv.minv_scalars`, and ``solve``.
     reference : of J, as for :func:`.kinematics.frame_jacobian_scalars`.
@@ -74,24 +73,19 @@ def inverse_operational_space_inertia_scalars(
     M = crba_scalars(plain, q, region)
     at_body = by_velocity(plain, region)
     factored = factors(elimination_parents(plain), M, at_body)
-    n = model.nv
-    Y: Rows = [[0.0] * n for _ in range(DIRECTIONS)]
-    scaled: Rows = [[0.0] * n for _ in range(DIRECTIONS)]
+    n, columns = model.nv, transposed(factored.X)
+    Y = zeros(DIRECTIONS, n)
+    scaled = zeros(DIRECTIONS, n)
     for k in range(n):
         with at_body("solve", k + 1):
             for a in range(DIRECTIONS):
-                total: Scalar = 0.0
-                for i in range(k, n):
-                    total = add(total, mul(J[a][i], factored.X[i][k]))
+                total = inner(J[a][k:], columns[k][k:])
                 Y[a][k], scaled[a][k] = total, mul(total, factored.D_inverse[k])
-    result: Rows = [[0.0] * DIRECTIONS for _ in range(DIRECTIONS)]
+    result = zeros(DIRECTIONS)
     with region("solve", len(model.bodies)):
         for a in range(DIRECTIONS):
             for b in range(a + 1):
-                entry: Scalar = 0.0
-                for k in range(n):
-                    entry = add(entry, mul(scaled[a][k], Y[b][k]))
-                result[a][b] = result[b][a] = entry
+                result[a][b] = result[b][a] = inner(scaled[a], Y[b])
     return result
 
 
@@ -137,7 +131,7 @@ def inverse_operational_space_inertia(
     Arguments
     ---------
     q : (nq,) or (n, nq) float, joint positions [rad | m].
-    frame : the name of a link.
+    frame : its name, as for :func:`.kinematics.frame_placement`.
     reference : of J, as for :func:`pinion.dynamics.frame_jacobian`.
 
     Raises

@@ -1,28 +1,28 @@
 r"""Regressors: inverse dynamics, gravity and energies as linear functions of inertial parameters.
 
 The equations of motion are linear in the ten parameters of each body (Atkeson, An, Hollerbach 1986;
-Khalil and Dombre 2002, chapter 12): ``tau = Y(q, qd, qdd) pi``, with ``pi`` for each body, in the
+Khalil and Dombre 2002, chapter 12): ``tau = Y(q, qd, qdd) pi``. ``pi`` holds for each body, in the
 order of Pinocchio's ``Inertia.toDynamicParameters``,
 
     m    h_x h_y h_z    I_xx I_xy I_yy I_xz I_yz I_zz
 
-the mass [kg], the first moment [kg m] and the rotational inertia [kg m^2] about the origin of the
-moving link's frame, in its coordinates: the frame of the joint in Pinocchio's models. Links that
-are fixed to the moving one belong to the same body. Armature belongs to a joint, and has columns
-of its own (:func:`joint_regressor_scalars`).
+its mass [kg], first moment [kg m] and rotational inertia [kg m^2] about the origin of the moving
+link's frame and in its coordinates. This is the frame of the joint in Pinocchio's models. Links
+fixed to the moving link belong to the same body. Armature is a parameter of a joint and has
+separate columns (:func:`joint_regressor_scalars`).
 
-**Columns.** Moment and force of a body about that origin (:mod:`.rnea`) are
+**Columns.** The force on a body and the moment about that origin (:mod:`.rnea`) are
 
     force = m a + B h        moment = h x a + (terms of I)
 
-with the classical acceleration a and the matrix B of its motion. What joint i contributes to the
-power of that wrench is its axis as the body sees it, a motion ``s = [w; v]`` that passes from
-body to body by ``s_child = Xup s``: row i of the body's ten columns is ``s`` times that wrench,
+with the classical acceleration ``a`` of the origin; ``a + B r`` is that of a point r. The axis of
+joint i in the body's coordinates is a spatial motion ``s = [w; v]``, propagated from body to body
+by ``s_child = Xup s``. Row i of the body's ten columns is ``s`` times the wrench of each parameter,
 
     m: v . a        h: B^T v + a x w        I: six products of w with entries of B, al and w w
 
-Carrying an axis towards the leaves takes a tenth of what carrying ten wrenches to the base takes.
-Rows of joints that do not carry the body are the constant zero.
+Propagating an axis towards the leaves costs a tenth of propagating ten wrenches to the base. Rows
+of joints that do not support the body are the constant zero.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from .external import link_frames
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .kinematics import body_poses_scalars
 from .ltdl import by_velocity, factors, scaled_rows, solve
+from .matrices import Rows, transposed, zeros
 from .minimal import parameters
 from .rnea import BodyMotion, Region, base_motion, forward_step, no_region, rnea_scalars
 from .scalar import Scalar, add, mul, scaled_sum, sub
@@ -65,13 +66,6 @@ from .spatial import (
 PARAMETERS = ("m", "hx", "hy", "hz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
 """The inertial parameters of a body in the order of a regressor's columns."""
 
-Rows = list[list[Scalar]]
-
-
-def transposed(rows: Sequence[Sequence[Scalar]]) -> Rows:
-    """Return the transpose of a matrix."""
-    return [list(column) for column in zip(*rows, strict=True)]
-
 
 JointTerm = Literal["armature", "damping", "friction"]
 
@@ -88,7 +82,7 @@ def inertial_parameters(model: Model) -> list[float]:
 
 
 def seen_from(place: Transform, motion: BodyMotion) -> BodyMotion:
-    """Return a body's motion in a frame that is fixed in it, about that frame's origin."""
+    """Return a body's motion in a body-fixed frame, about the frame's origin."""
     E = place.E
     return BodyMotion(
         w=rotate(E, motion.w),
@@ -99,19 +93,18 @@ def seen_from(place: Transform, motion: BodyMotion) -> BodyMotion:
 
 
 def placed(place: Transform, motion: Spatial) -> Spatial:
-    """Return a spatial motion in a frame that is fixed in the body, about that frame's origin."""
+    """Return a spatial motion in a body-fixed frame, about the frame's origin."""
     w, v = motion
     return rotate(place.E, w), rotate(place.E, vsub(v, cross(place.r, w)))
 
 
 def wrench_power(axis: Spatial, motion: BodyMotion) -> list[Scalar]:
-    """Return the power of a body's wrench on a motion, for one unit of each parameter.
+    """Return the product of an axis and a body's wrench for one unit of each parameter.
 
     Arguments
     ---------
-    axis : angular and linear part of the motion, about the origin of the link's frame in its
-        coordinates.
-    motion : how the body moves, in that frame.
+    axis : (angular, linear), a spatial motion in the link's frame, about its origin.
+    motion : motion of the body in the same frame.
 
     Returns
     -------
@@ -120,7 +113,7 @@ def wrench_power(axis: Spatial, motion: BodyMotion) -> list[Scalar]:
     w, v = axis
     al, B, a = motion.al, motion.B, motion.a
     x, y, z = w
-    # Each of these occurs twice: a diagonal element of I acts along its axis by al, across by w w.
+    # Each serves two diagonal elements of I: (w x I w)_x holds (I_zz - I_yy) w_y w_z.
     x_yz = mul(x, mul(motion.w[1], motion.w[2]))
     y_xz = mul(y, mul(motion.w[0], motion.w[2]))
     z_xy = mul(z, mul(motion.w[0], motion.w[1]))
@@ -146,7 +139,7 @@ def rnea_regressor_scalars(
     qdd: Sequence[Scalar],
     region: Region = no_region,
 ) -> Rows:
-    """Return ``Y`` (nv, 10 bodies): ``tau = Y pi``, and what armature adds.
+    """Return ``Y`` (nv, 10 bodies), with ``tau = Y pi`` for joints without armature.
 
     Arguments
     ---------
@@ -159,10 +152,10 @@ def rnea_regressor_scalars(
         states = tied.positions(q), tied.rates(qd), tied.rates(qdd)
         rows = rnea_regressor_scalars(tied.model, *states, region)
         return transposed([tied.efforts(column) for column in transposed(rows)])
-    Y: Rows = [[0.0] * (10 * len(model.bodies)) for _ in range(model.nv)]
+    Y = zeros(model.nv, 10 * len(model.bodies))
     joints = numbered_axes(model)
     motions: list[BodyMotion] = []
-    # For each body the axes of the joints that carry it, as it sees them.
+    # For each body its supporting joints: row of Y, and axis in the body's coordinates.
     carriers: list[list[tuple[int, Spatial]]] = []
     frames = link_frames(model)
     slices = zip(model.bodies, model.q_slices, model.v_slices, strict=True)
@@ -186,7 +179,7 @@ def rnea_regressor_scalars(
 def gravity_regressor_scalars(
     model: Model, q: Sequence[Scalar], region: Region = no_region
 ) -> Rows:
-    """Return ``G`` (nv, 10 bodies) with ``g(q) = G pi``: :func:`rnea_regressor_scalars` at rest.
+    """Return ``G`` (nv, 10 bodies) with ``g(q) = G pi``: `rnea_regressor_scalars` at rest.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]. Columns of rotational inertia are zero.
     """
@@ -197,10 +190,10 @@ def gravity_regressor_scalars(
 def kinetic_energy_regressor_scalars(
     model: Model, q: Sequence[Scalar], qd: Sequence[Scalar], region: Region = no_region
 ) -> list[Scalar]:
-    """Return ``y`` (10 bodies,), ``y pi`` being the bodies' kinetic energy [J]; rotors come on top.
+    """Return ``y`` (10 bodies,); ``y pi`` is the kinetic energy [J] without that of rotors.
 
-    ``q`` : (nq,) scalars, joint positions [rad | m]; ``qd`` : (nv,) scalars, rates; ``region`` : as
-    for :func:`.rnea.rnea_scalars`, with the pass ``forward``.
+    ``q`` : (nq,) scalars, joint positions [rad | m]; ``qd`` : (nv,) scalars, joint rates;
+    ``region`` : as for :func:`.rnea.rnea_scalars`, with the pass ``forward``.
     """
     if model.coupled:
         tied = coupling_of(model, region)
@@ -229,7 +222,7 @@ def kinetic_energy_regressor_scalars(
 def potential_energy_regressor_scalars(
     model: Model, q: Sequence[Scalar], region: Region = no_region
 ) -> list[Scalar]:
-    """Return ``y`` (10 bodies,), ``y pi`` being the potential energy [J], as :mod:`.energy` has it.
+    """Return ``y`` (10 bodies,); ``y pi`` is the potential energy [J] of :mod:`.energy`.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
     :func:`.rnea.rnea_scalars`, with the pass ``pose``.
@@ -257,14 +250,14 @@ def joint_regressor_scalars(
     term: JointTerm,
     region: Region = no_region,
 ) -> Rows:
-    """Return a matrix (nv, bodies): the effort at each joint for one unit of a term of each.
+    """Return the matrix (nv, bodies) of the efforts for one unit of a term of each body's joint.
 
     Arguments
     ---------
     q, qd, qdd : as for :func:`rnea_regressor_scalars`.
     term : ``armature`` [kg m^2 | kg], ``damping`` [N m s/rad | N s/m] or ``friction`` [N m | N],
-        whose sign changes within ``FRICTION_WIDTH`` of rest; one figure serves all velocities of a
-        joint, as in the model.
+        whose sign changes within ``FRICTION_WIDTH`` of rest. As in the model, a joint has one
+        coefficient for all its velocities.
     region : as for :func:`.rnea.rnea_scalars`, with the pass ``joint``.
     """
     if model.coupled:
@@ -274,7 +267,7 @@ def joint_regressor_scalars(
         return transposed([tied.efforts(column) for column in transposed(rows)])
     unit = replace(model, bodies=tuple(map(partial(with_unit, term), model.bodies)))
     terms = joint_terms_of(unit, () if term == "armature" else (term,))
-    rows = [[0.0] * len(model.bodies) for _ in range(model.nv)]
+    rows = zeros(model.nv, len(model.bodies))
     for i, place in enumerate(model.v_slices):
         with region("joint", i + 1):
             for k in range(place.start, place.stop):
@@ -283,7 +276,7 @@ def joint_regressor_scalars(
 
 
 def with_unit(term: JointTerm, body: Body) -> Body:
-    """Return a body of 1 kg whose joint has one unit of a term, and no other."""
+    """Return a body of 1 kg whose joint has one unit of this term and no other terms."""
     plain = replace(
         body.joint,
         armature=0.0,
@@ -300,7 +293,7 @@ def with_unit(term: JointTerm, body: Body) -> Body:
             joint = replace(plain, damping=1.0)
         case "friction":
             joint = replace(plain, friction=1.0)
-    # Terms are those of robots with mass; a regressor needs none.
+    # joint_terms_of expects bodies with mass; a regressor also works without.
     return replace(body, joint=joint, inertia=replace(body.inertia, mass=1.0))
 
 
@@ -314,13 +307,13 @@ def fd_parameter_derivatives_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[list[Scalar], Rows]:
-    """Return qdd (nv,) and its derivatives by the parameters, ``-M^-1 Y``, (nv, 10 bodies).
+    """Return qdd (nv,) and its derivative by the parameters, ``-M^-1 Y`` (nv, 10 bodies).
 
     Arguments
     ---------
     q : (nq,) scalars, joint positions [rad | m].
     qd, tau : (nv,) scalars, joint rates and efforts [N m | N].
-    region : as for :func:`.rnea.rnea_scalars`; the passes are those of the algorithms used.
+    region : as for :func:`.rnea.rnea_scalars`, with the passes of the algorithms used.
     joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`.
     """
     still: list[Scalar] = [0.0] * model.nv
@@ -349,9 +342,9 @@ def rnea_regressor(model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) ->
 
     Returns
     -------
-    Y : ``Y pi`` is :func:`.rnea` without the armature's part, with ``pi`` the bodies' parameters
-        (:func:`inertial_parameters`). As Pinocchio's ``computeJointTorqueRegressor``, whose rows
-        and columns are in the order of its joints.
+    Y : ``Y pi`` is :func:`.rnea` without armature; ``pi`` are the bodies' parameters
+        (:func:`inertial_parameters`). Equal to Pinocchio's ``computeJointTorqueRegressor``, whose
+        rows and columns are in the order of its joints.
 
     Raises
     ------
@@ -364,7 +357,7 @@ def rnea_regressor(model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) ->
 
 
 def gravity_regressor(model: Model, q: ArrayLike) -> Array:
-    """Return the regressor of gravity, (nv, 10 bodies) or (n, nv, 10 bodies): as for no motion.
+    """Return the regressor of the generalised gravity, (nv, 10 bodies) or (n, nv, 10 bodies).
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Errors as for
     :func:`rnea_regressor`.

@@ -59,13 +59,7 @@ from typing import Any
 
 from pinion.robot import Inertia, Joint, JointKind, Model
 
-from .axis import (
-    Axis,
-    axes,
-    axis_effort,
-    joint_motion,
-    joint_transform,
-)
+from .axis import Axis, axes, axis_effort, joint_motion, joint_transform
 from .coupled import coupling_of
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .scalar import Scalar, add, mul, scaled_sum, sub

@@ -72,10 +72,7 @@ from .axis import (
     plus_axis_cross_force,
 )
 from .checks import check_choice, check_mass
-from .column_derivatives import (
-    column_derivatives_from_links_scalars,
-    column_derivatives_scalars,
-)
+from .column_derivatives import column_derivatives_from_links_scalars, column_derivatives_scalars
 from .composite import (
     Composite,
     Coriolis,
@@ -88,9 +85,9 @@ from .composite import (
     own_coriolis,
 )
 from .coupled import coupling_of
-from .crba import empty_square
 from .joint_terms import FRICTION_WIDTH, add_slopes, joint_terms_of
 from .link_states import Links, given_body
+from .matrices import Rows, zeros
 from .rnea import BodyMotion, BodyState, Region, forward_body, no_region
 from .scalar import Scalar, add
 from .spatial import (
@@ -108,13 +105,11 @@ from .spatial import (
 )
 from .tensor import full, times
 
-Rows = list[list[Scalar]]
-
 DERIVATIVE_METHODS = ("composite", "column")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class SubtreeChange:
     """Change of the motion of a joint's subtree by the joint's variable, in body coordinates.
 
     Members
@@ -131,7 +126,7 @@ class Column:
 
 def columns(
     joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
-) -> list[tuple[Column, Column]]:
+) -> list[tuple[SubtreeChange, SubtreeChange]]:
     """Return the columns of each of a joint's positions and rates, in its body's coordinates.
 
     ``motion``, ``before`` : of the body, as in :class:`.rnea.BodyState`; ``qd`` : rates of the
@@ -143,7 +138,7 @@ def columns(
     return [columns_of_any(axis, motion, before, moving) for axis in axes(joint)]
 
 
-def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[Column, Column]:
+def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[SubtreeChange, SubtreeChange]:
     """Return the columns of a revolute or prismatic joint from its body's motion.
 
     The table above has ``B z`` and ``2 psi`` in the half where S has its z, angular or linear, and
@@ -153,26 +148,26 @@ def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[Column, Column]:
     phi: Vector = (motion.B[0][2], motion.B[1][2], motion.B[2][2])
     twice = vadd(psi, psi)
     dal, da = plus(axis_part(axis, phi), cross_axis(axis, (ZERO, motion.a), 1.0))
-    by_q = Column(dw=axis_part(axis, psi)[0], dal=dal, da=da)
+    by_q = SubtreeChange(dw=axis_part(axis, psi)[0], dal=dal, da=da)
     dal, da = axis_part(axis, twice)
-    return by_q, Column(dw=axis_motion(axis, 1.0)[0], dal=dal, da=da)
+    return by_q, SubtreeChange(dw=axis_motion(axis, 1.0)[0], dal=dal, da=da)
 
 
 def columns_of_any(
     axis: Axis, motion: BodyMotion, before: BodyMotion, moving: Vector
-) -> tuple[Column, Column]:
+) -> tuple[SubtreeChange, SubtreeChange]:
     """Return the columns of one axis of a joint of any kind; ``moving`` is u above."""
     angular, linear = axis_motion(axis, 1.0)
     dw = cross(before.w, angular)
     da = vadd(times(before.B, linear), cross(before.a, angular))
     da = vadd(da, cross(vadd(dw, dw), moving))
-    by_q = Column(dw=dw, dal=times(before.B, angular), da=da)
+    by_q = SubtreeChange(dw=dw, dal=times(before.B, angular), da=da)
     both = vadd(motion.w, before.w)
     da = vadd(cross(both, linear), cross(angular, moving))
-    return by_q, Column(dw=angular, dal=cross(both, angular), da=da)
+    return by_q, SubtreeChange(dw=angular, dal=cross(both, angular), da=da)
 
 
-def wrench(column: Column, inertia: Composite, coriolis: Coriolis) -> Spatial:
+def wrench(column: SubtreeChange, inertia: Composite, coriolis: Coriolis) -> Spatial:
     """Return the moment and the force that a column's change of motion needs on a subtree."""
     moment = vadd(times(full(inertia.I), column.dal), times(coriolis.Q, column.dw))
     moment = vadd(moment, vsub(ZERO, cross(column.da, inertia.h)))
@@ -188,7 +183,7 @@ class Row:
     g_al: Vector
     g_a: Vector
 
-    def times(self, column: Column) -> Scalar:
+    def times(self, column: SubtreeChange) -> Scalar:
         """Return the joint's effort for a column."""
         rigid = add(dot(column.dal, self.g_al), dot(column.da, self.g_a))
         return add(rigid, dot(column.dw, self.g_w))
@@ -316,12 +311,12 @@ def derivatives_at(
             drifts.append(joint_drift(body.joint, state, parent_w, qd[v_at]))
             coriolis.append(own_coriolis(body.inertia, state.motion.w))
 
-    def columns_at(i: int) -> list[tuple[Column, Column]]:
+    def columns_at(i: int) -> list[tuple[SubtreeChange, SubtreeChange]]:
         return columns(bodies[i].joint, states[i].motion, states[i].before, qd[slices[i]])
 
     nets = [state.f for state in states]
     inertias = [own_composite(body.inertia) for body in bodies]
-    M, dtau_dq, dtau_dqd = (empty_square(model.nv) for _ in range(3))
+    M, dtau_dq, dtau_dqd = (zeros(model.nv) for _ in range(3))
     joints = numbered_axes(model)
     for i in reversed(range(len(bodies))):
         above, X = bodies[i].parent, states[i].X

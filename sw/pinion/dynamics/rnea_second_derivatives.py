@@ -64,17 +64,10 @@ from .composite import (
     rank_one,
 )
 from .coupled import coupling_of
-from .crba import empty_square
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
+from .matrices import Rows, zeros
 from .rnea import BodyState, Region, forward_pass, no_region
-from .rnea_derivatives import (
-    Column,
-    Row,
-    columns,
-    joint_drift,
-    row_to_parent,
-    wrench,
-)
+from .rnea_derivatives import Row, SubtreeChange, columns, joint_drift, row_to_parent, wrench
 from .scalar import Scalar, add, mul
 from .spatial import (
     NOTHING,
@@ -90,8 +83,6 @@ from .spatial import (
     vsub,
 )
 from .tensor import NO_MATRIX, matrix_sum, matrix_to_parent, times
-
-Rows = list[list[Scalar]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +154,7 @@ def weighed_to_parent(X: JointTransform, drift: Drift, weighed: Weighed) -> Weig
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
+class ChangeMap:
     """Linear map from a change by a joint nearer the base to a derivative by one joint's variable.
 
     Members
@@ -177,15 +168,15 @@ class Reader:
     row: Row | None = None
     spin: Vector = ZERO
 
-    def carried(self, X: JointTransform, drift: Drift) -> Reader:
+    def carried(self, X: JointTransform, drift: Drift) -> ChangeMap:
         """Return the same in the parent's coordinates."""
-        return Reader(
+        return ChangeMap(
             force=X.force_to_parent(*self.force),
             row=None if self.row is None else row_to_parent(X, drift, self.row),
             spin=X.to_parent(self.spin),
         )
 
-    def of_column(self, column: Column) -> Scalar:
+    def of_column(self, column: SubtreeChange) -> Scalar:
         """Return the map's value for a column."""
         spun = dot(column.dw, self.spin)
         return spun if self.row is None else add(self.row.times(column), spun)
@@ -207,8 +198,8 @@ class JointColumns:
     """
 
     axis: Axis
-    by_q: Column
-    by_qd: Column
+    by_q: SubtreeChange
+    by_qd: SubtreeChange
     D: Spatial
 
 
@@ -219,7 +210,7 @@ def readers(
     coriolis: Coriolis,
     weighed: Weighed,
     net: Spatial,
-) -> tuple[Reader, Reader, Reader]:
+) -> tuple[ChangeMap, ChangeMap, ChangeMap]:
     """Return the readers of the derivatives by a joint's position, rate and acceleration.
 
     ``w`` is the angular velocity of its body, the others belong to its subtree.
@@ -235,12 +226,14 @@ def readers(
     motion_row = row_of(joint.D, inertia, coriolis)
     moved = Row(g_w=spin, g_al=rigid[0], g_a=rigid[1])
     force = wrench(joint.by_q, inertia, coriolis)
-    by_q = Reader(row=sum_of_rows(motion_row, moved), force=plus_axis_cross_force(axis, force, net))
-    by_qd = Reader(
+    by_q = ChangeMap(
+        row=sum_of_rows(motion_row, moved), force=plus_axis_cross_force(axis, force, net)
+    )
+    by_qd = ChangeMap(
         spin=vsub(vadd(rigid[0], rigid[0]), times(weighed.Y, joint.by_qd.dw)),
         force=wrench(joint.by_qd, inertia, coriolis),
     )
-    return by_q, by_qd, Reader(force=inertia.times(angular, linear))
+    return by_q, by_qd, ChangeMap(force=inertia.times(angular, linear))
 
 
 def rnea_second_derivatives_scalars(
@@ -287,7 +280,7 @@ def rnea_second_derivatives_scalars(
     nets = [state.f for state in states]
     inertias = [own_composite(body.inertia) for body in bodies]
     weighed = [_NO_WEIGHT] * len(bodies)
-    q_q, q_qd, qd_qd, q_qdd = (empty_square(model.nv) for _ in range(4))
+    q_q, q_qd, qd_qd, q_qdd = (zeros(model.nv) for _ in range(4))
     terms = joint_terms_of(model, joint_terms, friction_width)
     for k in reversed(range(len(bodies))):
         body, X, w = bodies[k], states[k].X, states[k].motion.w

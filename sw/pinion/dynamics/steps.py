@@ -1,8 +1,7 @@
-r"""One step of a simulation with its gradient over any scalar, the step's length among them.
+r"""One simulation step and its gradient, over any scalar; the time step is a scalar too.
 
-The equations are those of :mod:`.general.discrete`, which has them on arrays. Velocities are
-tangent to positions that may be no vectors: a step looks for the vector u with
-``q+ = integrate(q, u)``, and with forward dynamics ``qdd = FD(q, qd, tau)`` it is one of
+The equations are those of :mod:`.general.discrete`, which has them on arrays. A step computes the
+tangent vector u of ``q+ = integrate(q, u)`` with forward dynamics ``qdd = FD(q, qd, tau)``, by
 
 **semi_implicit** (symplectic Euler)
 
@@ -11,20 +10,20 @@ tangent to positions that may be no vectors: a step looks for the vector u with
 **rk4** (classical where positions add; Munthe-Kaas 1999 elsewhere): four evaluations of
 ``u' = (1 + ad_u / 2 + ad_u^2 / 12) qd`` and ``qd' = FD(integrate(q, u), qd, tau)``.
 
-Gradients are those of the step as it is computed, by the chain rule, with changes of positions
-along the axes that each body has at q, and at q+ for the result.
+Gradients are those of the discrete step, by the chain rule. Changes of positions are tangent
+vectors in body axes, at q for the argument and at q+ for the result.
 
-**Rotations without quotients.** The exponential of SO(3) and its Jacobian are power series of W,
-the matrix of the rotation vector w, whose square's trace gives each power from two (Sola, Deray,
-Atchuthan 2018, equations 132, 143):
+**Rotations without quotients.** The exponential of SO(3) and its left Jacobian are quadratic in the
+skew matrix W of the rotation vector w, since ``W^3 = -t^2 W`` (Sola, Deray, Atchuthan 2018,
+equations 132 and 143):
 
     exp(W) = 1 + A W + B W^2       A = sin(t)/t     B = (1 - cos t)/t^2      C = (t - sin t)/t^3
     J_l(w) = 1 + B W + C W^2       t^2 = w . w
 
-A, B and C are series in ``w . w``, which need no limit at zero and can be traced. Those of SE(3)
-are the same functions of the dual vector ``w + e v``: the block beside the diagonal is their
-derivative along v. Of each series ``TERMS`` are taken: for a step that turns by the angle t the
-largest term left out is ``t^13 / 13!``, 2e-14 for half a radian.
+A, B and C are power series in ``w . w``: they have no special case at zero and can be traced. For
+SE(3), w becomes the dual vector ``w + e v``, and the off-diagonal block is the derivative along v.
+Each series has ``TERMS`` terms: for a rotation by the angle t the largest omitted term is
+``t^13 / 13!``, 2e-14 for half a radian.
 """
 
 from __future__ import annotations
@@ -41,11 +40,10 @@ from .fd_derivatives import fd_derivatives_scalars
 from .general.discrete import RK4_NODES, RK4_WEIGHTS, StepMethod
 from .joint_terms import FRICTION_WIDTH
 from .ltdl import by_velocity
+from .matrices import Rows, combined, identity, product, zeros
 from .rnea import Region, no_region
 from .scalar import Scalar, add, mul, sub
 from .spatial import ZERO, Matrix, Vector, cross, dot, scale, vadd
-
-Rows = list[list[Scalar]]
 
 TERMS = 6
 """Terms of each series."""
@@ -77,38 +75,9 @@ def skew(a: Vector) -> Matrix:
     )
 
 
-def product(first: Sequence[Sequence[Scalar]], second: Sequence[Sequence[Scalar]]) -> Rows:
-    """Return the product of two matrices, without operations for constant zeros."""
-    width = len(second[0])
-    result: Rows = []
-    for row in first:
-        sums: list[Scalar] = [0.0] * width
-        for element, others in zip(row, second, strict=True):
-            sums = [add(total, mul(element, x)) for total, x in zip(sums, others, strict=True)]
-        result.append(sums)
-    return result
-
-
-def combined(*terms: tuple[Scalar, Sequence[Sequence[Scalar]]]) -> Rows:
-    """Return a sum of matrices, each with its factor."""
-    (factor, first), *others = terms
-    result = [[mul(factor, x) for x in row] for row in first]
-    for factor, matrix in others:
-        result = [
-            [add(total, mul(factor, x)) for total, x in zip(row, row_of, strict=True)]
-            for row, row_of in zip(result, matrix, strict=True)
-        ]
-    return result
-
-
-def identity(n: int) -> Rows:
-    """Return the identity matrix."""
-    return [[float(i == j) for j in range(n)] for i in range(n)]
-
-
 @dataclass(frozen=True, kw_only=True)
-class Turn:
-    """A rotation vector w beside a shift v, and what is made of them more than once.
+class RotationShift:
+    """A rotation vector w and a shift v, with products of them that are used repeatedly.
 
     Members
     -------
@@ -122,7 +91,7 @@ class Turn:
     y: Scalar
 
     def function(self, linear: Sequence[float], square: Sequence[float]) -> tuple[Rows, Rows]:
-        """Return ``1 - f W + g W^2`` and its derivative along v, f and g being series in x."""
+        """Return ``1 - f W + g W^2`` and its derivative along v; f and g are series in x."""
         W, V = skew(self.w), skew(self.v)
         WW, both = product(W, W), combined((1.0, product(W, V)), (1.0, product(V, W)))
         f, g = series(linear, self.x), series(square, self.x)
@@ -133,8 +102,8 @@ class Turn:
         return value, along
 
 
-def turn_of(kind: JointKind, u: Sequence[Scalar]) -> Turn:
-    """Return a step of a joint of several velocities as a rotation vector and a shift."""
+def turn_of(kind: JointKind, u: Sequence[Scalar]) -> RotationShift:
+    """Return the step u of a joint with several velocities as a rotation vector and a shift."""
     if kind is JointKind.SPHERICAL:
         w, v = (u[0], u[1], u[2]), ZERO
     elif kind is JointKind.PLANAR:
@@ -142,7 +111,7 @@ def turn_of(kind: JointKind, u: Sequence[Scalar]) -> Turn:
     else:
         w, v = (u[3], u[4], u[5]), (u[0], u[1], u[2])
     half = dot(w, v)
-    return Turn(w=w, v=v, x=dot(w, w), y=add(half, half))
+    return RotationShift(w=w, v=v, x=dot(w, w), y=add(half, half))
 
 
 def moved_joint(kind: JointKind, q: Sequence[Scalar], u: Sequence[Scalar]) -> list[Scalar]:
@@ -171,8 +140,8 @@ def moved_joint(kind: JointKind, q: Sequence[Scalar], u: Sequence[Scalar]) -> li
     return position + turned_quaternion(q[3:], turn)
 
 
-def turned_quaternion(q: Sequence[Scalar], turn: Turn) -> list[Scalar]:
-    """Return a quaternion (x, y, z, w) turned in its body, nearer to unit length than it was."""
+def turned_quaternion(q: Sequence[Scalar], turn: RotationShift) -> list[Scalar]:
+    """Return a quaternion (x, y, z, w) times the step's rotation, renormalised."""
     quarter = mul(0.25, turn.x)
     half, cosine = mul(0.5, series(_A, quarter)), series(_COSINE, quarter)
     vector: Vector = (q[0], q[1], q[2])
@@ -198,7 +167,7 @@ def _six(value: Rows, along: Rows, kind: JointKind) -> Rows:
 
 
 def step_jacobians(kind: JointKind, u: Sequence[Scalar]) -> tuple[Rows, Rows]:
-    """Return ``exp(-ad_u)`` and ``J_r(u)``, (nv, nv): as ``integrate_jacobians``, for one joint."""
+    """Return ``exp(-ad_u)`` and ``J_r(u)``, (nv, nv), as `integrate_jacobians`, of a joint."""
     if kind.nv == 1:
         return [[1.0]], [[1.0]]
     turn = turn_of(kind, u)
@@ -206,7 +175,7 @@ def step_jacobians(kind: JointKind, u: Sequence[Scalar]) -> tuple[Rows, Rows]:
 
 
 def bracket(kind: JointKind, u: Sequence[Scalar]) -> Rows:
-    """Return ``ad_u``, (nv, nv): the change of a velocity seen from a body that moves with u."""
+    """Return ``ad_u`` (nv, nv), which maps a velocity v to the Lie bracket ``[u, v]``."""
     if kind.nv == 1:
         return [[0.0]]
     turn = turn_of(kind, u)
@@ -215,7 +184,7 @@ def bracket(kind: JointKind, u: Sequence[Scalar]) -> Rows:
 
 
 def tangent_rate(kind: JointKind, u: Sequence[Scalar], v: Sequence[Scalar]) -> list[Scalar]:
-    """Return u' of a joint while it moves with the velocity v (:mod:`.general.tangent`)."""
+    """Return the rate u' of a joint's step for the velocity v (:mod:`.general.tangent`)."""
     if kind.nv == 1:
         return list(v)
     ad = bracket(kind, u)
@@ -259,16 +228,15 @@ def step_scalars(
     ---------
     q : (nq,) scalars, positions [rad | m].
     qd, tau : (nv,) scalars, rates and efforts [N m | N].
-    dt : length of the step [s], a scalar like the others.
+    dt : scalar, the time step [s].
     region, joint_terms, friction_width : as for :func:`.fd_derivatives.fd_derivatives_scalars`;
-        ``step`` is the pass of the step itself.
+        the pass of the step itself is ``step``.
     method : ``semi_implicit`` or ``rk4``.
 
     Returns
     -------
     q+, qd+ : (nq,) and (nv,) positions, angles not wrapped, and rates after the step.
-    A : (2 nv, 2 nv) derivative of [q+; qd+] by [q; qd], in tangent directions where positions are
-        no vector.
+    A : (2 nv, 2 nv) derivative of [q+; qd+] by [q; qd], along tangent directions.
     B : (2 nv, nv) derivative of [q+; qd+] by tau.
     """
     terms: dict[str, Any] = {"joint_terms": joint_terms, "friction_width": friction_width}
@@ -282,7 +250,7 @@ def step_scalars(
     def each_joint(
         jacobians: Callable[[JointKind, slice], Rows], columns: Sequence[Sequence[Scalar]]
     ) -> Rows:
-        """Return the product of a matrix of joints' blocks with (nv, m) columns."""
+        """Return the block-diagonal matrix of the joints' Jacobians times (nv, m) columns."""
         result: Rows = []
         for kind, _, place in kinds:
             with at_body("step", place.start + 1):
@@ -307,11 +275,11 @@ def step_scalars(
     def moved(x: Sequence[Scalar], factor: Scalar, rate: Sequence[Scalar]) -> list[Scalar]:
         return [row[0] for row in sums(factor, [[a] for a in x], [[b] for b in rate])]
 
-    # A name with a d in front is the derivative of what it names by the step's [q; qd; tau].
+    # d_x is the derivative of x by the step's [q; qd; tau].
     start = identity(3 * n)
     d_q, d_qd, d_tau = start[:n], start[n : 2 * n], start[2 * n :]
     none: list[Scalar] = [0.0] * n
-    d_none: Rows = [[0.0] * (3 * n) for _ in range(n)]
+    d_none = zeros(n, 3 * n)
 
     def carried(u: Sequence[Scalar], d_u: Rows) -> Rows:
         """Return the derivative of ``integrate(q, u)``."""
@@ -333,7 +301,7 @@ def step_scalars(
                     (forward.dqdd_dqd, d_rates),
                     (forward.minv, d_tau),
                 )
-                total: Rows = [[0.0] * (3 * n)]
+                total = zeros(1, 3 * n)
                 for matrix, columns in parts:
                     total = combined((1.0, total), (1.0, product([matrix[i]], columns)))
                 derivatives.append(total[0])

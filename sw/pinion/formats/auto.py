@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.base.progress import SILENT, Progress
 from pinion.graph import OPS, Graph, node_floats
-from pinion.graph.evaluate import Floats, adjoints, decisions
+from pinion.graph.evaluate import adjoints, decisions
 from pinion.graph.ops import Family
 from pinion.graph.ranges import Ranges, chunks, measure_ranges, rounded_floats
 from pinion.link.comparison import Comparison

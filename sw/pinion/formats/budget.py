@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.base.progress import SILENT, Progress
 from pinion.graph import OPS, Graph, node_floats
-from pinion.graph.evaluate import Floats, adjoints, decision_adjoints, decisions, formats
+from pinion.graph.evaluate import adjoints, decision_adjoints, decisions, formats
 
 # Largest relative error of converting a result to float32.
 FLOAT32_EPS = 2.0**-24

@@ -23,9 +23,9 @@ from pinion.graph import Graph, GraphError, Node, names
 from pinion.graph.evaluate import formats
 
 from .budget import introduced_errors
-from .intervals import Float, Floats, Interval, up, up_hypot
+from .intervals import Float, FloatOrArray, Interval, up, up_hypot
 from .lengths import Lengths, Parts
-from .terms import Term, Turn, exact_nodes, looked_through, terms_of, turns
+from .terms import SineOrCosine, Term, exact_nodes, looked_through, terms_of, turns
 
 # Introduced errors are computed in floats, with a relative error far below this.
 _COMPUTED = 2.0**-20
@@ -84,7 +84,7 @@ class Enclosure:
 
     def __init__(self, graph: Graph, box: Mapping[str, Interval]) -> None:
         self.graph = graph
-        self.turns: Mapping[int, Turn] = turns(graph)
+        self.turns: Mapping[int, SineOrCosine] = turns(graph)
         self.terms = [terms_of(node) for node in graph.nodes]
         self.introduced = introduced_errors(graph) * (1.0 + _COMPUTED)
         self.real: list[Interval] = []
@@ -92,7 +92,7 @@ class Enclosure:
         self.strayed: list[Float] = []
         self._box = box
         self.exact = exact_nodes(graph)
-        self._expanded = looked_through(graph, self.terms, self.exact)
+        self._expanded = looked_through(self.terms, self.exact)
         self._turned: dict[int, Mapping[int, Parts]] = {}
         self.lengths = Lengths(
             magnitude=lambda i: self.real[i].magnitude,
@@ -215,7 +215,7 @@ class Enclosure:
             total = total + self.rotated(angle, self._sum(by_cosine), self._sum(by_sine))
         return total
 
-    def _turn_in(self, term: Term) -> tuple[Turn, int] | None:
+    def _turn_in(self, term: Term) -> tuple[SineOrCosine, int] | None:
         """Return the sine or cosine among a product's factors, and the other factor."""
         if term.second is not None:
             for factor, other in ((term.first, term.second), (term.second, term.first)):
@@ -235,7 +235,7 @@ class Enclosure:
         self._turned[i] = parts
         return parts
 
-    def _beside(self, i: int, angle: int) -> Floats:
+    def _beside(self, i: int, angle: int) -> FloatOrArray:
         """Return the magnitude of a node without the parts that an angle rotates."""
         other_terms = []
         for term in self._expanded[i] or ():

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float = np.float64
-Floats = NDArray[np.float64] | np.float64
+FloatOrArray = NDArray[np.float64] | np.float64
 
 # More than the relative error of sine, cosine and hypotenuse in any C library or vector unit.
 _LIBRARY = 2.0**-50
@@ -48,8 +48,8 @@ class Interval:
     low, high : the bounds, arrays of one shape.
     """
 
-    low: Floats
-    high: Floats
+    low: FloatOrArray
+    high: FloatOrArray
 
     @classmethod
     def between(cls, low: float, high: float) -> Interval:
@@ -57,12 +57,12 @@ class Interval:
         return cls(np.float64(low), np.float64(high))
 
     @classmethod
-    def ball(cls, radius: Floats) -> Interval:
+    def ball(cls, radius: FloatOrArray) -> Interval:
         """Return the interval of numbers of at most this magnitude."""
         return cls(-radius, radius)
 
     @property
-    def magnitude(self) -> Floats:
+    def magnitude(self) -> FloatOrArray:
         """The largest magnitude inside."""
         return np.maximum(-self.low, self.high)
 
@@ -100,7 +100,7 @@ class Interval:
         least = np.maximum(np.maximum(self.low, -self.high), 0.0)
         return Interval(np.maximum(down(least * least), 0.0), up(self.magnitude**2))
 
-    def widened(self, radius: Floats) -> Interval:
+    def widened(self, radius: FloatOrArray) -> Interval:
         """Return all numbers within a distance of one inside."""
         return Interval(down(self.low - radius), up(self.high + radius))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from .intervals import Floats, up
+from .intervals import FloatOrArray, up
 
 # Vectors of more coordinates are bounded by these alone.
 _MOST = 6
@@ -39,26 +39,26 @@ class Lengths:
     def __init__(
         self,
         *,
-        magnitude: Callable[[int], Floats],
+        magnitude: Callable[[int], FloatOrArray],
         turned: Callable[[int], Mapping[int, Parts]],
-        beside: Callable[[int, int], Floats],
+        beside: Callable[[int, int], FloatOrArray],
         latest: Callable[[Sequence[int]], int],
     ) -> None:
         self._magnitude = magnitude
         self._turned = turned
         self._beside = beside
         self._latest = latest
-        self._known: dict[frozenset[tuple[int, int]], Floats] = {}
+        self._known: dict[frozenset[tuple[int, int]], FloatOrArray] = {}
 
-    def of(self, vector: Vector) -> Floats:
+    def of(self, vector: Vector) -> FloatOrArray:
         """Bound the length of a vector."""
         key = frozenset(vector.items())
         if (cached := self._known.get(key)) is not None:
             return cached
-        squares: Floats = np.float64(0.0)
+        squares: FloatOrArray = np.float64(0.0)
         for i, weight in vector.items():
             squares = up(squares + up(weight * up(self._magnitude(i) ** 2)))
-        length: Floats = up(np.sqrt(squares))
+        length: FloatOrArray = up(np.sqrt(squares))
         turned = [i for i in vector if self._turned(i)]
         if turned and len(vector) <= _MOST:
             for angle in self._turned(self._latest(turned)):
@@ -66,12 +66,12 @@ class Lengths:
         self._known[key] = length
         return length
 
-    def by_angle(self, vector: Vector, angle: int) -> Floats:
+    def by_angle(self, vector: Vector, angle: int) -> FloatOrArray:
         """Bound the length of a vector by its parts that an angle rotates."""
         still: dict[int, int] = {}
         turning: tuple[dict[int, int], dict[int, int]] = ({}, {})
         across: dict[frozenset[int], int] = {}
-        beside: Floats = np.float64(0.0)
+        beside: FloatOrArray = np.float64(0.0)
         for i, weight in vector.items():
             parts = self._turned(i).get(angle)
             if parts is None:
@@ -87,7 +87,7 @@ class Lengths:
                 pair = frozenset((a, b))
                 across[pair] = across.get(pair, 0) + weight * by_cosine * by_sine
             beside = up(beside + up(weight * up(self._beside(i, angle) ** 2)))
-        length: Floats
+        length: FloatOrArray
         if any(across.values()):
             length = self.of(_joined(still, *turning))
         else:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.graph import OPS, Graph, Node, names
 from pinion.graph.evaluate import formats
-from pinion.graph.op import Point
+from pinion.graph.op import OperandPoint
 from pinion.graph.ops import Family
 from pinion.graph.passes.rewrite import Rewriter, rebuild
 from pinion.graph.passes.simplify import dead_code
@@ -91,7 +91,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         The format is the operands' if they are read at its point and share one.
         """
         points = OPS[node.op].points
-        for point in (Point.RESULT, Point.SHARED):
+        for point in (OperandPoint.RESULT, OperandPoint.SHARED):
             operand_formats = {
                 _own_format(to.nodes[a]) for a, p in zip(args, points, strict=True) if p is point
             }
@@ -102,7 +102,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
                 else rounded(a, common, node)
                 for a, p in zip(args, points, strict=True)
             )
-            if point is Point.RESULT and point in points:
+            if point is OperandPoint.RESULT and point in points:
                 fmt = common
         return args, fmt
 

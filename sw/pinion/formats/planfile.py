@@ -12,7 +12,7 @@ from pathlib import Path
 from pinion.base.escaping import one_line
 from pinion.fixedpoint import Format, FormatError
 from pinion.graph import OPS, Graph, Node, format_graph, names
-from pinion.graph.op import Point
+from pinion.graph.op import OperandPoint
 from pinion.graph.ops import Family
 from pinion.graph.rules import addend, pairs
 
@@ -146,8 +146,12 @@ class SavedPlan:
         stored, points = self.tables.stored, OPS[node.op].points
         if {fmt.width for fmt in (*ports, value)} != {stored}:
             return f"ports and value of {node.op} must have {stored} bits each"
-        shared = {port.frac for port, p in zip(ports, points, strict=True) if p is Point.SHARED}
-        at_result = {port.frac for port, p in zip(ports, points, strict=True) if p is Point.RESULT}
+        shared = {
+            port.frac for port, p in zip(ports, points, strict=True) if p is OperandPoint.SHARED
+        }
+        at_result = {
+            port.frac for port, p in zip(ports, points, strict=True) if p is OperandPoint.RESULT
+        }
         if len(shared) > 1 or at_result - {value.frac}:
             point_names = [p.value for p in points]
             return (

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pinion.base.arrays import Floats
 from pinion.graph import Graph, node_floats
-from pinion.graph.evaluate import Floats
 from pinion.graph.ranges import chunks
 
 # Digits of a scale: more would depend on the order of a graph's operations.

@@ -22,10 +22,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pinion.base.arrays import Floats
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.graph import OPS, Graph, Node, Output, names
-from pinion.graph.evaluate import Floats, formats
-from pinion.graph.op import Point
+from pinion.graph.evaluate import formats
+from pinion.graph.op import OperandPoint
 from pinion.graph.ops import Family
 from pinion.graph.passes.rewrite import Rewriter
 from pinion.graph.ranges import Ranges
@@ -199,10 +200,10 @@ class _Planner:
             point: min(f for f, p in zip(finest, row.points, strict=True) if p is point)
             for point in set(row.points)
         }
-        if Point.RESULT in fracs:
-            frac = fracs[Point.RESULT] = min(frac, fracs[Point.RESULT])
+        if OperandPoint.RESULT in fracs:
+            frac = fracs[OperandPoint.RESULT] = min(frac, fracs[OperandPoint.RESULT])
         self.ports[i] = tuple(
-            Format(self.stored, f if p is Point.STORED else fracs[p])
+            Format(self.stored, f if p is OperandPoint.STORED else fracs[p])
             for f, p in zip(finest, row.points, strict=True)
         )
         self.values[i] = Format(self.stored, frac)

@@ -18,9 +18,9 @@ import numpy as np
 from pinion.graph import names
 
 from .enclosure import Enclosure
-from .intervals import Floats, Interval, up, up_hypot
+from .intervals import FloatOrArray, Interval, up, up_hypot
 from .lengths import Lengths, Parts
-from .terms import Turn
+from .terms import SineOrCosine
 
 Source = tuple[int, int]
 """A sign, and the node whose slopes times that sign these are."""
@@ -49,9 +49,9 @@ class _Sum:
     """
 
     plain: Interval | None = None
-    turned: dict[Turn, tuple[Interval, list[Source]]] = field(default_factory=dict)
+    turned: dict[SineOrCosine, tuple[Interval, list[Source]]] = field(default_factory=dict)
     products: list[_Product] = field(default_factory=list)
-    around: Floats | None = None
+    around: FloatOrArray | None = None
     same: Source | None = None
     begun: bool = False
 
@@ -59,7 +59,7 @@ class _Sum:
         self.plain = part if self.plain is None else self.plain + part
         self._begin(None)
 
-    def add_turned(self, turn: Turn, part: Interval, sources: Sequence[Source]) -> None:
+    def add_turned(self, turn: SineOrCosine, part: Interval, sources: Sequence[Source]) -> None:
         entry = self.turned.get(turn)
         if entry is None:
             self.turned[turn] = part, list(sources)
@@ -71,7 +71,7 @@ class _Sum:
         self.products.append(product)
         self._begin(None)
 
-    def add_around(self, radius: Floats) -> None:
+    def add_around(self, radius: FloatOrArray) -> None:
         self.around = radius if self.around is None else up(self.around + radius)
         self._begin(None)
 
@@ -100,7 +100,7 @@ class _Sum:
             both = []
             for sine in (False, True):
                 sums: dict[int, int] = {}
-                for times, i in self.turned.get(Turn(angle, sine), (None, []))[1]:
+                for times, i in self.turned.get(SineOrCosine(angle, sine), (None, []))[1]:
                     sums[i] = sums.get(i, 0) + times
                 both.append([(times, i) for i, times in sums.items() if times])
             parts[angle] = both[0], both[1]
@@ -124,11 +124,11 @@ class Slopes:
     def __init__(self, ranges: Enclosure, results: Sequence[int]) -> None:
         self._ranges = ranges
         self._sums: list[_Sum | None] = [None] * (max(results) + 1)
-        self.largest: list[Floats | None] = [None] * len(ranges.graph.nodes)
+        self.largest: list[FloatOrArray | None] = [None] * len(ranges.graph.nodes)
         self._same: dict[int, Source] = {}
-        self._magnitude: dict[int, Floats] = {}
+        self._magnitude: dict[int, FloatOrArray] = {}
         self._turned: dict[int, Mapping[int, Parts]] = {}
-        self._beside: dict[tuple[int, int], Floats] = {}
+        self._beside: dict[tuple[int, int], FloatOrArray] = {}
         self._partners = _partners(ranges)
         self._lengths = Lengths(
             magnitude=self._magnitude.__getitem__,
@@ -140,7 +140,7 @@ class Slopes:
             unit_slope = np.zeros(len(results))
             unit_slope[k] = 1.0
             self._at(result).add(Interval(unit_slope, unit_slope))
-        self.errors: Floats = np.zeros(len(results))
+        self.errors: FloatOrArray = np.zeros(len(results))
         for i in range(max(results), -1, -1):
             node_sum, self._sums[i] = self._sums[i], None
             if node_sum is not None:
@@ -217,8 +217,8 @@ class Slopes:
         apart = {
             angle: ranges.rotated(
                 angle,
-                node_sum.turned.get(Turn(angle, False), (nothing,))[0],
-                node_sum.turned.get(Turn(angle, True), (nothing,))[0],
+                node_sum.turned.get(SineOrCosine(angle, False), (nothing,))[0],
+                node_sum.turned.get(SineOrCosine(angle, True), (nothing,))[0],
             )
             for angle in parts
         }

@@ -21,7 +21,7 @@ class Term(NamedTuple):
     second: int | None
 
 
-class Turn(NamedTuple):
+class SineOrCosine(NamedTuple):
     """A sine or cosine of an angle, which is a node."""
 
     angle: int
@@ -47,12 +47,12 @@ def terms_of(node: Node) -> tuple[Term, ...] | None:
     return None
 
 
-def turns(graph: Graph) -> dict[int, Turn]:
+def turns(graph: Graph) -> dict[int, SineOrCosine]:
     """Return sines and cosines of angles by node, rounded again or not."""
-    by_node: dict[int, Turn] = {}
+    by_node: dict[int, SineOrCosine] = {}
     for i, node in enumerate(graph.nodes):
         if node.op in names.TRIG:
-            by_node[i] = Turn(node.args[0], node.op == names.SIN)
+            by_node[i] = SineOrCosine(node.args[0], node.op == names.SIN)
         elif node.op == names.QUANTIZE and node.args[0] in by_node:
             by_node[i] = by_node[node.args[0]]
     return by_node
@@ -67,7 +67,7 @@ def exact_nodes(graph: Graph) -> list[int]:
 
 
 def looked_through(
-    graph: Graph, terms: Sequence[tuple[Term, ...] | None], exact: Sequence[int]
+    terms: Sequence[tuple[Term, ...] | None], exact: Sequence[int]
 ) -> list[tuple[Term, ...] | None]:
     """Expand each node's summands to exact nodes, replacing a summand by its own summands.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .blocks import Block, Drawn, LoadBox, Quantity, State, Table, Uniform
-from .box import request_box
+from .box import parameter_box, request_box
 from .built import BuiltFunction
 from .errors import FunctionError
 from .mistakes import UserError
@@ -55,6 +55,7 @@ __all__ = [
     "named_function",
     "opportunity_sentences",
     "options_from_text",
+    "parameter_box",
     "pose_change",
     "position_limits",
     "reduced_graph",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from pinion.base.arrays import Floats
 from pinion.dynamics.checks import rotation_slices
 from pinion.robot import Model, coupled
 
 from .blocks import Block, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import Floats, Function
+from .row import Function
 from .samples import (
     DISTRIBUTIONS,
     QDD_RANGE,
     force_ends,
+    parameter_ends,
     position_limits,
     rate_share,
     velocity_limits,
@@ -41,14 +43,29 @@ def request_box(model: Model, function: Function | BuiltFunction, distribution: 
     model = coupled(model)
     box: Box = {}
     for block in function.inputs:
-        low, high = _ends(model, function, block, distribution)
-        shape = (block.dims(model), np.float32)
-        below = np.nextafter(np.broadcast_to(low, shape[0]).astype(shape[1]), np.float32(-np.inf))
-        above = np.nextafter(np.broadcast_to(high, shape[0]).astype(shape[1]), np.float32(np.inf))
-        flat = below.ravel(), above.ravel()
-        for word, k in block.positions(model).items():
-            box[str(word)] = float(flat[0][k]), float(flat[1][k])
+        box |= _block_box(model, function, block, distribution)
     return box
+
+
+def parameter_box(model: Model, function: Function | BuiltFunction) -> Box:
+    """Return the bounds of each word of a function's parameters, as `request_box` does."""
+    if not function.parameters:
+        return {}
+    return _block_box(coupled(model), function, function.inputs[-1], "reference")
+
+
+def _block_box(
+    model: Model, function: Function | BuiltFunction, block: Block, distribution: str
+) -> Box:
+    low, high = _ends(model, function, block, distribution)
+    shape = (block.dims(model), np.float32)
+    below = np.nextafter(np.broadcast_to(low, shape[0]).astype(shape[1]), np.float32(-np.inf))
+    above = np.nextafter(np.broadcast_to(high, shape[0]).astype(shape[1]), np.float32(np.inf))
+    flat = below.ravel(), above.ravel()
+    return {
+        str(word): (float(flat[0][k]), float(flat[1][k]))
+        for word, k in block.positions(model).items()
+    }
 
 
 def _ends(
@@ -70,6 +87,8 @@ def _ends(
             return -speed, speed
         case Quantity.ACCELERATION:
             return -share * QDD_RANGE, share * QDD_RANGE
+        case Quantity.PARAMETER:
+            return parameter_ends(model, function)
         case Quantity.EXTERNAL_FORCE:
             force = share * force_ends(model)
             return -force, force

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.graph import Graph, GraphError, Stream, evaluate_floats, stream_floats
 from pinion.graph.interchange import graph_from_json, graph_to_json
@@ -21,9 +22,7 @@ from pinion.robot import Model
 
 from .blocks import Block, LoadBox, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError
-from .row import Function, columns_of
-
-Floats = NDArray[np.float64]
+from .row import Function, word_columns
 
 FORMAT = "pinion.function"
 VERSION = 1
@@ -110,7 +109,7 @@ class BuiltFunction:
         ----------
         fresh, start : as in :meth:`pinion.functions.Function.follow`.
         """
-        columns, stream = columns_of(self.inputs, model, arrays), Stream({}, {})
+        columns, stream = word_columns(self.inputs, model, arrays), Stream({}, {})
         if self.states:
             stream = stream_floats(self.graph, columns, fresh=fresh, start=start)
         return self.step(model, arrays, stream.states), stream
@@ -120,7 +119,7 @@ class BuiltFunction:
     ) -> dict[str, Floats]:
         """Evaluate the float model of requests in these states, columns (n,) by word."""
         count = len(arrays[self.inputs[0].name]) if self.inputs else 1
-        columns = columns_of(self.inputs, model, arrays) | dict(states)
+        columns = word_columns(self.inputs, model, arrays) | dict(states)
         results = {b.name: np.zeros((count, *b.dims(model))) for b in self.results}
         for start in range(0, count, _CHUNK):
             part = {word: column[start : start + _CHUNK] for word, column in columns.items()}

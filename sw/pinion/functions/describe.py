@@ -37,6 +37,7 @@ class Note:
 
 _RBDA = "Featherstone 2008"
 _JACOBIAN = f"{_RBDA}, section 2.4 and chapter 4"
+_MOTION = f"{_RBDA}, chapter 2"
 _GRADIENTS = "Singh, Russell, Wensing 2022"
 _CENTROIDAL = "Orin, Goswami, Lee 2013"
 _REGRESSOR = "Atkeson, An, Hollerbach 1986"
@@ -57,6 +58,11 @@ NOTES: Mapping[str, Note] = MappingProxyType(
         "frame_jacobian": Note("getFrameJacobian, LOCAL_WORLD_ALIGNED", _JACOBIAN),
         "frame_jacobian_local": Note("getFrameJacobian, LOCAL", _JACOBIAN),
         "frame_jacobian_world": Note("getFrameJacobian, WORLD", _JACOBIAN),
+        "frame_velocity": Note("getFrameVelocity", _MOTION),
+        "frame_acceleration": Note("getFrameAcceleration", _MOTION),
+        "frame_classical_acceleration": Note("getFrameClassicalAcceleration", _MOTION),
+        "frame_drift": Note("getFrameJacobianTimeVariation times qd", _MOTION),
+        "frame_jacobian_rate": Note("getFrameJacobianTimeVariation", _MOTION),
         "centre_of_mass": Note("centerOfMass", f"{_RBDA}, chapter 6"),
         "com_jacobian": Note("jacobianCenterOfMass", f"{_RBDA}, chapter 6"),
         "kinetic_energy": Note("computeKineticEnergy", f"{_RBDA}, section 2.13"),
@@ -101,7 +107,12 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "fext": "[moment; force] on each moving link, about its frame's origin in its axes",
         "R": "rotation from the tip's coordinates to the base's",
         "p": "the tip's origin in the base",
-        "J": "[angular; linear] velocity of the tip by qd, in the row's axes",
+        "J": "[angular; linear] velocity of the tip by qd",
+        "v": "[angular; linear] velocity of the tip",
+        "a": "[angular; linear] spatial acceleration of the tip, without gravity",
+        "a_classical": "[angular; linear] classical acceleration of the tip, without gravity",
+        "drift": "[angular; linear] acceleration of the tip at zero qdd: rate of J qd less J qdd",
+        "Jdot": "rate of J at these qd",
         "com": "centre of mass in the base",
         "J_com": "velocity of the centre of mass by qd, base axes",
         "kinetic": "kinetic energy",

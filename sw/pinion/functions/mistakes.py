@@ -42,7 +42,7 @@ class UserError(FunctionError):
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePosition:
     """A position in a user's code.
 
     Members
@@ -74,26 +74,26 @@ def shown_path(path: str) -> str:
     return one_line(path)
 
 
-def caller() -> Place:
+def caller() -> CodePosition:
     """Return the line being executed: the innermost one outside Pinion and its libraries."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_users(frame.f_code):
         frame = frame.f_back
     if frame is None:
-        return Place("<input>", 1)
-    return Place(frame.f_code.co_filename, frame.f_lineno)
+        return CodePosition("<input>", 1)
+    return CodePosition(frame.f_code.co_filename, frame.f_lineno)
 
 
-def place_of(function: Callable[..., Any]) -> Place:
+def place_of(function: Callable[..., Any]) -> CodePosition:
     """Return where a function is defined: the line of its ``def``, not of a decorator above it."""
     code = getattr(function, "__code__", None)
     if code is None:
         return caller()
     node = _definition(code)
-    return Place(code.co_filename, code.co_firstlineno if node is None else node.lineno)
+    return CodePosition(code.co_filename, code.co_firstlineno if node is None else node.lineno)
 
 
-def return_of(function: Callable[..., Any]) -> Place:
+def return_of(function: Callable[..., Any]) -> CodePosition:
     """Return the line of a function's ``return``, or of its ``def`` if it does not have just one.
 
     After a call it is unknown which of several it took.
@@ -113,7 +113,7 @@ def return_of(function: Callable[..., Any]) -> Place:
             inside += ast.iter_child_nodes(part)
     if len(returns) != 1:
         return place_of(function)
-    return Place(code.co_filename, returns[0].lineno)
+    return CodePosition(code.co_filename, returns[0].lineno)
 
 
 def _definition(code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -136,7 +136,7 @@ def _parsed(path: str) -> ast.Module:
 
 
 @contextmanager
-def said(name: str, default: Place) -> Iterator[None]:
+def said(name: str, default: CodePosition) -> Iterator[None]:
     """Turn any exception of the user's code inside into a :class:`UserError`.
 
     Parameters
@@ -163,12 +163,14 @@ def said(name: str, default: Place) -> Iterator[None]:
         raise UserError(sentence(error, name, default)) from error
 
 
-def sentence(error: BaseException, name: str, default: Place) -> str:
+def sentence(error: BaseException, name: str, default: CodePosition) -> str:
     """Return an error of a user's code as one sentence with file, line and code."""
     place = _deepest(error.__traceback__) or default
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         line = (error.text or "").strip()
-        return f"{Place(error.filename, error.lineno, line)}: {error.msg}, which is not Python."
+        return (
+            f"{CodePosition(error.filename, error.lineno, line)}: {error.msg}, which is not Python."
+        )
     text = _advice(error, place)
     if text is None:
         text = f"{name} raises {type(error).__name__}"
@@ -179,7 +181,7 @@ def sentence(error: BaseException, name: str, default: Place) -> str:
     return f"{place}: {text}"
 
 
-def _advice(error: BaseException, place: Place) -> str | None:
+def _advice(error: BaseException, place: CodePosition) -> str | None:
     """Return what is wrong if the code misuses traced values, otherwise None."""
     text = one_line(error)
     if isinstance(error, RecursionError):
@@ -212,7 +214,7 @@ def _advice(error: BaseException, place: Place) -> str | None:
     return None
 
 
-def _instead(error: TraceError, place: Place) -> str:
+def _instead(error: TraceError, place: CodePosition) -> str:
     """Return what to write, by the call at a place and the syntax around it."""
     choice = error.query == TraceError.HOLDS
     advice = _CHOICES if choice else _VALUES if error.query in _NUMBERS else {}
@@ -226,7 +228,7 @@ def _instead(error: TraceError, place: Place) -> str:
     return "; ".join(around if choice and around else [error.instead, *around])
 
 
-def _called(place: Place) -> str:
+def _called(place: CodePosition) -> str:
     """Return the last name of the call at a place, "" if there is none."""
     try:
         tree = ast.parse(place.code.strip(), mode="eval")
@@ -303,7 +305,7 @@ def _kind(node: ast.AST) -> str:
     return ""
 
 
-def _covers(node: ast.AST, place: Place) -> bool:
+def _covers(node: ast.AST, place: CodePosition) -> bool:
     """Whether the deciding part of a node contains a place."""
     part: ast.AST = node
     if isinstance(node, ast.If | ast.While | ast.IfExp):
@@ -317,7 +319,7 @@ def _covers(node: ast.AST, place: Place) -> bool:
     return bool(left <= place.column < right)
 
 
-def _deepest(trace: TracebackType | None) -> Place | None:
+def _deepest(trace: TracebackType | None) -> CodePosition | None:
     """Return the innermost line of the user's code that an error passed through."""
     steps: list[TracebackType] = []
     while trace is not None:
@@ -333,10 +335,10 @@ def _deepest(trace: TracebackType | None) -> Place | None:
     positions = list(code.co_positions())[step.tb_lasti // 2]
     first, last, left, right = positions
     if first is None or first != last or left is None or right is None:
-        return Place(code.co_filename, line)
+        return CodePosition(code.co_filename, line)
     linecache.checkcache(code.co_filename)
     text = linecache.getline(code.co_filename, line).encode()[left:right].decode(errors="replace")
-    return Place(code.co_filename, line, text, left)
+    return CodePosition(code.co_filename, line, text, left)
 
 
 def _is_pinions(kind: type) -> bool:

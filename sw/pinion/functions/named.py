@@ -23,7 +23,7 @@ from typing import Any, Unpack
 
 from . import table
 from .errors import FunctionError
-from .mistakes import Place, UserError, place_of, said, shown_path
+from .mistakes import CodePosition, UserError, place_of, said, shown_path
 from .options import RowOptions, with_options
 from .own.decorator import OwnFunction
 from .row import Function
@@ -125,7 +125,7 @@ def _installed(name: str) -> Function:
         )
     point = matches[0]
     where = f"The entry point '{name}' of {_package(point)} ({point.value})"
-    with said(where, Place(point.value, 1)):
+    with said(where, CodePosition(point.value, 1)):
         try:
             loaded = point.load()
         except (ModuleNotFoundError, AttributeError) as error:
@@ -189,7 +189,7 @@ def _from_code(text: str) -> Function:
     _check_twice(module, of, name)
     if isinstance(value, Function):
         return value
-    names = _functions(module)
+    names = [key for key, item in vars(module).items() if isinstance(item, Function)]
     listed = f"its functions for hardware are {', '.join(names)}" if names else "it has none"
     if value is None:
         raise FunctionError(f"'{shown_path(of)}' has no '{name}': {listed}.")
@@ -198,10 +198,6 @@ def _from_code(text: str) -> Function:
         f"{where}: '{name}' is a plain {type(value).__name__}, not a function for hardware; "
         f"put @pinion.api.function(...) above it ({listed})."
     )
-
-
-def _functions(module: ModuleType) -> list[str]:
-    return [name for name, value in vars(module).items() if isinstance(value, Function)]
 
 
 def _is_file(source: str) -> bool:
@@ -225,14 +221,17 @@ def _run_file(source: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look up their module while it runs.
     sys.modules[called] = module
-    with _importable(str(path.parent)), said(f"'{shown_path(str(path))}'", Place(str(path), 1)):
+    with (
+        _importable(str(path.parent)),
+        said(f"'{shown_path(str(path))}'", CodePosition(str(path), 1)),
+    ):
         spec.loader.exec_module(module)
     return module
 
 
 def _imported(name: str, text: str) -> ModuleType:
     """Import a module by its name, also from the current folder."""
-    with _importable(str(Path.cwd())), said(f"The module '{name}'", Place(name, 1)):
+    with _importable(str(Path.cwd())), said(f"The module '{name}'", CodePosition(name, 1)):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -267,7 +266,7 @@ def _check_twice(module: ModuleType, path: str, name: str) -> None:
         return
     lines = [node.lineno for node in tree.body if _is_decorated(node, name)]
     if len(lines) > 1:
-        raise UserError(_twice(Place(path, lines[1]), name))
+        raise UserError(_twice(CodePosition(path, lines[1]), name))
 
 
 def _is_decorated(node: ast.AST, name: str) -> bool:
@@ -277,7 +276,7 @@ def _is_decorated(node: ast.AST, name: str) -> bool:
     return any(getattr(f, "attr", getattr(f, "id", "")) == "function" for f in called)
 
 
-def _twice(place: Place, name: str) -> str:
+def _twice(place: CodePosition, name: str) -> str:
     return (
         f"{place}: two functions for hardware are called '{name}' here: give one of them another "
         "name."

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, Unpack
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 
 from .blocks import LoadBox
+from .frames import split_frames
 from .row import Function
 
 
@@ -20,10 +21,14 @@ class RowOptions(TypedDict, total=False):
     outputs : optional results to add: names, or one text with commas.
     joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
     friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
-    parameters : links whose inertial parameters become inputs, or ``gravity``: names, or one text
+    parameters : links and figures of joints that become inputs, or ``gravity``: names, or one text
         with commas (:meth:`.row.Function.with_parameters`).
     parameter_range : loads that such links carry, as ``3kg@0.2m``; None for a tenth of the robot's
         mass within 0.2 m.
+    frames : links, fixed joints, or either with an offset, whose results replace the tip's, as
+        ``elbow,tool=link_7@0,0,0.1``: names, or one text (:meth:`.row.Function.with_frames`).
+    reference : ``local``, ``local_world_aligned`` or ``world``, of results of frames; None for the
+        row's.
     """
 
     derivatives: str
@@ -32,6 +37,8 @@ class RowOptions(TypedDict, total=False):
     friction_width: float
     parameters: Sequence[str]
     parameter_range: str | None
+    frames: Sequence[str]
+    reference: str | None
 
 
 def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
@@ -40,13 +47,16 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
     Raises
     ------
     FunctionError
-        If the row has no such result, term or parameter.
+        If the row has no such result, term, parameter, frame or reference.
     TypeError
         If there is no such option.
     """
     if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
         # As Python would for a signature with these names.
         raise TypeError(f"A function has no option '{strange[0]}'.")
+    row = row.with_frames(options.get("frames", ()))
+    if (reference := options.get("reference")) is not None:
+        row = row.with_reference(reference)
     if outputs := options.get("outputs"):
         row = row.asked(outputs)
     terms, width = options.get("joint_terms"), options.get("friction_width", FRICTION_WIDTH)
@@ -67,9 +77,12 @@ def options_from_text(texts: Mapping[str, str]) -> RowOptions:
     for key in ("outputs", "joint_terms", "parameters"):
         if texts.get(key):
             options[key] = tuple(texts[key].split(","))
+    if texts.get("frames"):
+        options["frames"] = split_frames(texts["frames"])
     if "friction_width" in texts:
         options["friction_width"] = float(texts["friction_width"])
-    if "parameter_range" in texts:
-        options["parameter_range"] = texts["parameter_range"]
+    for key in ("parameter_range", "reference"):
+        if key in texts:
+            options[key] = texts[key]
     row_options: RowOptions = options
     return row_options

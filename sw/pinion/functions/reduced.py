@@ -22,7 +22,7 @@ from pinion.graph.passes import fold, number_values, resubstitute
 from pinion.robot import JointKind, Model, coupled
 
 from .blocks import Quantity
-from .row import Function, columns_of
+from .row import Function, word_columns
 from .samples import sample
 
 # An identity holds everywhere; this many states of each batch distinguish it from a coincidence.
@@ -113,7 +113,7 @@ def _independent_words(
     """
     requests = sample(model, function, _STREAM, distribution="reference", seed=SEEDS[0])
     graph = function.trace(model, minimal=False)
-    stream_states = stream_floats(graph, columns_of(function.inputs, model, requests)).states
+    stream_states = stream_floats(graph, word_columns(function.inputs, model, requests)).states
     with np.errstate(all="ignore"):
         sizes = {
             word: min(float(np.max(np.abs(np.nan_to_num(column)))) or 1.0, _LARGEST)
@@ -167,7 +167,8 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
             ("slid", "frames slid along their axes", slid),
             ("regrouped", "inertias regrouped to base parameters", regrouped),
         ):
-            steps.append((step, doc, fold(function.trace(moved, minimal=False))))
+            if not function.parameters:  # which are in the frames of the robot's links
+                steps.append((step, doc, fold(function.trace(moved, minimal=False))))
         steps.append(("rescaled", "a lever as the unit of length", fold(function.trace(model))))
     numbered, resubstituted = _numeric(steps[-1][2], model, function, costs)
     steps.append(("numbered", "equal values made once", numbered))

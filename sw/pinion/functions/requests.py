@@ -29,7 +29,7 @@ Rotations = Mapping[str, Sequence[tuple[slice, str]]]
 """For inputs by name, slices of a sample that are vectors of unit length, and what each one is."""
 
 
-def rotations_of(blocks: Sequence[Block], model: Model) -> Rotations:
+def unit_vectors_of(blocks: Sequence[Block], model: Model) -> Rotations:
     """Return the vectors of unit length in a function's inputs: in the robot's positions."""
     slices = rotation_slices(coupled(model))
     return {b.name: slices for b in blocks if slices and b.sampling is Quantity.POSITION}

@@ -16,21 +16,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
 from pinion.base.html import html_table
-from pinion.dynamics.joint_terms import FRICTION_WIDTH, wanted_terms
+from pinion.dynamics.joint_terms import FRICTION_WIDTH, JOINT_TERMS, wanted_terms
+from pinion.dynamics.parametric import split_name
 from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Stream, Tracer, names, stream_floats
 from pinion.robot import Model, coupled
 
 from .blocks import Block, LoadBox, Quantity, State
 from .errors import FunctionError
+from .frames import REFERENCES, blocks_of_frames, frame_labels, frame_names, split_frames
 
-Floats = NDArray[np.float64]
 Scalars = Callable[..., Sequence[Any]]
 
 # Helpers whose source lines say nothing about the algorithm.
-_HELPERS = ("spatial.py", "scalar.py", "tensor.py", "axis.py", "coupled.py", "joint_terms.py")
+_HELPERS = (
+    "spatial.py",
+    "scalar.py",
+    "matrices.py",
+    "tensor.py",
+    "axis.py",
+    "coupled.py",
+    "joint_terms.py",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +92,16 @@ class Function:
     joint_terms, friction_width : the requested terms, and the rate within which friction changes
         sign [rad/s | m/s].
     robotless : whether it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
-    parameters : links whose inertial parameters are inputs, or ``gravity``; their block is the last
-        of `inputs` (:mod:`pinion.dynamics.parametric`).
+    parameters : links and figures of joints that are inputs, or ``gravity``; their block is the
+        last of `inputs` (:mod:`pinion.dynamics.parametric`).
     load : box of the loads that parameters of links are sampled from.
+    of_frames : whether the results are of frames: the algorithm and the float model take their
+        names as ``frames``, and return all outputs of each, or the robot's tip's if there are none.
+    frames : the requested frames, whose results are named by them (:mod:`.frames`).
+    references : points and axes that results of frames may be for (``reference`` of
+        :func:`pinion.dynamics.frame_jacobian`), the default first; the algorithm and the float
+        model take ``reference``.
+    frame_reference : the requested one if it is not the default.
     """
 
     name: str
@@ -106,6 +123,10 @@ class Function:
     robotless: bool = False
     parameters: tuple[str, ...] = ()
     load: LoadBox | None = None
+    of_frames: bool = False
+    frames: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    frame_reference: str = ""
 
     most_nodes: ClassVar[int] = sys.maxsize
     """Largest number of operations of a trace."""
@@ -151,6 +172,10 @@ class Function:
     def options(self) -> dict[str, str]:
         """Differences from the row's default, for the manifest."""
         options = {} if self.variant is None else {"derivatives": self.variant.name}
+        if self.frames:
+            options["frames"] = ",".join(self.frames)
+        if self.frame_reference:
+            options["reference"] = self.frame_reference
         if self.added:
             options["outputs"] = ",".join(self.added)
         if self.parameters:
@@ -164,11 +189,16 @@ class Function:
         return options
 
     @property
-    def _terms(self) -> dict[str, Any]:
-        """Arguments of the algorithm about passive terms."""
-        if not self.joint_terms:
-            return {}
-        return {"joint_terms": self.joint_terms, "friction_width": self.friction_width}
+    def _choices(self) -> dict[str, Any]:
+        """Arguments of the algorithm about passive terms and frames."""
+        choices: dict[str, Any] = {}
+        if self.joint_terms:
+            choices |= {"joint_terms": self.joint_terms, "friction_width": self.friction_width}
+        if self.of_frames:
+            choices["frames"] = frame_names(self.frames)
+        if self.references:
+            choices["reference"] = self.frame_reference or self.references[0]
+        return choices
 
     def formulated(self, name: str) -> Function:
         """Return the same function in another formulation.
@@ -192,6 +222,8 @@ class Function:
     def asked(self, outputs: Sequence[str]) -> Function:
         """Return the same function with these optional results: names, or a text with commas.
 
+        With frames, the name without a frame is that of every frame's result.
+
         Raises
         ------
         FunctionError
@@ -200,13 +232,18 @@ class Function:
         if isinstance(outputs, str):
             outputs = [name.strip() for name in outputs.split(",") if name.strip()]
         result_names = {block.name for block in self.outputs}
+        requested: set[str] = set()
         for output in outputs:
-            if output not in result_names:
+            names = {output}
+            if output not in result_names:  # of every frame
+                names = {f"{output}_{label}" for label in frame_labels(self.frames)}
+            if not names or not names <= result_names:
                 raise FunctionError(
                     f"'{self.name}' has no result '{output}'; its results are "
                     f"{', '.join(sorted(result_names))}."
                 )
-        return replace(self, added=tuple(name for name in self.optional if name in outputs))
+            requested |= names
+        return replace(self, added=tuple(name for name in self.optional if name in requested))
 
     def with_terms(
         self, joint_terms: bool | Sequence[str], friction_width: float = FRICTION_WIDTH
@@ -241,13 +278,74 @@ class Function:
             return self
         return replace(self, joint_terms=names, friction_width=float(friction_width))
 
-    def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:
-        """The same function with inertial parameters of links, or gravity, as inputs.
+    def with_frames(self, frames: Sequence[str]) -> Function:
+        """Return the same function with the results of these frames in place of the tip's.
 
         Parameters
         ----------
-        names : links, or ``gravity``: the function gets one more input, ``parameters``, of ten
-            numbers a link and three of gravity, in this order (:mod:`pinion.dynamics.parametric`).
+        frames : links, fixed joints, or either with an offset, ``link_7@0,0,0.1``, each with a
+            label before ``=`` if wanted; or one text with commas. Results are named by them,
+            ``p_link_7`` (:mod:`.frames`).
+
+        Raises
+        ------
+        FunctionError
+            If the results are not of frames, the function has frames already, or two frames name
+            their results alike.
+        """
+        frames = split_frames(frames) if isinstance(frames, str) else tuple(frames)
+        if not frames:
+            return self
+        if not self.of_frames:
+            raise FunctionError(
+                f"The results of '{self.name}' are not of frames: leave out the frames "
+                f"({', '.join(frames)})."
+            )
+        if self.frames:
+            raise FunctionError(f"The function '{self.name}' has frames already: name all at once.")
+        optional = [block for block in self.outputs if block.name in self.optional]
+        added = [block for block in self.outputs if block.name in self.added]
+        return replace(
+            self,
+            doc=self.doc.replace("the tip", "each frame"),
+            frames=frames,
+            outputs=blocks_of_frames(self.outputs, frames),
+            optional=tuple(block.name for block in blocks_of_frames(optional, frames)),
+            added=tuple(block.name for block in blocks_of_frames(added, frames)),
+        )
+
+    def with_reference(self, reference: str) -> Function:
+        """Return the same function with results of frames at another point, in other axes.
+
+        Parameters
+        ----------
+        reference : ``local``, ``local_world_aligned`` or ``world``, as for
+            :func:`pinion.dynamics.frame_jacobian`.
+
+        Raises
+        ------
+        FunctionError
+            If the function has no such reference.
+        """
+        if reference not in self.references:
+            choices = ", ".join(self.references)
+            advice = f"choose one of {choices}" if choices else "leave it out"
+            raise FunctionError(f"'{self.name}' has no reference '{reference}': {advice}.")
+        current = self.frame_reference or self.references[0]
+        return replace(
+            self,
+            doc=self.doc.replace(REFERENCES[current], REFERENCES[reference]),
+            frame_reference="" if reference == self.references[0] else reference,
+        )
+
+    def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:
+        """The same function with parameters of links or joints, or gravity, as inputs.
+
+        Parameters
+        ----------
+        names : such as ``link``, ``link:on-axis``, ``joint:damping`` or ``gravity``: the function
+            gets one more input, ``parameters``, of ten numbers a link, four of one on the axis, one
+            of a joint and three of gravity, in this order (:mod:`pinion.dynamics.parametric`).
         load : what links may carry besides what the robot's file gives them.
 
         Raises
@@ -272,10 +370,15 @@ class Function:
             raise FunctionError(
                 f"The function '{self.name}' has parameters already: name all at once."
             )
+        if self.robotless:
+            raise FunctionError(
+                f"The function '{self.name}' takes no robot, so it has no parameters of one: leave "
+                "them out."
+            )
         block = Block(
             name="parameters",
             shape=(dynamics.count_of(names),),
-            unit="kg, kg m, kg m^2; m/s^2",
+            unit=_unit_of(names),
             sampling=Quantity.PARAMETER,
         )
         inputs = (*self.inputs, block)
@@ -316,7 +419,7 @@ class Function:
                     model = dynamics.parametric_model(
                         model, self.parameters, values, minimal=minimal
                     )
-            results = algorithm(model, *arguments, region=tracer.region, **self._terms)
+            results = algorithm(model, *arguments, region=tracer.region, **self._choices)
         except dynamics.DynamicsError as error:
             raise FunctionError(f"'{self.name}' cannot be traced: {error}") from None
         coming, returned = self.results, list(results)
@@ -380,12 +483,23 @@ class Function:
             )
 
     def _check_terms(self, model: Model) -> None:
-        """Raise if the robot has none of the terms: a build would ignore them silently."""
+        """Raise for terms or figures of joints that a build would ignore silently."""
+        figures = {split_name(name)[1]: name for name in self.parameters}
+        for figure in JOINT_TERMS:
+            if figure in figures and figure not in self.joint_terms:
+                raise FunctionError(
+                    f"The parameter '{figures[figure]}' changes nothing without the {figure} of "
+                    f"joints: add joint_terms='{figure}'."
+                    if self.passive
+                    else f"The {figure} of joints does not affect '{self.name}': leave "
+                    f"'{figures[figure]}' out of the parameters."
+                )
         joints = [body.joint for body in model.bodies]
         missing = [
             name
             for name in self.joint_terms
-            if not any(getattr(j, name) or any(getattr(j, f"{name}_poly", ())) for j in joints)
+            if name not in figures
+            and not any(getattr(j, name) or any(getattr(j, f"{name}_poly", ())) for j in joints)
         ]
         if self.joint_terms and missing == list(self.joint_terms):
             raise FunctionError(
@@ -420,7 +534,7 @@ class Function:
         stream = Stream({}, {})
         if self.states:
             graph = self.trace(model, minimal=False)
-            columns = columns_of(self.inputs, coupled(model), arrays)
+            columns = word_columns(self.inputs, coupled(model), arrays)
             stream = stream_floats(graph, columns, fresh=fresh, start=start)
         return self.step(model, arrays, stream.states), stream
 
@@ -439,7 +553,7 @@ class Function:
         if self.floats is None or self.parameters:
             results: Sequence[Floats] = self._on_arrays(model, inputs)
         else:
-            results = self.floats(model, *inputs, **self._terms)
+            results = self.floats(model, *inputs, **self._choices)
         named = zip((*self.outputs, *self.states), results, strict=True)
         coming = self.results
         return {block.name: result for block, result in named if block in coming}
@@ -454,7 +568,7 @@ class Function:
         if self.parameters:
             values = arguments.pop(len(self.inputs) - 1)
             model = dynamics.parametric_model(model, self.parameters, values)
-        results = self.scalars(model, *arguments, region=no_region, **self._terms)
+        results = self.scalars(model, *arguments, region=no_region, **self._choices)
         stacked = []
         for block, values in zip((*self.outputs, *self.states), results, strict=True):
             flat = [np.broadcast_to(np.asarray(x, np.float64), (count,)) for x in _flat(values)]
@@ -462,7 +576,15 @@ class Function:
         return stacked
 
 
-def columns_of(
+def _unit_of(parameters: Sequence[str]) -> str:
+    """Return the units of parameters, by kind."""
+    units = {"": "kg, kg m, kg m^2", "gravity": "m/s^2", "armature": "kg m^2 | kg"}
+    units |= {"on-axis": units[""], "friction": "N m | N"}
+    units |= {"damping": "N m s/rad | N s/m", "stiffness": "N m/rad | N/m"}
+    return "; ".join(dict.fromkeys(units[split_name(name)[1]] for name in parameters))
+
+
+def word_columns(
     blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, Floats]:
     """Return arrays (n, ...) by block name as columns (n,) in float64 by word."""

@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.dynamics.checks import rotation_slices
+from pinion.dynamics.parametric import JOINT_FIGURES, rigid_body
 from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncoupled
 
 from .blocks import Block, Drawn, LoadBox, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import Floats, Function
+from .row import Function
 
 DISTRIBUTIONS = ("reference", "slow", "rest", "stress", "beyond")
 
@@ -118,9 +120,7 @@ def rate_share(distribution: str) -> float:
 
 def force_ends(model: Model) -> Floats:
     """Return the bounds of the external force on a link, (6,) [N m, N]: :func:`external_forces`."""
-    earth = 9.81
-    pull = float(np.linalg.norm(model.gravity)) or earth
-    force = FORCE_SHARE * pull * sum(body.inertia.mass for body in model.bodies)
+    force = FORCE_SHARE * _pull(model) * sum(body.inertia.mass for body in model.bodies)
     return force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
 
 
@@ -136,37 +136,70 @@ def external_forces(model: Model, rng: np.random.Generator, count: int, *, corne
     return np.asarray(share * force_ends(model))
 
 
+def parameter_ends(model: Model, function: Function | BuiltFunction) -> tuple[Floats, Floats]:
+    """Return the bounds of a function's parameters, (values,) each: of :func:`parameter_sets`."""
+    low = np.array(dynamics.parameter_values(model, function.parameters))
+    high = low.copy()
+    box = _load_box(model, function)
+    moment, inertia = box.mass * box.radius, box.mass * box.radius**2
+    product = inertia / 2
+    least = -np.array([0.0, *[moment] * 3, 0.0, product, 0.0, product, product, 0.0])
+    most = np.array([box.mass, *[moment] * 3, inertia, product, inertia, product, product, inertia])
+    for parameter in dynamics.parameters_of(model, function.parameters):
+        place = slice(parameter.first, parameter.first + parameter.count)
+        if parameter.figure in JOINT_FIGURES:
+            low[place], high[place] = 0.0, 2.0 * parameter.file or 1.0
+        elif not parameter.of_link:
+            low[place], high[place] = -_pull(model), _pull(model)
+        else:
+            up, down = np.maximum(parameter.reading, 0.0), np.minimum(parameter.reading, 0.0)
+            low[place] += up @ least + down @ most
+            high[place] += up @ most + down @ least
+    return low, high
+
+
+def _load_box(model: Model, function: Function | BuiltFunction) -> LoadBox:
+    """Return the loads of a function's links: by default a share of the robot's mass."""
+    return function.load or LoadBox(
+        LOAD_SHARE * sum(body.inertia.mass for body in model.bodies), LOAD_RADIUS
+    )
+
+
+def _pull(model: Model) -> float:
+    """Return the size of gravity [m/s^2]; that on earth for a robot without gravity."""
+    return float(np.linalg.norm(model.gravity)) or 9.81
+
+
 def parameter_sets(
     model: Model, function: Function | BuiltFunction, rng: np.random.Generator, count: int
 ) -> Floats:
-    """Draw values of a function's parameters, (count, values): gravity of any direction, and of
-    links what the file gives them with a load that is a solid ball somewhere in the box.
+    """Draw values of a function's parameters, (count, values): gravity of any direction, of links
+    what the file gives them with a load that is a solid ball somewhere in the box (or on the axis
+    in it), and of joints up to twice the file's figure, or 1 in SI units without any.
     """
-    box = function.load or LoadBox(
-        LOAD_SHARE * sum(body.inertia.mass for body in model.bodies), LOAD_RADIUS
-    )
+    box = _load_box(model, function)
     sets = np.tile(dynamics.parameter_values(model, function.parameters), (count, 1))
     for parameter in dynamics.parameters_of(model, function.parameters):
         place = slice(parameter.first, parameter.first + parameter.count)
-        if parameter.placement is None:
+        if parameter.figure in JOINT_FIGURES:
+            sets[:, place] = rng.uniform(0.0, 2.0 * parameter.file or 1.0, (count, 1))
+            continue
+        if not parameter.of_link:
             direction = rng.normal(size=(count, 3))
-            length = np.linalg.norm(model.gravity) or 9.81
-            sets[:, place] = length * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+            sets[:, place] = (
+                _pull(model) * direction / np.linalg.norm(direction, axis=1, keepdims=True)
+            )
             continue
         mass = rng.uniform(0.0, box.mass, count)
         ball = rng.uniform(0.0, 0.5, count) * box.radius
         direction = rng.normal(size=(count, 3))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        x, y, z = (direction * (rng.uniform(0.0, 1.0, count) * (box.radius - ball))[:, None]).T
-        round_part = 0.4 * ball**2
-        sets[:, place] += mass[:, None] * np.stack(
-            [
-                *(np.ones(count), x, y, z),
-                *(y * y + z * z + round_part, -x * y, x * x + z * z + round_part),
-                *(-x * z, -y * z, x * x + y * y + round_part),
-            ],
-            axis=1,
-        )
+        if parameter.axis is not None:
+            direction = np.sign(direction[:, :1]) * parameter.axis
+        centre = direction * (rng.uniform(0.0, 1.0, count) * (box.radius - ball))[:, None]
+        moments = (0.4 * mass * ball**2)[:, None] * [1.0, 0.0, 0.0, 1.0, 0.0, 1.0]
+        load = rigid_body(mass, centre, moments)
+        sets[:, place] += load @ parameter.reading.T
     return sets
 
 
@@ -259,7 +292,7 @@ def sample(
             case Quantity.PARAMETER if sets is not None:
                 return sets
             case Quantity.EFFORT if sets is not None:
-                return _efforts_of_sets(model, function, sets, q, qd, qdd)
+                return _efforts_of_sets(model, function, sets, (q, qd, qdd), fext)
             case Quantity.INVERSE_INERTIA if sets is not None:
                 robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
                 inverse = dynamics.minv_scalars(robots, list(q.T))
@@ -330,21 +363,25 @@ def _efforts_of_sets(
     model: Model,
     function: Function | BuiltFunction,
     sets: Floats,
-    q: Floats,
-    qd: Floats,
-    qdd: Floats,
+    motion: Sequence[Floats],
+    fext: Floats | None,
 ) -> Floats:
     """Efforts of motions (n, nv) of robots with these parameters, one set a motion."""
     robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
+    q, qd, qdd = (list(x.T) for x in motion)
+    forces: Any = None
+    if fext is not None:
+        forces = np.moveaxis(dynamics.forces_on_bodies(model, fext), 0, -1)
     tau = dynamics.rnea_scalars(
         robots,
-        list(q.T),
-        list(qd.T),
-        list(qdd.T),
+        q,
+        qd,
+        qdd,
+        forces,
         joint_terms=function.joint_terms,
         friction_width=function.friction_width,
     )
-    return _columns(tau, len(q))
+    return _columns(tau, len(sets))
 
 
 def _columns(elements: Sequence[Any], count: int) -> Floats:

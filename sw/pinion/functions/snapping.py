@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.graph import op_counts
 from pinion.graph.passes import fold
 from pinion.robot import Mat3, Model, coupled, opportunity
@@ -17,7 +18,7 @@ from pinion.robot.rotation import NEARLY
 
 from .built import BuiltFunction
 from .own.decorator import OwnFunction
-from .row import Floats, Function
+from .row import Function
 from .samples import sample
 from .table import table_function
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from pinion.fixedpoint import Flags, Format
+from pinion.base.arrays import Flags
+from pinion.fixedpoint import Format
 
 from . import names
 from .graph import Node
-from .op import Family, Op, Point, constant_format
+from .op import Family, Op, OperandPoint, constant_format
 from .rules import Exact, format_check
 
 # Two numbers unrelated to each other and to any robot: how often a stand-in cycles through its
@@ -138,7 +139,7 @@ ROWS = (
         unit_flags=True,
         check=format_check,
         parity=1,
-        points=(Point.RESULT,),
+        points=(OperandPoint.RESULT,),
         fold=lambda node, operands: 0 if operands[0].op == names.ABS else None,
         stand_in=lambda node, x: np.abs(x[0]) * (0.5 + _drawn(np.abs(x[0]))),
         text="select<V>({0} < splat<V>(0), -{0}, {0})",
@@ -161,7 +162,7 @@ ROWS = (
             unit_latency=lambda width: 1,
             check=format_check,
             commutative=True,
-            points=(Point.RESULT, Point.RESULT),
+            points=(OperandPoint.RESULT, OperandPoint.RESULT),
             control=(control,),
             fold=lambda node, operands: 0 if node.args[0] == node.args[1] else None,
             turn=_turned_pair,
@@ -191,7 +192,7 @@ ROWS = (
         unit_price=0.1,
         unit_latency=lambda width: 1,
         check=format_check,
-        points=(Point.SHARED, Point.SHARED),
+        points=(OperandPoint.SHARED, OperandPoint.SHARED),
         least=1.0,
         unit_parameters=lambda node, sources, target: (target.frac,),
         fold=lambda node, operands: 0.0 if node.args[0] == node.args[1] else None,
@@ -220,7 +221,7 @@ ROWS = (
         unit_price=0.1,
         unit_latency=lambda width: 1,
         check=format_check,
-        points=(Point.STORED, Point.RESULT, Point.RESULT),
+        points=(OperandPoint.STORED, OperandPoint.RESULT, OperandPoint.RESULT),
         unit_parameters=lambda node, sources, target: (half(sources[0]),),
         fold=_chosen_fold,
         turn=_turned_choice,

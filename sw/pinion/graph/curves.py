@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from pinion.fixedpoint import Flags, Format
+from pinion.base.arrays import Flags
+from pinion.fixedpoint import Format
 from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.piecewise import Piecewise
 from pinion.fixedpoint.sqrt import Sqrt
-from pinion.fixedpoint.table import Table
+from pinion.fixedpoint.table import FixedTable
 
 from .graph import Node
-from .op import Family, Op, Point, constant_format
+from .op import Family, Op, OperandPoint, constant_format
 from .rules import Exact, format_check, format_complaint
 
 # States between the samples may be this many times nearer to a singularity than the nearest sample,
@@ -138,8 +139,8 @@ def piecewise(node: Node) -> Piecewise:
     return Piecewise.parse(str(node.params[0]))
 
 
-def _look_up_table(node: Node, source: Format, target: Format) -> Table:
-    return Table(source=source, target=target, piecewise=piecewise(node))
+def _look_up_table(node: Node, source: Format, target: Format) -> FixedTable:
+    return FixedTable(source=source, target=target, piecewise=piecewise(node))
 
 
 def _look_up_integers(
@@ -191,7 +192,7 @@ ROWS = (
         unit_flags=True,
         check=format_check,
         error=lambda node, sources, target: 0.5 * target.lsb,
-        points=(Point.STORED,),
+        points=(OperandPoint.STORED,),
         unit_parameters=_sqrt_unit,
         stand_in=lambda node, x: _scattered(x),
         text="square_root({0})",
@@ -216,7 +217,7 @@ ROWS = (
         unit_flags=True,
         check=format_check,
         error=lambda node, sources, target: Atan2(source=sources[0], target=target).error_bound,
-        points=(Point.SHARED, Point.SHARED),
+        points=(OperandPoint.SHARED, OperandPoint.SHARED),
         least=math.pi,
         unit_parameters=lambda node, sources, target: (target.frac,),
         stand_in=lambda node, x: _scattered(x),
@@ -241,7 +242,7 @@ ROWS = (
         check=_look_up_check,
         real=1,
         error=lambda node, sources, target: _look_up_table(node, sources[0], target).error_bound,
-        points=(Point.STORED,),
+        points=(OperandPoint.STORED,),
         # Slightly beyond the polynomials' range, but within one bit of the widest words.
         least=lambda node: (1.0 + 2.0**-10) * max(map(abs, piecewise(node).reach)),
         unit_parameters=_look_up_unit,

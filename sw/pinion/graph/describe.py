@@ -41,7 +41,7 @@ def operation_table() -> str:
         (
             f"`{row.name}`",
             _operands(row),
-            _parameters(row) or "-",
+            row.doc.partition("; params: ")[2] or "-",
             _meaning(row),
             row.family.value,
             _derived(row),
@@ -73,10 +73,6 @@ def _meaning(row: Op) -> str:
     text = row.doc.partition("; params: ")[0]
     extra = "commutative" if row.commutative else {1: "even", -1: "odd"}.get(row.parity, "")
     return f"{text} ({extra})" if extra else text
-
-
-def _parameters(row: Op) -> str:
-    return row.doc.partition("; params: ")[2]
 
 
 def _derived(row: Op) -> str:

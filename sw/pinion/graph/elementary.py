@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from pinion.fixedpoint import Flags, Format, Overflow, Rounding, from_float
+from pinion.base.arrays import Flags
+from pinion.fixedpoint import Format, Overflow, Rounding, from_float
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
 
 from . import names
 from .graph import Node, Param
-from .op import Family, Op, Point, constant_format
+from .op import Family, Op, OperandPoint, constant_format
 from .rules import (
     Exact,
     dot_format,
@@ -24,7 +25,7 @@ from .rules import (
     format_complaint,
     number_complaint,
     quantized,
-    shown,
+    value_text,
 )
 
 
@@ -97,7 +98,7 @@ def _clamp_check(node: Node) -> str:
     low, high, *fmt = node.params
     wrong = number_complaint(low) or number_complaint(high)
     if not wrong and not float(low) <= float(high):
-        wrong = f"The bounds of a clamp must ascend, not {shown(low)} and {shown(high)}."
+        wrong = f"The bounds of a clamp must ascend, not {value_text(low)} and {value_text(high)}."
     return wrong or (format_complaint(*fmt) if fmt else "")
 
 
@@ -108,7 +109,7 @@ def _table_check(node: Node) -> str:
     for number in smallest:
         wrong = wrong or number_complaint(number)
         if not wrong and float(number) < 0:
-            wrong = f"The smallest operand must not be negative, not {shown(number)}."
+            wrong = f"The smallest operand must not be negative, not {value_text(number)}."
     return wrong
 
 
@@ -207,7 +208,7 @@ ROWS = (
             unit_price=10.0,
             parity=parity,
             error=_sincos_error,
-            points=(Point.STORED,),
+            points=(OperandPoint.STORED,),
             unit_parameters=_sincos_unit,
             control=(control,),
             price=12.0,
@@ -242,7 +243,7 @@ ROWS = (
         unit_flags=True,
         parity=-1,
         error=lambda node, sources, target: reciprocal_unit(node, sources[0]).error_bound,
-        points=(Point.STORED,),
+        points=(OperandPoint.STORED,),
         unit_parameters=_reciprocal_unit,
         text="recip({0})",
         price=10.0,
@@ -265,7 +266,7 @@ ROWS = (
         unit_latency=lambda width: 1,
         real=2,
         error=_clamp_error,
-        points=(Point.RESULT,),
+        points=(OperandPoint.RESULT,),
         unit_parameters=lambda node, sources, target: clamp_ends(node),
         fold=_clamp_fold,
         turn=_clamp_turn,
@@ -292,7 +293,7 @@ ROWS = (
         commutative=True,
         parity=1,
         error=lambda node, sources, target: Rounding.NEAREST.error * target.lsb,
-        points=(Point.SHARED, Point.SHARED),
+        points=(OperandPoint.SHARED, OperandPoint.SHARED),
         unit_parameters=_hypot2_shift,
         text="fma({0}, {0}, {1} * {1})",
         price=2.0,

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.fixedpoint import Flags, Format, Ints, Wide
+from pinion.base.arrays import Flags, Ints
+from pinion.fixedpoint import Format, Wide
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 
 from . import names
 from .graph import Graph, GraphError, Node
 from .ops import OPS, Family
 from .rules import NARROW, Exact
-
-Floats = NDArray[np.float64]
 
 WIDEST = 94
 """Bits of an exact sum or product that two limbs hold (:class:`pinion.fixedpoint.Wide`)."""

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from . import names
 from .check import verify
 from .graph import Feedback, Graph, GraphError, Node, Output, Param, Region
-from .rules import number_complaint, shown
+from .rules import number_complaint, value_text
 from .words import Word
 
 FORMAT = "pinion.graph"
@@ -82,14 +82,14 @@ def graph_from_json(data: Any) -> Graph:
     fields = data if isinstance(data, Mapping) else {}
     if fields.get("format") != FORMAT:
         raise GraphError(
-            f"This is not a graph of Pinion: its format is {shown(fields.get('format'))}, not "
+            f"This is not a graph of Pinion: its format is {value_text(fields.get('format'))}, not "
             f"{FORMAT!r}."
         )
     version = fields.get("version")
     if type(version) is not int or version not in (VERSION, WITH_STATES):
         raise GraphError(
-            f"The graph has version {shown(version)}, but this Pinion reads versions {VERSION} and "
-            f"{WITH_STATES}: use the Pinion that wrote it, or write it again."
+            f"The graph has version {value_text(version)}, but this Pinion reads versions "
+            f"{VERSION} and {WITH_STATES}: use the Pinion that wrote it, or write it again."
         )
     missing = [key for key in KEYS if key not in fields]
     if missing:
@@ -204,23 +204,23 @@ def _at(rows: Sequence[T], position: Any, place: str) -> T | None:
     if type(position) is int and -1 <= position < len(rows):
         return None if position == -1 else rows[position]
     raise GraphError(
-        f"{place} is {shown(position)}: write a position in the list of {len(rows)}, or -1."
+        f"{place} is {value_text(position)}: write a position in the list of {len(rows)}, or -1."
     )
 
 
 def _list(value: Any, place: str) -> list[Any]:
     if not isinstance(value, list):
-        raise GraphError(f"{place} should be a list, not {shown(value)}.")
+        raise GraphError(f"{place} should be a list, not {value_text(value)}.")
     return value
 
 
 def _text(value: Any, place: str) -> str:
     if not isinstance(value, str):
-        raise GraphError(f"{place} should be a text, not {shown(value)}.")
+        raise GraphError(f"{place} should be a text, not {value_text(value)}.")
     return value
 
 
 def _whole(value: Any, place: str) -> int:
     if type(value) is not int or not 0 <= value < _END:
-        raise GraphError(f"{place} should be a whole number from 0 on, not {shown(value)}.")
+        raise GraphError(f"{place} should be a whole number from 0 on, not {value_text(value)}.")
     return value

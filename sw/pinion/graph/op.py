@@ -11,7 +11,8 @@ from enum import Enum
 from math import prod
 from typing import Any
 
-from pinion.fixedpoint import Flags, Format
+from pinion.base.arrays import Flags
+from pinion.fixedpoint import Format
 
 from .graph import Node, Param
 from .rules import Exact
@@ -44,7 +45,7 @@ class Family(Enum):
     ROUNDING = "rounding"
 
 
-class Point(Enum):
+class OperandPoint(Enum):
     """The binary point at which a function's unit reads an operand."""
 
     STORED = "as stored"
@@ -125,7 +126,7 @@ class Op:
     parity: int = 0
     real: int | Callable[[Node], int] = 0
     error: ErrorRule = lambda node, sources, target: 0.0
-    points: tuple[Point, ...] = ()
+    points: tuple[OperandPoint, ...] = ()
     least: float | Callable[[Node], float] = 0.0
     unit_parameters: UnitRule = lambda node, sources, target: ()
     control: tuple[int, ...] = ()

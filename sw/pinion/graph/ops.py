@@ -14,14 +14,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pinion.fixedpoint import (
-    Flags,
-    Format,
-    FormatError,
-    Overflow,
-    Rounding,
-    from_float,
-)
+from pinion.base.arrays import Flags
+from pinion.fixedpoint import Format, FormatError, Overflow, Rounding, from_float
 
 from . import choices, curves, elementary, names
 from .graph import Node
@@ -38,11 +32,11 @@ from .rules import (
     number_complaint,
     product_format,
     quantized,
-    shown,
     signs_complaint,
     sum_floats,
     sum_format,
     sum_integers,
+    value_text,
 )
 from .words import Word
 
@@ -94,10 +88,10 @@ def _quantize_error(node: Node, sources: Sequence[Format], target: Format) -> fl
 def _input_check(node: Node) -> str:
     word, *fmt = node.params
     if not isinstance(word, str):
-        return f"An input needs the name of a word, not {shown(word)}."
+        return f"An input needs the name of a word, not {value_text(word)}."
     read = Word.of(word)
     if read != word:
-        return f"The word {shown(str(word))} must be written '{read:.80}'."
+        return f"The word {value_text(str(word))} must be written '{read:.80}'."
     return read.complaint or (format_complaint(*fmt) if fmt else "")
 
 
@@ -112,7 +106,7 @@ def _quantize_check(node: Node) -> str:
     for mode, mode_type in ((rounding, Rounding), (overflow, Overflow)):
         modes = [row.value for row in mode_type]
         if not wrong and mode not in modes:
-            wrong = f"quantize takes one of {', '.join(modes)}, not {shown(mode)}."
+            wrong = f"quantize takes one of {', '.join(modes)}, not {value_text(mode)}."
     return wrong
 
 

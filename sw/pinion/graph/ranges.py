@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pinion.base.arrays import Floats
 from pinion.fixedpoint import Rounding
 
 from . import names
-from .evaluate import Floats, node_floats
+from .evaluate import node_floats
 from .graph import Graph
 from .ops import OPS, Family, constant_format, constant_integer, quantizer
 

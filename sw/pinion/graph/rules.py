@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pinion.fixedpoint import Flags, Format, Ints, Overflow, Rounding, Wide, limit
+from pinion.base.arrays import Flags, Ints
+from pinion.fixedpoint import Format, Overflow, Rounding, Wide, limit
 
 from . import names
 from .graph import Node
@@ -24,7 +25,7 @@ Exact = Ints | Wide
 MOST_BITS = 1000
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as text for a message, truncated if long."""
     try:
         text = repr(value)
@@ -39,7 +40,7 @@ def format_complaint(width: object, frac: object) -> str:
         return ""
     return (
         f"A format needs a width of 1 to {MOST_BITS} bits and -{MOST_BITS} to {MOST_BITS} fraction "
-        f"bits, as whole numbers: not {shown(width)} and {shown(frac)}."
+        f"bits, as whole numbers: not {value_text(width)} and {value_text(frac)}."
     )
 
 
@@ -55,7 +56,7 @@ def number_complaint(value: object) -> str:
             return ""
     except OverflowError:  # a whole number beyond the floats
         pass
-    return f"A finite number is needed, not {shown(value)}."
+    return f"A finite number is needed, not {value_text(value)}."
 
 
 def widen(x: Exact) -> Wide:
@@ -135,7 +136,7 @@ def signs_complaint(node: Node, terms: int) -> str:
     if any(type(sign) is not int or sign not in (1, -1) for sign in node.params) or (
         node.params[0] != 1
     ):
-        return f"{node.op}'s signs must be 1 or -1, the first one 1, not {shown(node.params)}."
+        return f"{node.op}'s signs must be 1 or -1, the first one 1, not {value_text(node.params)}."
     return ""
 
 
@@ -214,5 +215,5 @@ def dot_check(node: Node) -> str:
     if any(type(sign) is not int or sign not in (1, -1) for sign in node.params) or (
         node.params[-1] != 1
     ):
-        return f"dot's signs must be 1 or -1, an addend's 1, not {shown(node.params)}."
+        return f"dot's signs must be 1 or -1, an addend's 1, not {value_text(node.params)}."
     return ""

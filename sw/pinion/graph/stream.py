@@ -13,19 +13,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pinion.fixedpoint import Format, FormatError, Ints, Overflow, Rounding, Wide, from_float
+from pinion.base.arrays import Flags, Floats, Ints
+from pinion.fixedpoint import Format, FormatError, Overflow, Rounding, Wide, from_float
 from pinion.fixedpoint.sincos import SinCos
 
 from . import names
 from .elementary import reciprocal_unit
-from .evaluate import FixedValues, Floats, formats, node_floats, node_integers
+from .evaluate import FixedValues, formats, node_floats, node_integers
 from .graph import Feedback, Graph, GraphError, Node
 from .ops import OPS, Family, constant_format, quantizer
 from .rules import Exact, addend, pairs, product_signs, term_signs
 
-Bools = NDArray[np.bool_]
 Scalar = Callable[[Sequence[Any]], Any]
 
 
@@ -66,7 +65,7 @@ def stream_floats(
     graph: Graph,
     inputs: Mapping[str, Floats],
     *,
-    fresh: Bools | None = None,
+    fresh: Flags | None = None,
     start: Mapping[str, float] | None = None,
 ) -> Stream:
     """Return the states of a stream in float64.
@@ -90,7 +89,7 @@ def stream_integers(
     graph: Graph,
     inputs: Mapping[str, Ints],
     *,
-    fresh: Bools | None = None,
+    fresh: Flags | None = None,
     start: Mapping[str, int] | None = None,
 ) -> tuple[FixedValues, Stream]:
     """Return the exact integers of every node for a stream of requests: the golden model.
@@ -132,13 +131,13 @@ def stream_integers(
     return run, stream
 
 
-def sticky(flags: Bools, fresh: Bools | None = None) -> Bools:
+def sticky(flags: Flags, fresh: Flags | None = None) -> Flags:
     """Return flags (n,) that stay set from request to request until the state is fresh again."""
     if fresh is None:
         return np.logical_or.accumulate(flags) if len(flags) else flags
     stream = np.cumsum(fresh)
     last = np.maximum.accumulate(np.where(flags, stream, -1)) if len(flags) else stream
-    set_flags: Bools = last == stream
+    set_flags: Flags = last == stream
     return set_flags
 
 
@@ -168,7 +167,7 @@ def _count(inputs: Mapping[str, Any]) -> int:
 def _run(
     graph: Graph,
     inputs: Mapping[str, Any],
-    fresh: Bools | None,
+    fresh: Flags | None,
     first: Mapping[str, Any],
     start: Mapping[str, Any] | None,
     values: Callable[[Graph, Mapping[str, Any]], Sequence[Any]],
@@ -189,7 +188,7 @@ def _run(
     count = _count(inputs)
     inside, beside = looped(graph)
     place = {i: k for k, i in enumerate(beside)}
-    values_beside = _beside(graph, inputs, beside, values, count, scalar)
+    values_beside = _beside(graph, inputs, beside, values, count)
     columns = [values_beside[i] for i in beside]
     words = graph.state_nodes()
     place |= {i: len(place) + k for k, i in enumerate(words)}
@@ -230,7 +229,6 @@ def _beside(
     beside: Iterable[int],
     values: Callable[[Graph, Mapping[str, Any]], Sequence[Any]],
     count: int,
-    scalar: type,
 ) -> dict[int, list[Any]]:
     """Return the values that the loop reads from nodes outside it, as lists of scalars."""
     read = list(beside)

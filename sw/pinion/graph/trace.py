@@ -17,7 +17,7 @@ from . import names
 from .check import verify
 from .graph import Feedback, Graph, Node, Output, Param, Region
 from .ops import OPS, Family
-from .rules import shown
+from .rules import value_text
 from .words import Word
 
 
@@ -164,7 +164,8 @@ class Symbol:
                 return operand.apply(op, *operands, params=params)
             if not isinstance(operand, Symbol):
                 raise TraceError(
-                    f"The operation {op} takes traced scalars and numbers, not {shown(operand)}",
+                    f"The operation {op} takes traced scalars and numbers, "
+                    f"not {value_text(operand)}",
                     "apply it to the elements",
                 )
             nodes.append(operand.node)

@@ -12,6 +12,7 @@ from .frames import (
     FrameError,
     Layout,
     ResponseHead,
+    layout_of,
     read_response,
     seal_request,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "Status",
     "crc32",
     "function_id",
+    "layout_of",
     "read_response",
     "register",
     "seal_request",

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .build_files import BuildFile, Number
+from pinion.base.arrays import Floats
 
-Floats = NDArray[np.float64]
+from .build_files import BuildFile, Number
 
 FLOAT_NOISE = 1e-12
 """Errors below it are attributed to the float model: results that are always 0, for reasons not in

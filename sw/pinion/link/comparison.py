@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pinion.base.arrays import Flags, Floats
 
 from .accuracy import quantile
 from .relative import relative_errors
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

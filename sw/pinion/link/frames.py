@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Bytes
+
 from .checksum import crc32
+from .manifest import Manifest
 from .protocol import (
     BEAT,
     CRC_FIELD,
@@ -22,9 +25,8 @@ from .protocol import (
     Magic,
     Status,
     field_of,
+    function_id,
 )
-
-Bytes = NDArray[np.uint8]
 
 _NO_CRC = bytes(4)
 
@@ -61,16 +63,28 @@ class Layout:
     function : `pinion.link.function_id` of the function.
     build : 64-bit manifest hash.
     words_in, words_out : 32-bit words of a request and of a result record.
+    parameter_words : words of the parameters that serve all records of a request packet, in as many
+        further records as they fill, before the others.
     """
 
     function: int
     build: int
     words_in: int
     words_out: int
+    parameter_words: int = 0
+
+    @property
+    def parameter_records(self) -> int:
+        """Records of a request packet that hold parameters."""
+        return -(-self.parameter_words // self.words_in) if self.parameter_words else 0
 
     def request_bytes(self, count: int) -> int:
         """Return the bytes of a request packet of ``count`` records, a multiple of 64."""
-        return BEAT * (1 + _beats(4 * self.words_in * _count(count)))
+        return BEAT * (1 + _beats(4 * self.words_in * (self.parameter_records + _count(count))))
+
+    def parameters(self, packet: Bytes) -> NDArray[np.uint32]:
+        """Return a view (parameter_words,) of a request packet's parameters."""
+        return packet[BEAT : BEAT + 4 * self.parameter_words].view(np.uint32)
 
     def response_bytes(self, count: int) -> int:
         """Return the bytes of a response packet of ``count`` records, a multiple of 64."""
@@ -78,7 +92,16 @@ class Layout:
 
     def request_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
         """Return a view (count, words_in) of a request packet's records."""
-        return _records(packet, self.words_in, count)
+        return _records(packet, self.words_in, count, before=self.parameter_records)
+
+    def core_words(self, payload: Bytes, count: int) -> NDArray[np.uint32]:
+        """Return a payload's records with the parameters, (count, words_in + parameter_words)."""
+        words = payload[: 4 * self.words_in * (self.parameter_records + count)].view(np.uint32)
+        records = words[self.words_in * self.parameter_records :].reshape(count, self.words_in)
+        if not self.parameter_words:
+            return records
+        parameters = np.broadcast_to(words[: self.parameter_words], (count, self.parameter_words))
+        return np.concatenate([records, parameters], axis=1)
 
     def response_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
         """Return a view (count, words_out) of a response packet's records."""
@@ -89,6 +112,17 @@ class Layout:
         start = BEAT * (1 + _beats(4 * self.words_out * count))
         bits = packet[start : start + BEAT * _flag_beats(count)]
         return np.unpackbits(bits, count=count, bitorder="little").astype(np.bool_)
+
+
+def layout_of(manifest: Manifest) -> Layout:
+    """Return the lengths and identity of a build's packets."""
+    return Layout(
+        function=function_id(manifest.function),
+        build=manifest.hash,
+        words_in=sum(array.words for array in manifest.records),
+        words_out=manifest.words_out,
+        parameter_words=len(manifest.parameter_low),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +142,8 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
 
     Parameters
     ----------
-    packet : (request_bytes(count),) uint8; the padding after the last record is zeroed.
+    packet : (request_bytes(count),) uint8; the padding after the parameters and after the last
+        record is zeroed.
     count : number of records.
     sequence : 32 bits, repeated by the card.
     """
@@ -118,7 +153,9 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
             f"A request of {count} records takes {length} bytes, not {packet.shape} of "
             f"{packet.dtype}."
         )
-    packet[BEAT + 4 * layout.words_in * count :] = 0
+    before = 4 * layout.words_in * layout.parameter_records
+    packet[BEAT + 4 * layout.parameter_words : BEAT + before] = 0
+    packet[BEAT + before + 4 * layout.words_in * count :] = 0
     header = np.zeros((), dtype=HEADER)
     header["magic"] = Magic.REQUEST
     header["version"] = PROTOCOL_VERSION
@@ -205,5 +242,6 @@ def _flag_beats(count: int) -> int:
     return -(-count // FLAGS_PER_BEAT)
 
 
-def _records(packet: Bytes, words: int, count: int) -> NDArray[Any]:
-    return packet[BEAT : BEAT + 4 * words * count].view(np.uint32).reshape(count, words)
+def _records(packet: Bytes, words: int, count: int, *, before: int = 0) -> NDArray[Any]:
+    start = BEAT + 4 * words * before
+    return packet[start : start + 4 * words * count].view(np.uint32).reshape(count, words)

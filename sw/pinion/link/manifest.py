@@ -39,7 +39,7 @@ class ManifestError(ValueError):
 
 
 _OPTIONAL = (
-    *("request", "snapping", "states", "decisions", "scales"),
+    *("request", "snapping", "states", "parameter_low", "parameter_high", "decisions", "scales"),
     *("measured", "promises", "task", "tracking"),
 )
 """Members that are left out of the file if empty."""
@@ -131,6 +131,9 @@ class Manifest:
     snapping : optional: what changed if the robot has right angles instead of its file's rounded
         ones (:class:`pinion.functions.Snapping`).
     states : optional: words that persist from request to request, and their initial values.
+    parameter_low, parameter_high : optional: bounds of the words of the last input, parameters of
+        the robot, for which the formats were chosen. A packet has them once, before its records
+        (:class:`pinion.link.Layout`).
     scales : by result block, in its unit, what its errors are relative to near zero.
     measured : by distribution, the largest relative error of the integers that the build has seen;
         without distributions of which every request was flagged or undecided.
@@ -174,6 +177,8 @@ class Manifest:
     request: dict[str, Any] = field(default_factory=dict)
     snapping: dict[str, float] = field(default_factory=dict)
     states: dict[str, float] = field(default_factory=dict)
+    parameter_low: dict[str, float] = field(default_factory=dict)
+    parameter_high: dict[str, float] = field(default_factory=dict)
     decisions: dict[str, float] = field(default_factory=dict)
     scales: dict[str, float] = field(default_factory=dict)
     measured: dict[str, float] = field(default_factory=dict)
@@ -189,8 +194,18 @@ class Manifest:
         return self.promises.get(distribution, self.promises[self.budget_distribution])
 
     @property
+    def parameters(self) -> Array | None:
+        """The input that a packet has once, for all its records."""
+        return self.inputs[-1] if self.parameter_low else None
+
+    @property
+    def records(self) -> tuple[Array, ...]:
+        """Inputs that each record of a packet has."""
+        return self.inputs[:-1] if self.parameter_low else self.inputs
+
+    @property
     def words_in(self) -> int:
-        """Words of a request."""
+        """Words of a request, with parameters."""
         return sum(array.words for array in self.inputs)
 
     @property
@@ -413,6 +428,7 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
                         _number(item, label)
     if manifest.clock_mhz <= 0:
         raise ValueError(f"clock_mhz is {manifest.clock_mhz}")
+    _check_parameters(manifest)
     for way, arrays, stated in zip(
         ("in", "out"), (manifest.inputs, manifest.outputs), words, strict=True
     ):
@@ -428,6 +444,16 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
                 f"words_{way} is {_short(stated)}, the arrays have {total}, {beats} beats of "
                 f"{beat} hold {beat * beats}, a record at most {MOST_WORDS}"
             )
+
+
+def _check_parameters(manifest: Manifest) -> None:
+    low, high, array = manifest.parameter_low, manifest.parameter_high, manifest.parameters
+    if low.keys() != high.keys() or any(low[word] > high[word] for word in low):
+        raise ValueError("the bounds of parameters do not belong together")
+    if array is not None and len(low) != array.words:
+        raise ValueError(f"{len(low)} bounds are given for {array.words} parameters")
+    if array is not None and not any(other.words for other in manifest.records):
+        raise ValueError("nothing follows the parameters of a packet")
 
 
 _AT_LEAST_ONE = ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out")

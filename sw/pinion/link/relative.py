@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pinion.base.arrays import Floats
 
 FLOOR = 1e-2
 """Least divisor of a block's errors, as a share of its scale."""

@@ -10,7 +10,7 @@ section  bytes             host to card                      card to host
 request  4 ``words_in``    the record, low byte first        zeros
 check    2                 CRC-16 of it, high byte first     zeros
 pause    `pause_bytes`     anything                          zeros
-status   1                 anything                          bits of `Answer`
+status   1                 anything                          bits of `StatusBits`
 result   4 ``words_out``   anything                          the record, low byte first
 check    2                 anything                          CRC-16 of status and result
 ======== ================= ================================= =========================
@@ -43,7 +43,7 @@ MARGIN = 16
 """Most cycles of synchronisers and control, besides the words and the core."""
 
 
-class Answer(IntFlag):
+class StatusBits(IntFlag):
     """Bits of the status byte; the others are zero."""
 
     DONE = 1
@@ -59,7 +59,7 @@ class SpiError(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transfer:
+class SpiTransfer:
     """Lengths of a transfer, and the initial value of its checksums.
 
     Members
@@ -122,18 +122,18 @@ class Transfer:
                 "The checksum of the card's answer is wrong: the line is disturbed or too fast, no "
                 "card answers, or it holds another build."
             )
-        status = Answer(answer[0])
-        if Answer.DAMAGED in status:
+        status = StatusBits(answer[0])
+        if StatusBits.DAMAGED in status:
             raise SpiError(
                 "The card refused the request because its checksum was wrong: send it again, with "
                 "a slower clock if that happens often."
             )
-        if Answer.DONE not in status:
+        if StatusBits.DONE not in status:
             raise SpiError(
                 "The card had no result in time: a clock of the line faster than a "
                 f"{CYCLES}th of the card's clock is too fast for it."
             )
-        return answer[1:-CHECK], Answer.FLAGGED in status
+        return answer[1:-CHECK], StatusBits.FLAGGED in status
 
     def seconds(self, *, bit_hz: float) -> float:
         """Return the time of a transfer at a rate, without chip select."""

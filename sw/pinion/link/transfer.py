@@ -75,7 +75,7 @@ def card_us(manifest: Manifest, count: int) -> float:
     return first + (count - 1) * step + framing_beats(count) / LINK_MHZ
 
 
-def estimate(manifest: Manifest, layout: Layout, link: Link, count: int) -> dict[str, Any]:
+def estimate_time(manifest: Manifest, layout: Layout, link: Link, count: int) -> dict[str, Any]:
     """Estimate the time from call to last result.
 
     Returns
@@ -111,5 +111,7 @@ def model(manifest: Manifest, layout: Layout) -> dict[str, Any]:
             "most": "nothing overlaps",
             "links": {link.name: link.text for link in LINKS},
         },
-        "estimates": [estimate(manifest, layout, link, count) for link in LINKS for count in SIZES],
+        "estimates": [
+            estimate_time(manifest, layout, link, count) for link in LINKS for count in SIZES
+        ],
     }

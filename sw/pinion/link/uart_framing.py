@@ -64,7 +64,7 @@ WIRE_COMMAND = COMMAND + CHECK + 2
 END = b"\0"
 
 
-class Frame(IntEnum):
+class FrameKind(IntEnum):
     """Kinds of frames."""
 
     BEAT = 1
@@ -101,7 +101,7 @@ def unwrap(text: bytes) -> bytes | None:
     return body[:-CHECK]
 
 
-def command(kind: Frame, *, tag: int, offset: int = 0, value: int = 0) -> bytes:
+def command(kind: FrameKind, *, tag: int, offset: int = 0, value: int = 0) -> bytes:
     """Return the line's bytes for a frame without a beat.
 
     Parameters
@@ -123,8 +123,8 @@ def beats(packet: bytes, *, last: bool = False) -> bytes:
     """
     if len(packet) % BEAT:
         raise ValueError(f"Beats have {BEAT} bytes, but {len(packet)} is not a multiple of it.")
-    kind = bytes((Frame.BEAT,))
+    kind = bytes((FrameKind.BEAT,))
     frames = [wrap(kind + packet[at : at + BEAT]) for at in range(0, len(packet), BEAT)]
     if last and frames:
-        frames[-1] = wrap(bytes((Frame.LAST,)) + packet[-BEAT:])
+        frames[-1] = wrap(bytes((FrameKind.LAST,)) + packet[-BEAT:])
     return b"".join(frames)

@@ -1,7 +1,7 @@
 """Tables and pictures of builds, from the files in build folders alone.
 
 Showing a build needs neither the tools that made it nor those that measured it. Tables are data
-(`Table`); a terminal, a page in Markdown or a program shows them.
+(`FigureTable`); a terminal, a page in Markdown or a program shows them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from .builds import build_figures, builds_table
 from .errors import bound_table, budget_table, promise_table, relative_error_table
 from .pictures import ReportError, draw_build
 from .resources import resource_tables, resource_totals
-from .table import Table, cell, markdown
+from .table import FigureTable, cell, markdown
 
 __all__ = [
+    "FigureTable",
     "ReportError",
-    "Table",
     "bound_table",
     "budget_table",
     "build_figures",

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from pinion.graph import parse_graph
-from pinion.link import WORDS_PER_BEAT, Layout, Manifest, ManifestError, function_id
+from pinion.link import WORDS_PER_BEAT, Manifest, ManifestError, layout_of
 from pinion.link.accuracy import BlockErrors, ErrorDistribution
 from pinion.link.build_files import BOARD_REPORT, MODEL, SCHEDULE
 from pinion.link.digests import DIGESTS, check_digests, read_digests
 from pinion.link.transfer import LINK_MHZ, model
 from pinion.robot import Model, model_from_dict
 
-from .builds import build_figures, resources_of
+from .builds import build_figures, resource_record
 from .format_data import format_data
 from .skeleton import skeleton
 
@@ -57,7 +57,7 @@ def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str
     manifest = Manifest.read(folder)
     check_digests(folder)
     schedule = SCHEDULE.read(folder)
-    resources = resources_of(folder, manifest)
+    resources = resource_record(folder, manifest)
     try:
         robot = model_from_dict(json.loads((folder / MODEL).read_text()))
         signal_formats = format_data(parse_graph((folder / GRAPH).read_text()), schedule)
@@ -106,21 +106,16 @@ def utilisation(schedule: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def link_budget(manifest: Manifest) -> dict[str, Any]:
     """Return bytes, beats, the bottleneck of a stream of requests, and a model of the real link."""
-    layout = Layout(
-        function=function_id(manifest.function),
-        build=manifest.hash,
-        words_in=manifest.words_in,
-        words_out=manifest.words_out,
-    )
+    layout = layout_of(manifest)
     needs = {
         "the core's interval": manifest.ii / manifest.clock_mhz,
-        "requests on the link": manifest.words_in / WORDS_PER_BEAT / LINK_MHZ,
+        "requests on the link": layout.words_in / WORDS_PER_BEAT / LINK_MHZ,
         "results on the link": manifest.words_out / WORDS_PER_BEAT / LINK_MHZ,
     }
     return {
-        "bytes_in": 4 * manifest.words_in,
+        "bytes_in": 4 * layout.words_in,
         "bytes_out": 4 * manifest.words_out,
-        "beats_in": manifest.words_in / WORDS_PER_BEAT,
+        "beats_in": layout.words_in / WORDS_PER_BEAT,
         "beats_out": manifest.words_out / WORDS_PER_BEAT,
         "request_1": layout.request_bytes(1),
         "response_1": layout.response_bytes(1),

@@ -21,7 +21,7 @@ from .builds import columns_of_builds
 from .html import element, page_table, script_json, text
 from .pictures import ReportError
 from .sections import SECTIONS, summary
-from .table import Table
+from .table import FigureTable
 
 MOST_BYTES = 2_000_000
 """Size above which a page opens slowly [bytes]."""
@@ -137,7 +137,7 @@ def _side_by_side(builds: Sequence[Mapping[str, Any]]) -> str:
     }
     lines = [*rows, *((name, *values) for name, values in more.items())]
     lines_with_values = [line for line in lines if any(value is not None for value in line[1:])]
-    table = Table(columns=("", *names), rows=lines_with_values)
+    table = FigureTable(columns=("", *names), rows=lines_with_values)
     heading = element("h2", {}, "Builds side by side")
     return element("section", {"class": "card compare"}, heading + page_table(table))
 

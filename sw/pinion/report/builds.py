@@ -12,7 +12,7 @@ from pinion.link.accuracy import ErrorDistribution
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES
 from pinion.link.digests import check_digests
 
-from .table import Table, cell
+from .table import FigureTable, cell
 
 _COUNTED = {
     "dsp": "DSP, counted by Yosys",
@@ -86,7 +86,7 @@ def build_figures(folder: Path) -> dict[str, Any]:
         "verified": _verified(folder, manifest),
         "counted": None,
     }
-    counts = resources_of(folder, manifest)
+    counts = resource_record(folder, manifest)
     if counts is not None:
         figures = {name: counts[name] for name in ("dsp", "lut", "ff", "bram")}
         mhz = counts["timing"]["mhz"]["typical"]
@@ -120,7 +120,7 @@ def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {"part": part, "die": {name: of * counts["dies"] for name, of in part.items()}}
 
 
-def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
+def resource_record(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
     """Return the result of ``pinion synth`` in a folder, or None if it may be of another build.
 
     Raises
@@ -136,10 +136,10 @@ def resources_of(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
     return resources if matches else None
 
 
-def builds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def builds_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
     """Return builds side by side, from their `build_figures`, without empty figures."""
     lines = _lines(rows)
-    return Table(
+    return FigureTable(
         columns=tuple(head for head, _ in lines),
         rows=[list(row) for row in zip(*(values for _, values in lines), strict=True)],
         left=_WORDS,
@@ -201,7 +201,7 @@ def _others(folders: Sequence[str]) -> str:
     return f"; so for {count} more of these builds" if count else ""
 
 
-def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[Table]:
+def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[FigureTable]:
     """Return builds side by side, a column each, in as many tables as a width requires.
 
     Parameters
@@ -223,7 +223,7 @@ def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[Tab
         groups[-1].append(k)
         width_taken += size + _GAP
     return [
-        Table(
+        FigureTable(
             columns=("", *(names[k] for k in group)),
             rows=[(line[0], *(line[k + 1] for k in group)) for line in lines],
             left=1 + len(group),

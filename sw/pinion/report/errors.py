@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .table import Table, percent
+from .table import FigureTable, percent
 
 NONE_VALID = "none valid"
 """Placeholder for an error when every request was flagged or undecided."""
@@ -14,9 +14,9 @@ SHOWN = 12
 """Largest number of result words in a table; a matrix has dozens."""
 
 
-def relative_error_table(result: Mapping[str, Any]) -> Table:
+def relative_error_table(result: Mapping[str, Any]) -> FigureTable:
     """Return relative errors by block of results."""
-    return Table(
+    return FigureTable(
         columns=("relative error of a block", "median", "99 %", "largest"),
         rows=[
             (block, *(result[f"rel_err_{key}"][block] for key in ("median", "p99", "max")))
@@ -25,10 +25,10 @@ def relative_error_table(result: Mapping[str, Any]) -> Table:
     )
 
 
-def promise_table(result: Mapping[str, Any]) -> Table:
+def promise_table(result: Mapping[str, Any]) -> FigureTable:
     """Return promised and measured errors on every distribution of states."""
     columns = ("promise", "largest", "flagged", "undecided", "wrong")
-    return Table(
+    return FigureTable(
         columns=("states", *columns),
         rows=[
             (name, *({**figures, "largest": largest_error(figures)}[key] for key in columns))
@@ -44,10 +44,10 @@ def largest_error(figures: Mapping[str, Any]) -> float | str | None:
     return largest if figures["valid"] else NONE_VALID
 
 
-def budget_table(result: Mapping[str, Any]) -> Table:
+def budget_table(result: Mapping[str, Any]) -> FigureTable:
     """Return result words with their largest errors and budgets, nearest to its budget first."""
     words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
-    return Table(
+    return FigureTable(
         columns=("result", "largest error", "budget", "share"),
         rows=[
             (
@@ -62,9 +62,9 @@ def budget_table(result: Mapping[str, Any]) -> Table:
     )
 
 
-def bound_table(result: Mapping[str, Any]) -> Table:
+def bound_table(result: Mapping[str, Any]) -> FigureTable:
     """Return the largest sampled errors of blocks beside their budgets and bounds."""
-    return Table(
+    return FigureTable(
         columns=("results", "largest error", "budget", "bound", "bound / error"),
         rows=[
             (name, row["sampled"], row["budget"], row["bound"], row["looseness"])

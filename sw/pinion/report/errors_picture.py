@@ -12,15 +12,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.link.accuracy import BlockErrors, ErrorGroup, margins
 
 from .errors import NONE_VALID
 from .palette import ALARM, DPI, FAINT, INK, Colour, link_colours
 from .table import percent
-
-Floats = NDArray[np.float64]
 
 
 def draw_errors(path: Path, *, title: str, blocks: Sequence[BlockErrors]) -> None:

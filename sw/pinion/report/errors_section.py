@@ -10,7 +10,7 @@ from pinion.link.accuracy import CHECKS
 
 from .errors import NONE_VALID
 from .html import element, number, page_table, text
-from .table import Table, percent, short_error
+from .table import FigureTable, percent, short_error
 
 WIDTH, HEIGHT, FOOT, TOP = 230, 136, 20, 18
 """Size of a histogram, and room for its axis and the promise's value, in user units."""
@@ -55,20 +55,16 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
                 status = "kept" if figures["max"] <= promise else "BROKEN"
             rows.append(
                 (
-                    *(
-                        name,
-                        block,
-                        *(short_error(figures[key]) for key in ("median", "p99", "max")),
-                    ),
-                    *(
-                        short_error(promise),
-                        status,
-                        distribution["flagged"],
-                        distribution["undecided"],
-                    ),
+                    name,
+                    block,
+                    *(short_error(figures[key]) for key in ("median", "p99", "max")),
+                    short_error(promise),
+                    status,
+                    distribution["flagged"],
+                    distribution["undecided"],
                 )
             )
-    table = Table(
+    table = FigureTable(
         columns=(
             *("states", "result", "median", "99 %", "largest", "promise", "held"),
             *("flagged", "undecided"),
@@ -185,7 +181,7 @@ def _verified(verdict: Mapping[str, Any] | None) -> str:
         f"{verdict['seed']}, simulator: {verdict['simulator']}) through the RTL and compared every "
         f"result word and flag with the exact integers; {verdict['flagged']:,} were flagged."
     )
-    table = Table(
+    table = FigureTable(
         columns=(
             *("result", "unit", "word nearest to its budget", "its largest error", "its budget"),
             *("share", "NaN or infinite"),

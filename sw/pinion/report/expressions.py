@@ -13,7 +13,7 @@ LONGEST = 160
 _DEEPEST = 8
 
 
-def named(graph: Graph, number: int, stored: Collection[int]) -> tuple[str, str]:
+def named_expression(graph: Graph, number: int, stored: Collection[int]) -> tuple[str, str]:
     """Return name and expression of an operation.
 
     Parameters

@@ -11,7 +11,7 @@ from pinion.graph import Graph
 from pinion.graph.evaluate import formats
 from pinion.graph.names import CONST, DOT, INPUT, MUL, QUANTIZE
 
-from .expressions import named
+from .expressions import named_expression
 
 
 def format_data(graph: Graph, schedule: Mapping[str, Any]) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def format_data(graph: Graph, schedule: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     ``of``: width and fraction bits of each operation's result, in the schedule's order; ``named``:
-    its name and expression (:func:`pinion.report.expressions.named`); ``inputs``: name, width and
+    its name and expression (:func:`.expressions.named_expression`); ``inputs``: name, width and
     fraction bits of each request word; ``widths``: number of signals of each width; ``kinds``:
     width, fraction bits and their number of signals; ``products``: widths of both factors, the
     wider first, their number of products, and of those with a constant factor; ``uniform``: the
@@ -39,7 +39,7 @@ def format_data(graph: Graph, schedule: Mapping[str, Any]) -> dict[str, Any]:
     kinds = Counter((f.width, f.frac) for f in signals)
     return {
         "of": [[node_formats[i].width, node_formats[i].frac] for i in nodes],
-        "named": [list(named(graph, i, stored)) for i in nodes],
+        "named": [list(named_expression(graph, i, stored)) for i in nodes],
         "inputs": [
             [str(graph.nodes[i].params[0]), node_formats[i].width, node_formats[i].frac]
             for i in inputs

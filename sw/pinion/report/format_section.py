@@ -6,7 +6,7 @@ from pinion.fixedpoint import Format
 
 from .blocks import Data, bars, beside, folded, note, span
 from .html import element, page_table, text
-from .table import Table
+from .table import FigureTable
 
 _FEW = 12  # largest number of rows that is shown unfolded
 
@@ -57,8 +57,8 @@ def _integer_bits(data: Data) -> str:
     return bars(rows, "Integer bits of the same signals, including the sign")
 
 
-def _regions(data: Data) -> Table:
-    return Table(
+def _regions(data: Data) -> FigureTable:
+    return FigureTable(
         columns=("region", "signals", "bits wide", "on average", "integer", "fraction"),
         rows=[
             (
@@ -71,20 +71,20 @@ def _regions(data: Data) -> Table:
     )
 
 
-def _kinds(data: Data) -> Table:
+def _kinds(data: Data) -> FigureTable:
     rows: list[tuple[object, ...]] = []
     for width, frac, count in data["kinds"]:
         reach, step = 2.0 ** (width - 1 - frac), 2.0**-frac
         range_and_step = (f"{-reach:.3g} to {reach:.3g}", f"{step:.2e}")
         rows.append((Format(width, frac).name, width, width - frac, frac, *range_and_step, count))
-    return Table(
+    return FigureTable(
         columns=("format", "bits", "integer", "fraction", "from, to below", "step", "signals"),
         rows=rows,
     )
 
 
-def _products(data: Data) -> Table:
-    return Table(
+def _products(data: Data) -> FigureTable:
+    return FigureTable(
         columns=("factors, bits", "products", "of them by constants", "bits of the exact product"),
         rows=[
             (f"{wide} x {narrow}", count, constant, wide + narrow)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pinion.base.html import html_text as text
 
-from .table import Table, cell
+from .table import FigureTable, cell
 
 __all__ = ["element", "number", "page_table", "script_json", "text"]
 
@@ -38,7 +38,7 @@ def number(value: float) -> str:
     return "0" if digits == "-0" else digits
 
 
-def page_table(table: Table, *, kind: str = "") -> str:
+def page_table(table: FigureTable, *, kind: str = "") -> str:
     """Return a scrollable table with its title above and its note below."""
     heads = "".join(
         element("th", {"scope": "col", **({} if k < table.left else {"class": "n"})}, text(head))

@@ -8,13 +8,13 @@ from typing import Any
 
 from .blocks import Data, bars, folded, note
 from .html import element, page_table, text
-from .table import Table
+from .table import FigureTable
 
 
 def link_section(build: Data, k: int) -> str:
     """Return records and arrays, bytes, beats, the bottleneck, and the model of a card's link."""
     m = build["manifest"]
-    arrays = Table(
+    arrays = FigureTable(
         columns=("array", "of the", "unit", "shape", "words"),
         rows=[
             (a["name"], which, a["unit"], " x ".join(map(str, a["shape"])) or "1", _words(a))
@@ -36,7 +36,7 @@ def link_section(build: Data, k: int) -> str:
 
 
 def _card(link: Data, m: Data) -> str:
-    record = Table(
+    record = FigureTable(
         columns=("record", "words", "bytes", "beats of 512 bits", "bytes of a packet of one"),
         rows=[
             (which, words, 4 * words, f"{link[f'beats_{way}']:.2f}", link[packet])
@@ -60,7 +60,7 @@ def _card(link: Data, m: Data) -> str:
         f"Bound by {link['bound']}: the core's clock at an assumed {assumed['core_mhz']:g} MHz, "
         f"the link's at {assumed['link_mhz']:g} MHz."
     )
-    table = Table(
+    table = FigureTable(
         columns=(
             "driver",
             "requests",

@@ -12,7 +12,7 @@ from typing import Any
 from pinion.base.escaping import markdown as escaped
 from pinion.base.escaping import one_line
 
-from .table import Table, cell, markdown
+from .table import FigureTable, cell, markdown
 
 __all__ = ["all_or_nothing", "code_line", "escaped", "escaped_table", "one_line"]
 
@@ -22,10 +22,10 @@ def code_line(text: object) -> str:
     return "    " + one_line(text)
 
 
-def escaped_table(table: Table) -> list[str]:
+def escaped_table(table: FigureTable) -> list[str]:
     """Return the lines of a table in Markdown, with heads and cells escaped."""
     return markdown(
-        Table(
+        FigureTable(
             columns=tuple(map(escaped, table.columns)),
             rows=[[escaped(cell(value)) for value in row] for row in table.rows],
             left=table.left,

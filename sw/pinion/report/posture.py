@@ -36,7 +36,7 @@ def posture(robot: Model) -> list[float]:
     return angles
 
 
-def shown(joint: Joint, position: float) -> str:
+def position_text(joint: Joint, position: float) -> str:
     """Return a position as text."""
     if joint.kind is JointKind.REVOLUTE:
         return f"{math.degrees(position):.0f} degrees"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .blocks import Data, folded
 from .html import element, page_table, text
-from .table import Table
+from .table import FigureTable
 
 
 def provenance_section(build: Data, k: int) -> str:
@@ -26,7 +26,7 @@ def provenance_section(build: Data, k: int) -> str:
         *build["tools"],
         ("digest of function, graph and schedule", m["content"]),
     ]
-    files = Table(
+    files = FigureTable(
         columns=("file", "state", "bytes", "SHA-256 when this page was made"),
         rows=[(f["name"], f["state"], f["bytes"], f["sha256"]) for f in build["files"]],
         left=2,
@@ -37,7 +37,7 @@ def provenance_section(build: Data, k: int) -> str:
         "not a signature. A build records no date."
     )
     return (
-        page_table(Table(columns=(), rows=rows, left=2), kind="pairs")
+        page_table(FigureTable(columns=(), rows=rows, left=2), kind="pairs")
         + element("p", {}, text(line))
         + folded(f"{len(build['files'])} files with their digests", page_table(files, kind="files"))
     )

@@ -7,7 +7,7 @@ from typing import Any
 from .blocks import Data, bars, folded, note
 from .html import element, page_table, text
 from .resources import resource_tables
-from .table import Table
+from .table import FigureTable
 from .timing import timing_table, timing_totals
 
 _BARS = ("dsp", "lut", "ff", "bram")
@@ -106,7 +106,7 @@ def timing_section(build: Data, k: int) -> str:
     if resources is None:
         line = "No estimate yet: get it with " + element("code", {}, "pinion synth")
         return element("p", {"class": "missing"}, line + ".")
-    pairs = Table(columns=(), rows=timing_totals(resources["timing"]), left=2)
+    pairs = FigureTable(columns=(), rows=timing_totals(resources["timing"]), left=2)
     return (
         page_table(pairs, kind="pairs")
         + page_table(timing_table(resources["timing"]), kind="paths")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .table import Table
+from .table import FigureTable
 from .timing import timing_table
 
 _RESOURCES = {"dsp": "DSP blocks", "lut": "LUTs", "ff": "flip-flops", "bram": "block RAMs"}
@@ -29,7 +29,7 @@ _KINDS_NOTE = (
 )
 
 
-def resource_totals(result: Mapping[str, Any]) -> Table:
+def resource_totals(result: Mapping[str, Any]) -> FigureTable:
     """Return totals, as shares of the whole part and of one of several dies."""
     rows: list[Sequence[object]] = []
     for name, words in _RESOURCES.items():
@@ -47,7 +47,7 @@ def resource_totals(result: Mapping[str, Any]) -> Table:
             rows.append(("  as memory", result["srl"] + result["lutram"], "", ""))
     columns = ("", "number", "of the part", f"of one of its {result['dies']} dies (SLRs)")
     columns_used = 4 if result["dies"] > 1 else 3
-    return Table(
+    return FigureTable(
         columns=columns[:columns_used],
         rows=[row[:columns_used] for row in rows],
         title=f"Taken of {result['part']}",
@@ -59,15 +59,15 @@ def _share(number: float, size: int) -> str:
     return f"{100 * number / size:.2f} % of {size:,}"
 
 
-def resource_tables(result: Mapping[str, Any]) -> list[Table]:
+def resource_tables(result: Mapping[str, Any]) -> list[FigureTable]:
     """Return the sums by kind of unit, and the estimated paths."""
     return [_by_kind(result["by_kind"]), timing_table(result["timing"])]
 
 
-def _by_kind(rows: Mapping[str, Any]) -> Table:
+def _by_kind(rows: Mapping[str, Any]) -> FigureTable:
     """Return sums over all units of a kind, then everything else, the largest first."""
     order = sorted(rows.items(), key=lambda item: (item[0] in _ROWS, -item[1]["lut"]))
-    return Table(
+    return FigureTable(
         columns=(
             *("by kind", "number", "DSP", "LUT", "of units", "of muxes"),
             *("flip-flops", "as memory"),

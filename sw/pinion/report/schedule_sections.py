@@ -9,7 +9,7 @@ from pinion.link.unit_names import unit_name
 
 from .blocks import Data, bars, beside, folded, note, span
 from .html import element, page_table, text
-from .table import Table, percent
+from .table import FigureTable, percent
 
 _NAMES = {
     "mul": "products",
@@ -38,7 +38,7 @@ def passes_section(build: Data, k: int) -> str:
         rows.append(
             (step["step"], *(step.get(n, 0) for n in names), total, change_text, step["doc"])
         )
-    table = Table(
+    table = FigureTable(
         columns=("after", *(_NAMES.get(n, n) for n in names), "all", "change", "what it does"),
         rows=rows,
     )
@@ -88,7 +88,7 @@ def schedule_section(build: Data, k: int) -> str:
     regions: dict[str, list[Data]] = {}
     for row in operations:
         regions.setdefault(row["region"] or "elsewhere", []).append(row)
-    table = Table(
+    table = FigureTable(
         columns=("region", "operations", "first start", "last end"),
         rows=[
             (
@@ -148,12 +148,12 @@ def utilisation_section(build: Data, k: int) -> str:
                 *(percent(min(shares)), percent(max(shares))),
             )
         )
-    table = Table(
+    table = FigureTable(
         columns=("kind", "units", "operations", "places", "used", "least", "most"),
         rows=rows,
         note=f"A unit takes one operation a cycle: {ii} places an interval.",
     )
-    each = Table(
+    each = FigureTable(
         columns=("unit", "operations", "of places", "used"),
         rows=[
             (f"{row['kind']} {row['unit']}", row["operations"], ii, percent(row["share"]))
@@ -174,7 +174,7 @@ def _selectors(selectors: list[dict[str, Any]] | None) -> str:
     for row in selectors:
         name = row["port"] or "input words"
         ports.setdefault((row["kind"], name), []).append(row)
-    table = Table(
+    table = FigureTable(
         columns=("unit", "port", "selectors", "inputs", "on average", "bits wide", "inputs x bits"),
         rows=[
             (

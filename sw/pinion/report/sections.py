@@ -13,7 +13,7 @@ from .provenance_section import provenance_section
 from .resource_sections import resources_section, timing_section
 from .schedule_sections import passes_section, schedule_section, utilisation_section
 from .skeleton import TURNED, VIEWS, drawing, is_flat
-from .table import Table
+from .table import FigureTable
 
 
 def summary(build: Data) -> str:
@@ -92,7 +92,7 @@ def robot_section(build: Data, k: int) -> str:
         )
         for i, joint in enumerate(robot["joints"])
     ]
-    table = Table(
+    table = FigureTable(
         columns=("#", "joint", "kind", "moves", "hangs on", "drawn at", "kg"),
         rows=rows, left=6, note="Tips: " + ("; ".join(robot["tips"]) or "none") + ".",
     )  # fmt: skip

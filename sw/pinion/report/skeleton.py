@@ -6,15 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.robot import JointKind, Model
 
 from .html import element, number, text
+from .posture import position_text as position_in_words
 from .posture import posture
-from .posture import shown as position_in_words
-
-Floats = NDArray[np.float64]
 
 SIZE = 300
 """Side of a view, in user units."""

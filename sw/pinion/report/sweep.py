@@ -22,7 +22,7 @@ from pinion.base.escaping import one_line
 from pinion.link import ManifestError
 from pinion.link.build_files import BuildFile
 
-from .table import Table, cell, short_error, whole
+from .table import FigureTable, cell, short_error, without_fraction
 
 TABLE, PICTURE = "explore.csv", "pareto"
 _KINDS = ("png", "svg")
@@ -151,7 +151,7 @@ def csv_text(result: Mapping[str, Any]) -> str:
     return text.getvalue()
 
 
-def sweep_table(result: Mapping[str, Any]) -> Table | None:
+def sweep_table(result: Mapping[str, Any]) -> FigureTable | None:
     """Return the built points and the meaning of their figures; None if none was built."""
     good = [row for row in result["points"] if row["dsp"] is not None]
     if not good:
@@ -159,7 +159,7 @@ def sweep_table(result: Mapping[str, Any]) -> Table | None:
     axes = [name for name in result["axes"] if name not in ("ii", "formats")]
     synth = any(row["lut"] is not None for row in good)
     verify = any(row["mismatches"] is not None for row in good)
-    return Table(
+    return FigureTable(
         columns=(
             *("best", "formats", *axes, "ii"),
             *("multipliers", "DSP", "latency", "results/s", "median", "largest"),
@@ -173,7 +173,7 @@ def sweep_table(result: Mapping[str, Any]) -> Table | None:
     )
 
 
-def sweep_blocks(table: Table) -> str:
+def sweep_blocks(table: FigureTable) -> str:
     """Return the same points as short lines, for a terminal too narrow for the table.
 
     Parameters
@@ -235,7 +235,7 @@ def _cells(row: Mapping[str, Any], axes: Sequence[str], synth: bool, verify: boo
         None if rate is None else f"{rate / 1e6:.4g} M",
         short_error(row["error_median"]),
         f"{short_error(row['error_max']) or '-'}{flagged}",
-        *((row["lut"], row["ff"], whole(row["mhz_estimated"])) if synth else ()),
+        *((row["lut"], row["ff"], without_fraction(row["mhz_estimated"])) if synth else ()),
         *((row["mismatches"],) if verify else ()),
     ]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class FigureTable:
     """Figures in rows.
 
     Members
@@ -42,13 +42,13 @@ def cell(value: object) -> str:
     return str(value)
 
 
-def markdown(table: Table) -> list[str]:
+def markdown(table: FigureTable) -> list[str]:
     """Return the lines of a table in Markdown, without its title and note."""
     lines = ["| " + " | ".join(table.columns) + " |", "|" + " --- |" * len(table.columns)]
     return lines + ["| " + " | ".join(map(cell, row)) + " |" for row in table.rows]
 
 
-def whole(number: float | None) -> str | None:
+def without_fraction(number: float | None) -> str | None:
     """Return a figure without its fraction."""
     return None if number is None else f"{number:.0f}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .table import Table
+from .table import FigureTable
 
 # Modules that are not units.
 _PARTS = {
@@ -34,9 +34,9 @@ def timing_totals(timing: Mapping[str, Any]) -> list[tuple[str, object]]:
     return rows
 
 
-def timing_table(timing: Mapping[str, Any]) -> Table:
+def timing_table(timing: Mapping[str, Any]) -> FigureTable:
     """Return the slowest path of each class, the critical path first."""
-    return Table(
+    return FigureTable(
         columns=(
             *("estimated path, from", "to", "ns", "of logic", "of nets", "short nets", "levels"),
             *("loads", "paths alike"),

@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 
+_OF_FRAMES = ("frames", "reference")
+
+
 class CoreOptions(TypedDict, total=False):
     """Options of a core, as in :class:`BuildRequest`."""
 
@@ -90,6 +93,8 @@ class RowChoice:
     friction_width: float = FRICTION_WIDTH
     parameters: Sequence[str] = ()
     parameter_range: str | None = None
+    frames: Sequence[str] = ()
+    reference: str | None = None
 
     def row(self, function: str | Function) -> Function:
         """Return the row of a function by its name, or a row itself with these options.
@@ -114,6 +119,8 @@ class RowChoice:
             friction_width=self.friction_width,
             parameters=self.parameters,
             parameter_range=self.parameter_range,
+            frames=self.frames,
+            reference=self.reference,
         )
 
 
@@ -177,8 +184,13 @@ class BuildRequest:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the options as in JSON: ``robot``, ``row`` and those of the core."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        """Return the options as in JSON: ``robot``, ``row`` and those of the core.
+
+        Options of frames are left out if unset, so that hashes of builds without them stay.
+        """
+        plain = {name: _plain(value) for name, value in asdict(self).items()}
+        plain["row"] = {k: v for k, v in plain["row"].items() if v or k not in _OF_FRAMES}
+        return plain
 
 
 def core_names() -> tuple[str, ...]:

@@ -12,18 +12,7 @@ from .faults import accepted_inertias, massless
 from .generated import GENERATED, random_tree
 from .library import NO_ROBOT, builtin_names, load, load_text, urdf_text
 from .lookup import opportunity
-from .model import (
-    Body,
-    Frame,
-    Inertia,
-    Joint,
-    JointKind,
-    Mat3,
-    Mimic,
-    Model,
-    Transform,
-    Vec3,
-)
+from .model import Body, Frame, Inertia, Joint, JointKind, Mat3, Mimic, Model, Transform, Vec3
 from .model_json import model_from_dict, model_to_dict
 from .pinocchio_map import q_from_pinocchio, q_to_pinocchio, v_permutation
 from .read.mjcf import from_mjcf

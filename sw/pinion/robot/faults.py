@@ -25,8 +25,7 @@ _KEPT = "; it was kept "
 _NO_INVERSE = "as accept_inertia asks, but forward dynamics does not exist"
 
 _KINEMATICS = (
-    "Nothing that moves has any mass: the robot serves kinematics, and what needs its inertia is "
-    "refused."
+    "No moving body has mass: only functions of kinematics, which need no inertia, are possible."
 )
 
 _ACCEPT = (
@@ -130,9 +129,12 @@ def check_joints(model: Model, *, before: Model) -> Model:
 
 def massless(model: Model) -> bool:
     """Return whether no moving body has any inertia, unless that was accepted."""
-    numbers = all(isinstance(body.inertia.mass, int | float) for body in model.bodies)  # not inputs
-    if not numbers or any(body.inertia != ZERO or body.joint.armature for body in model.bodies):
-        return False
+    for body in model.bodies:
+        inertia, armature = body.inertia, body.joint.armature
+        values = (inertia.mass, *inertia.h, *inertia.I, armature)
+        # Inputs are no numbers, and are not compared.
+        if not all(isinstance(x, int | float) for x in values) or inertia != ZERO or armature:
+            return False
     return bool(model.bodies) and not any(_NO_INVERSE in note for note in model.notes)
 
 

@@ -6,15 +6,7 @@ import numpy as np
 
 from .model import Inertia, Mat3, Transform, Vec3
 from .read.urdf import UrdfInertial
-from .rotation import (
-    Residues,
-    add,
-    from_rpy,
-    multiply,
-    rotate,
-    transpose,
-    without_residues,
-)
+from .rotation import Residues, add, from_rpy, multiply, rotate, transpose, without_residues
 
 Tensor = tuple[float, float, float, float, float, float]
 

@@ -216,6 +216,7 @@ class Model:
         those of the free joints (:mod:`.coupling`).
     tips : moving links without children; the requested link if the robot was cut down to a chain.
         Empty if the source does not tell (:func:`.subchain.tip_of`).
+    fixed_joints : names of fixed and locked joints, each with the link whose frame it places.
     """
 
     name: str
@@ -228,6 +229,7 @@ class Model:
     rated_velocity: tuple[float, ...] = field(default=())
     coupled: bool = False
     tips: tuple[str, ...] = ()
+    fixed_joints: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         size = f"{len(self.bodies)} bodies, nq {self.nq}, nv {self.nv}"

@@ -12,18 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .errors import RobotError
-from .model import (
-    Body,
-    Frame,
-    Inertia,
-    Joint,
-    JointKind,
-    Mat3,
-    Mimic,
-    Model,
-    Transform,
-    vec3,
-)
+from .model import Body, Frame, Inertia, Joint, JointKind, Mat3, Mimic, Model, Transform, vec3
 
 FORMAT = "pinion-model-1"
 """Version of the data's layout; the reader refuses any other."""
@@ -46,6 +35,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         "rated_velocity": [_number_to(value) for value in model.rated_velocity],
         **({"coupled": True} if model.coupled else {}),
         **({"tips": list(model.tips)} if model.tips else {}),
+        **({"fixed_joints": dict(model.fixed_joints)} if model.fixed_joints else {}),
     }
 
 
@@ -80,6 +70,7 @@ def model_from_dict(data: Mapping[str, Any]) -> Model:
             rated_velocity=tuple(map(_number_from, data["rated_velocity"])),
             coupled=bool(data.get("coupled", False)),
             tips=tuple(data.get("tips", ())),
+            fixed_joints=tuple(dict(data.get("fixed_joints", {})).items()),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RobotError(

@@ -47,4 +47,6 @@ def check_names(model: Model) -> Model:
         visible(link, "link")
     for frame in model.frames:
         visible(frame.name, "frame")
+    for joint, _ in model.fixed_joints:
+        visible(joint, "joint")
     return model

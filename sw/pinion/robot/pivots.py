@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pinion.base.arrays import Floats
 
 from .inertia import about_com
 from .model import Inertia, Joint, JointKind, Model
-
-Array = NDArray[np.float64]
 
 POSITIONS = 3
 """Number of random positions; one would do unless it happens to be singular."""
@@ -86,7 +85,7 @@ def idle_joints(model: Model) -> list[Idle]:
     ]
 
 
-def _through(joint: Joint, IA: Array, IC: Array) -> tuple[bool, bool, Array]:
+def _through(joint: Joint, IA: Floats, IC: Floats) -> tuple[bool, bool, Floats]:
     """Return whether all pivots are nonzero, whether the load resists, and the passed inertia."""
     moves = resists = True
     for k in reversed(_AXES[joint.kind]):
@@ -106,14 +105,14 @@ def _through(joint: Joint, IA: Array, IC: Array) -> tuple[bool, bool, Array]:
     return moves, resists, IA
 
 
-def _scale(IC: Array, S: Array) -> Array:
+def _scale(IC: Floats, S: Floats) -> Floats:
     """Return the scale of a pivot in the direction S: all moments, or all of the mass."""
     moments = np.abs(IC[:, 0, 0]) + np.abs(IC[:, 1, 1]) + np.abs(IC[:, 2, 2])
     mass = np.abs(IC[:, 5, 5])
     return np.asarray((S[:3] @ S[:3]) * moments + (S[3:] @ S[3:]) * mass)
 
 
-def _motion(joint: Joint, rng: np.random.Generator) -> Array:
+def _motion(joint: Joint, rng: np.random.Generator) -> Floats:
     """Return motion transforms, parent to child, at random positions, (POSITIONS, 6, 6)."""
     tree = np.array(joint.tree.E)
     lever = np.array(joint.tree.r)
@@ -141,7 +140,7 @@ def _motion(joint: Joint, rng: np.random.Generator) -> Array:
     return X
 
 
-def _about(axis: int, angle: float) -> Array:
+def _about(axis: int, angle: float) -> Floats:
     """Return the (3, 3) coordinate transform of a turn about a coordinate axis."""
     turn, (i, j) = np.eye(3), ((1, 2), (2, 0), (0, 1))[axis]
     turn[i, i] = turn[j, j] = math.cos(angle)
@@ -149,7 +148,7 @@ def _about(axis: int, angle: float) -> Array:
     return turn
 
 
-def _spatial(inertia: Inertia) -> Array:
+def _spatial(inertia: Inertia) -> Floats:
     """Return the (6, 6) inertia about the frame's origin, ``[angular; linear]``."""
     xx, xy, xz, yy, yz, zz = inertia.I
     x, y, z = inertia.h

@@ -8,15 +8,7 @@ from typing import Any
 import pytest
 
 from pinion.boards.xilinx.names import load_names
-from pinion.boards.xilinx.script import (
-    BUILD_TCL,
-    CORE_TCL,
-    EXPLICIT,
-    FAILED,
-    MISSED,
-    OUT,
-    PROGRESS,
-)
+from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL, EXPLICIT, FAILED, MISSED, OUT, PROGRESS
 from pinion.boards.xilinx.strategies import STRATEGIES
 from tests.support.breadth import some_rows
 from tests.support.vivado.check import constraint_problems

@@ -9,8 +9,7 @@ import pytest
 
 from pinion.card.packets import Answers, PacketCard
 from pinion.card.stand_in import FaultPlan, PacketAxiCard, XdmaModel
-from pinion.driver.card import layout_of
-from pinion.link import Array, Layout, seal_request
+from pinion.link import Array, Layout, layout_of, seal_request
 from tests.driver.cards import manifest
 from tests.support.workload import Workload
 

@@ -20,10 +20,9 @@ from pinion.card.stand_in import (
 from pinion.cosim.stream import bursts
 from pinion.cosim.top import CompiledTop
 from pinion.driver import Device, DriverError, TransportError
-from pinion.driver.card import layout_of
 from pinion.driver.xdma import XdmaTransport
 from pinion.gateware.link import top as top_module
-from pinion.link import Cause
+from pinion.link import Cause, layout_of
 from tests.support.builds import build
 from tests.support.soak import soak
 from tests.support.workload import Workload, workload_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pinion.card.stand_in import KINDS, Fault, FaultPlan, Record, StandIn, why_no_fuse
+from pinion.card.stand_in import KINDS, Fault, FaultPlan, FaultRecord, StandIn, why_no_fuse
 from tests.support.soak import Soak, soak
 from tests.support.tally import HARMLESS, NAMES, Failure, Success, unexplained
 
@@ -18,10 +18,10 @@ def test_every_fault_has_its_errors():
 def test_an_exception_needs_a_fault_of_its_name_and_time():
     failure = Failure(name="CardTimeoutError", text="", began=10.0, ended=11.0)
 
-    def record(kind: str, time: float) -> Record:
-        return Record(kind=kind, packet=0, sequence=0, time=time, detail="")
+    def record(kind: str, time: float) -> FaultRecord:
+        return FaultRecord(kind=kind, packet=0, sequence=0, time=time, detail="")
 
-    def explained(*records: Record, right: tuple[Success, ...] = ()) -> bool:
+    def explained(*records: FaultRecord, right: tuple[Success, ...] = ()) -> bool:
         return not unexplained([failure], records, right)
 
     between = Success(began=6.0, ended=9.0)
@@ -44,8 +44,8 @@ def test_the_card_and_the_host_may_name_two_faults():
     damaged = Failure(name="PAYLOAD_CRC", text="", began=10.0, ended=11.0)
     late = Failure(name="PAYLOAD_CRC", host="CardTimeoutError", text="", began=10.0, ended=11.0)
 
-    def record(kind: str) -> Record:
-        return Record(kind=kind, packet=0, sequence=0, time=10.5, detail="")
+    def record(kind: str) -> FaultRecord:
+        return FaultRecord(kind=kind, packet=0, sequence=0, time=10.5, detail="")
 
     both = [record("corrupt_beat"), record("etimedout")]
     assert unexplained([late, damaged], both) == []
@@ -56,8 +56,8 @@ def test_the_card_and_the_host_may_name_two_faults():
 def test_a_torn_stream_may_spoil_two_batches_and_no_more():
     torn = Failure(name="TornStreamError", text="", began=10.0, ended=11.0)
 
-    def record(kind: str) -> Record:
-        return Record(kind=kind, packet=0, sequence=0, time=10.5, detail="")
+    def record(kind: str) -> FaultRecord:
+        return FaultRecord(kind=kind, packet=0, sequence=0, time=10.5, detail="")
 
     assert unexplained([torn] * 3, [record("lost_tail")]) == [torn]
     assert unexplained([torn] * 2, [record("short_read")]) == [torn]

@@ -17,7 +17,7 @@ from pinion.chains.kernels.device_cfa import (
     constraint_numbers,
     words_a_link,
 )
-from pinion.chains.kernels.device_chain import Shape, canonical
+from pinion.chains.kernels.device_chain import ThreadShape, canonical
 from pinion.chains.random import random_chain
 from pinion.dynamics.checks import DynamicsError
 from pinion.native.errors import ComputeError
@@ -29,8 +29,8 @@ from tests.support.cuda_host import HostKernels
 Run = Callable[..., np.ndarray]
 
 # Two links per thread, so that a thread's links in inverse dynamics differ from those elsewhere.
-WARP, THREAD = Shape("Warp", 1, 64, 0), Shape("Thread", 1, 32, 0)
-BLOCK, GRID = Shape("Block", 2, 32, 1), Shape("Grid", 1, 32, 2)
+WARP, THREAD = ThreadShape("Warp", 1, 64, 0), ThreadShape("Thread", 1, 32, 0)
+BLOCK, GRID = ThreadShape("Block", 2, 32, 1), ThreadShape("Grid", 1, 32, 2)
 KERNELS = {
     "warp": ("oee", WARP, "float64"),
     "warp_oer": ("oer", WARP, "float64"),
@@ -167,10 +167,10 @@ def test_a_link_without_inverse_inertia_is_refused_by_number() -> None:
 
 
 def test_shapes_and_memory() -> None:
-    assert cfa_shape(32, 1, "oee") == Shape("Warp", 1, 32, 0)
-    assert cfa_shape(33, 1, "oee") == Shape("Block", 1, 64, 1)
-    assert cfa_shape(129, 1, "oee") == Shape("Grid", 1, 64, 3)
-    assert cfa_shape(1000, 7, "oer") == Shape("Block", 4, 256, 1)
+    assert cfa_shape(32, 1, "oee") == ThreadShape("Warp", 1, 32, 0)
+    assert cfa_shape(33, 1, "oee") == ThreadShape("Block", 1, 64, 1)
+    assert cfa_shape(129, 1, "oee") == ThreadShape("Grid", 1, 64, 3)
+    assert cfa_shape(1000, 7, "oer") == ThreadShape("Block", 4, 256, 1)
     assert cfa_shape(1000, 7, "ldl").scope == "Thread"
     with pytest.raises(ComputeError, match="7 robots of 1025 links"):
         cfa_shape(1025, 7, "oee")

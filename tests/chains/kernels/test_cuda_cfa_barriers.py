@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from pinion.chains.kernels.device_cfa import PARTS, CfaKernel, cfa_kernel, closed_kernel
-from pinion.chains.kernels.device_chain import Shape
+from pinion.chains.kernels.device_chain import ThreadShape
 from pinion.native.toolchain import Compiler
 from tests.support.cuda_cfa import Array, Robots, launched, random_robots
 from tests.support.cuda_host import HostError, HostKernels
 
 HEADERS = Path(__file__).parents[3] / "sw/pinion/chains/kernels/sources"
 N = 41
-BLOCK = Shape("Block", 2, 32, 1)
+BLOCK = ThreadShape("Block", 2, 32, 1)
 KERNELS: dict[str, CfaKernel | list[CfaKernel]] = {
     "oee": cfa_kernel(N, 1, solver="oee", shape=BLOCK),
     "oer": cfa_kernel(N, 1, solver="oer", shape=BLOCK),
     "ldl": cfa_kernel(N, 1, solver="ldl", shape=BLOCK),
-    "grid": cfa_kernel(N, 1, solver="oee", shape=Shape("Grid", 2, 32, 2)),
+    "grid": cfa_kernel(N, 1, solver="oee", shape=ThreadShape("Grid", 2, 32, 2)),
     "closed": closed_kernel(N, 1, solver="oee", shape=BLOCK),
     "parts": [closed_kernel(N, 1, shape=BLOCK, part=part) for part in PARTS[1:]],
 }

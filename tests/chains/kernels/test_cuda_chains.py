@@ -11,7 +11,7 @@ import pytest
 
 from pinion.chains.chain import Chain
 from pinion.chains.kernels import cuda
-from pinion.chains.kernels.cuda import METHODS, ChainKernel, ChainSource, KernelSource
+from pinion.chains.kernels.cuda import METHODS, ChainSource, CudaChainKernel, KernelSource
 from pinion.chains.kernels.device_chain import WARP, canonical
 from pinion.chains.random import random_chain, random_state
 from pinion.chains.recursion import aba
@@ -87,11 +87,11 @@ def error(values: Any, expected: Any) -> float:
     return np.inf if np.isnan(worst) else worst
 
 
-def call(kernel: ChainKernel, inputs: dict[str, Any]) -> Any:
+def call(kernel: CudaChainKernel, inputs: dict[str, Any]) -> Any:
     return kernel(**{name: inputs[name] for name in kernel.source.inputs})
 
 
-def check(kernel: ChainKernel, batch: Robots) -> Any:
+def check(kernel: CudaChainKernel, batch: Robots) -> Any:
     """Compute, check the accuracy and return the result."""
     dtype, source = kernel.source.dtype, kernel.source
     result = call(kernel, batch.inputs)
@@ -201,7 +201,7 @@ def test_random_robots(
             source = scoped(scope, n, function, method, dtype)
         device = devices(100 if scope in ("Block", "Grid") else 1, method, dtype)
         chains = [canonical(chain) for chain in batch.chains]
-        kernel = ChainKernel(chains=chains, source=source, device=device)
+        kernel = CudaChainKernel(chains=chains, source=source, device=device)
         first = check(kernel, batch)
         if n in (5, 32, 33):
             device.seed += 1  # the order of threads does not show, to the bit

@@ -11,7 +11,7 @@ import pytest
 
 from pinion.chains.closed import TypeI, closed_chain
 from pinion.chains.kernels.device_cfa import PARTS, CfaKernel, closed_kernel
-from pinion.chains.kernels.device_chain import Shape
+from pinion.chains.kernels.device_chain import ThreadShape
 from pinion.native.errors import ComputeError
 from pinion.native.toolchain import Compiler
 from tests.support.breadth import some_rows
@@ -19,10 +19,10 @@ from tests.support.cuda_cfa import Array, Robots, launched, random_robots, relat
 from tests.support.cuda_host import HostKernels
 
 KERNELS = {
-    "warp": ("oee", Shape("Warp", 1, 64, 0), 0.0),
-    "grid": ("oer", Shape("Grid", 2, 32, 1), 0.0),
-    "thread": ("ldl", Shape("Thread", 1, 32, 0), 1e-3),
-    "streams": ("oee", Shape("Block", 2, 32, 1), 0.0),
+    "warp": ("oee", ThreadShape("Warp", 1, 64, 0), 0.0),
+    "grid": ("oer", ThreadShape("Grid", 2, 32, 1), 0.0),
+    "thread": ("ldl", ThreadShape("Thread", 1, 32, 0), 1e-3),
+    "streams": ("oee", ThreadShape("Block", 2, 32, 1), 0.0),
 }
 NAMES = ("qdd", "F", "Lambda_inverse")
 
@@ -30,7 +30,7 @@ NAMES = ("qdd", "F", "Lambda_inverse")
 def kernels_of(name: str, n: int, robots: int) -> list[CfaKernel]:
     solver, shape, damping = KERNELS[name]
     if shape.scope == "Grid":
-        shape = Shape("Grid", 2, 32, -(-n // 64))
+        shape = ThreadShape("Grid", 2, 32, -(-n // 64))
     return [
         closed_kernel(n, robots, solver=solver, shape=shape, damping=damping, part=part)
         for part in (PARTS[1:] if name == "streams" else PARTS[:1])

@@ -11,7 +11,7 @@ import pytest
 from pinion.batch import InputError
 from pinion.chains.chain import Chain
 from pinion.chains.kernels import cuda
-from pinion.chains.kernels.cuda import ChainKernel, joint_factors
+from pinion.chains.kernels.cuda import CudaChainKernel, joint_factors
 from pinion.chains.kernels.device_chain import LINK_NUMBERS, canonical, packed, shape_of
 from pinion.chains.random import random_chain, random_state
 from pinion.chains.recursion import aba, rnea
@@ -35,7 +35,7 @@ def chain() -> Chain:
     return random_chain(N, 1, joints="helical")
 
 
-def compiled(chain: Any, device: ChainDevice, which: int = 0, **more: Any) -> ChainKernel:
+def compiled(chain: Any, device: ChainDevice, which: int = 0, **more: Any) -> CudaChainKernel:
     function, method = SOURCES[which]
     return cuda.compile(chain, function, method=method, device=device, **more)
 

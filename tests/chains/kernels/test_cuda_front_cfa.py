@@ -11,7 +11,7 @@ import pytest
 from pinion.batch import InputError
 from pinion.chains.chain import Chain
 from pinion.chains.kernels import cuda
-from pinion.chains.kernels.cuda import ChainKernel
+from pinion.chains.kernels.cuda import CudaChainKernel
 from pinion.chains.random import random_chain, random_state
 from pinion.chains.recursion import aba
 from pinion.compute.cuda import DeviceArray
@@ -34,7 +34,7 @@ def device(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Chai
     return ChainDevice(tmp_path_factory.mktemp("front"), [*SOURCES.values()], compiler=compiler)
 
 
-def compiled(chain: Any, device: ChainDevice, method: str, **more: Any) -> ChainKernel:
+def compiled(chain: Any, device: ChainDevice, method: str, **more: Any) -> CudaChainKernel:
     return cuda.compile(chain, "aba", method=method, device=device, **more)
 
 
@@ -110,7 +110,7 @@ def test_a_grid_computes_robots_one_after_the_other(device: ChainDevice) -> None
     inputs, exact = states(chains)
     # Stands for chains of more than 1,024 links, which take too long for a test.
     source = SOURCES["grid"]
-    kernel = ChainKernel(
+    kernel = CudaChainKernel(
         chains=compiled(chains, device, "cfa_oee").chains,
         source=replace(source, kernels=source.alone, alone=()),
         device=device,

@@ -13,9 +13,9 @@ from pinion.batch import InputError
 from pinion.chains.chain import Chain
 from pinion.chains.closed import TypeI, closed_chain
 from pinion.chains.kernels import cuda
-from pinion.chains.kernels.cuda import METHODS, ChainKernel
+from pinion.chains.kernels.cuda import METHODS, CudaChainKernel
 from pinion.chains.kernels.device_cfa import closed_kernel, words_a_link
-from pinion.chains.kernels.device_chain import Shape
+from pinion.chains.kernels.device_chain import ThreadShape
 from pinion.chains.random import random_chain, random_state
 from pinion.compute.cuda import DeviceArray
 from pinion.native.errors import ComputeError
@@ -40,7 +40,7 @@ def device(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Chai
     return ChainDevice(tmp_path_factory.mktemp("closed"), SOURCES, compiler=compiler)
 
 
-def compiled(chain: Any, device: ChainDevice, method: str, **more: Any) -> ChainKernel:
+def compiled(chain: Any, device: ChainDevice, method: str, **more: Any) -> CudaChainKernel:
     return cuda.compile(chain, "closed", method=method, device=device, frame=FRAME, **more)
 
 
@@ -118,7 +118,7 @@ def test_grids_compute_robots_one_after_the_other(device: ChainDevice) -> None:
     front = compiled(chains, device, "two_streams")
     source = replace(front.source, kernels=front.source.alone, alone=())
     moved = [cuda.canonical_tip(chain, *FRAME) for chain in chains]
-    kernel = ChainKernel(chains=front.chains, source=source, device=device, tips=moved)
+    kernel = CudaChainKernel(chains=front.chains, source=source, device=device, tips=moved)
     for device.others_first in (False, True):
         assert worst(kernel(**inputs), exact) <= 1e-9
     device.others_first = False
@@ -149,7 +149,7 @@ def test_steps_at_once_write_nothing_in_common(device: ChainDevice) -> None:
     words = n * words_a_link(n, "oee", contact=True, part="STEP_I")
     written = []
     for part in ("STEP_I", "STEP_II"):
-        kernel = closed_kernel(n, 1, part=part, shape=Shape("Warp", 1, 128, 0))
+        kernel = closed_kernel(n, 1, part=part, shape=ThreadShape("Warp", 1, 128, 0))
         work = np.full(8 * words, 0xFF, np.uint8)
         launched(device._kernels, kernel, robots, "float64", contact=contact, memory=work)
         written.append(np.any(work.reshape(-1, 8) != 0xFF, axis=1))

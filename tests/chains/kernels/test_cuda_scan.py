@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.chains.kernels.device_chain import Shape
+from pinion.chains.kernels.device_chain import ThreadShape
 from pinion.native.toolchain import Compiler
 from tests.support.cuda_host import HostError, HostKernels
 from tests.support.cuda_omissions import PRELUDE, WATCHED, Omissions, Place
@@ -84,7 +84,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Hos
     return HostKernels(text(), folder=tmp_path_factory.mktemp("scan"), compiler=compiler)
 
 
-def is_right(kernels: HostKernels, n: int, shape: Shape, dtype: str, seed: int) -> bool:
+def is_right(kernels: HostKernels, n: int, shape: ThreadShape, dtype: str, seed: int) -> bool:
     rng = np.random.default_rng(n)
     p, v = rng.integers(1, int(PRIME), (2, n)).astype(dtype)
     results = np.full((2, 2, n), np.nan, dtype)
@@ -115,13 +115,13 @@ def expected(p: Any, v: Any, order: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def shapes() -> list[Any]:
-    lengths = [(n, Shape("Warp", 1, 32, 0)) for n in (1, 2, 3, 16, 31, 32)]
+    lengths = [(n, ThreadShape("Warp", 1, 32, 0)) for n in (1, 2, 3, 16, 31, 32)]
     for n in (1, 3, 95, 96, 97, 300, 383, 384):
         threads = -(-n // 96) * 32
-        lengths.append((n, Shape("Block", 3, threads, 1)))
-    lengths.append((3072, Shape("Block", 3, 1024, 1)))
-    lengths += [(n, Shape("Grid", 3, 64, -(-n // 192))) for n in (1, 192, 193, 900)]
-    lengths.append((3400, Shape("Grid", 3, 32, 36)))  # more blocks than a warp has lanes
+        lengths.append((n, ThreadShape("Block", 3, threads, 1)))
+    lengths.append((3072, ThreadShape("Block", 3, 1024, 1)))
+    lengths += [(n, ThreadShape("Grid", 3, 64, -(-n // 192))) for n in (1, 192, 193, 900)]
+    lengths.append((3400, ThreadShape("Grid", 3, 32, 36)))  # more blocks than a warp has lanes
     return lengths
 
 
@@ -141,13 +141,13 @@ def watched(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Hos
 @pytest.mark.parametrize(
     ("n", "shape", "places"),
     [
-        (30, Shape("Warp", 1, 32, 0), 2),
-        (288, Shape("Block", 3, 96, 1), 5),
-        (900, Shape("Grid", 3, 64, 5), 8),
+        (30, ThreadShape("Warp", 1, 32, 0), 2),
+        (288, ThreadShape("Block", 3, 96, 1), 5),
+        (900, ThreadShape("Grid", 3, 64, 5), 8),
     ],
 )
 def test_every_barrier_and_exchange_is_needed(
-    n: int, shape: Shape, places: int, watched: HostKernels
+    n: int, shape: ThreadShape, places: int, watched: HostKernels
 ) -> None:
     omissions = Omissions(watched)
     omissions.met()

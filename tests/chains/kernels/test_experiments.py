@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pinion.chains.kernels import cuda
-from pinion.chains.kernels.experiments import Gpu, Shape
+from pinion.chains.kernels.experiments import ExperimentPoint, GpuExperiments
 from pinion.native.errors import ComputeError
 from pinion.native.toolchain import Compiler
 from tests.support.cuda_chains import ChainDevice
@@ -46,13 +46,15 @@ def device(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Fail
 @pytest.mark.parametrize(
     ("shape", "names"),
     [
-        (Shape("links_id", N, 1), INVERSE),
-        (Shape("links_fd", N, 1), FORWARD),
-        (Shape("groups_fd_10", N, 3), FORWARD),
+        (ExperimentPoint("links_id", N, 1), INVERSE),
+        (ExperimentPoint("links_fd", N, 1), FORWARD),
+        (ExperimentPoint("groups_fd_10", N, 3), FORWARD),
     ],
 )
-def test_every_method_has_rows(shape: Shape, names: set[str], device: FailingDevice) -> None:
-    gpu = Gpu(device)
+def test_every_method_has_rows(
+    shape: ExperimentPoint, names: set[str], device: FailingDevice
+) -> None:
+    gpu = GpuExperiments(device)
     rows = list(gpu.measured(shape, seconds=0.001))
     assert gpu.left_out == {}
     # The processor's part of the hybrid needs host arrays.
@@ -72,8 +74,8 @@ def test_a_kernel_that_fails_is_named(
     device: FailingDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(device, "failing", "cfa_oer")
-    gpu = Gpu(device)
-    rows = list(gpu.measured(Shape("links_fd", N, 1), seconds=0.001))
+    gpu = GpuExperiments(device)
+    rows = list(gpu.measured(ExperimentPoint("links_fd", N, 1), seconds=0.001))
     assert {row["algorithm"] for row in rows} == FORWARD - {"cfa_oer"}
     assert gpu.left_out == {
         "cfa_oer on the GPU, 1 x 10": ("The kernel 'cfa_oer_warp_1_1_float64' does not compile.")
@@ -82,8 +84,8 @@ def test_a_kernel_that_fails_is_named(
 
 def test_a_call_that_fails_is_named(device: FailingDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "broken", True)
-    gpu = Gpu(device)
-    assert list(gpu.measured(Shape("links_id", N, 1), seconds=0.001)) == []
+    gpu = GpuExperiments(device)
+    assert list(gpu.measured(ExperimentPoint("links_id", N, 1), seconds=0.001)) == []
     assert gpu.left_out == {
         f"{name} on the GPU, 1 x 10": "this processor failed." for name in INVERSE
     }

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pinion.batch import InputError
-from pinion.compute.cuda.device import Gpu, Launch, Stream
+from pinion.compute.cuda.device import CudaStream, Gpu, Launch
 from pinion.native.errors import ComputeError
 
 pytest.importorskip("cuda.core")
@@ -40,7 +40,7 @@ def opened() -> Gpu:
     return Gpu(0, lambda name, text, architecture: b"code")
 
 
-def work(stream: Stream, gpu: Gpu) -> None:
+def work(stream: CudaStream, gpu: Gpu) -> None:
     """Run a chunk: upload, kernel, download."""
     memory, pinned = gpu.allocate(64), gpu.pinned(64)
     stream.upload(memory, pinned)
@@ -48,7 +48,7 @@ def work(stream: Stream, gpu: Gpu) -> None:
     stream.download(pinned, memory)
 
 
-CALLS: dict[str, Callable[[Gpu, Stream], Any]] = {
+CALLS: dict[str, Callable[[Gpu, CudaStream], Any]] = {
     "Device.allocate": lambda gpu, stream: gpu.allocate(64),
     "Device.create_stream": lambda gpu, stream: gpu.stream(),
     "Device.sync": lambda gpu, stream: gpu.wait(),
@@ -80,7 +80,7 @@ def test_a_record_is_of_the_builder_and_is_launched_on_the_stream(stand_in: Stan
     assert (gpu.name, gpu.architecture, gpu.multiprocessors) == ("a stand-in", "sm_90", 4)
     assert pinned.shape == (64,) and pinned.dtype == np.uint8
 
-    def chunk(to: Stream) -> None:
+    def chunk(to: CudaStream) -> None:
         to.upload(memory, pinned)
         to.launch(kernel, Launch(1, 32, 0), [1, memory.address])
         to.download(pinned, memory)
@@ -141,7 +141,7 @@ def test_a_device_that_does_not_open_is_a_sentence(stand_in: StandIn, name: str)
 
 
 def test_a_record_that_breaks_off_is_ended(stand_in: StandIn) -> None:
-    def interrupted(to: Stream) -> None:
+    def interrupted(to: CudaStream) -> None:
         raise KeyboardInterrupt
 
     stream = opened().stream()

@@ -12,7 +12,7 @@ import pytest
 from pinion.bench.cuda import measure as bench_cuda
 from pinion.bench.cuda.rates import Limits, OnDevice, measured_limits
 from pinion.compute import cuda
-from pinion.compute.rates import Case, states_of
+from pinion.compute.rates import KernelCall, states_of
 from pinion.functions import named_function
 from pinion.native.errors import ComputeError
 from pinion.robot import load
@@ -25,7 +25,9 @@ pytestmark = needs_compiler
 WAYS = ["threads", "blocks", "host to host", "host to host, graph"]
 
 
-def called_once(cases: dict[str, Case], *, rounds: int, seconds: float) -> dict[str, list[float]]:
+def called_once(
+    cases: dict[str, KernelCall], *, rounds: int, seconds: float
+) -> dict[str, list[float]]:
     """Replace `rounds_of`: compute everything, with a microsecond per call."""
     for case in cases.values():
         case.call()

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute import cpu
+from pinion.compute import LAYOUTS, cpu
 from pinion.compute.cuda.parts import WORKSPACE, Room, plan, split
-from pinion.compute.cuda.threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
+from pinion.compute.cuda.threads import SHARED_BYTES, ThreadSource, thread_source
 from pinion.compute.layouts import to_blocks
 from pinion.compute.program.instructions import Kind, select
 from pinion.functions import SUBJECTS, Block, Function, named_function, sample
@@ -21,8 +21,9 @@ from pinion.functions.partitions import PARTITIONS
 from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load
+from tests.support.breadth import some
 from tests.support.cuda_threads import on_host, run_threads
-from tests.support.rows import SECOND_ORDER
+from tests.support.rows import FRAME_ROWS, SECOND_ORDER
 from tests.support.solver_steps import solver_steps
 
 pytestmark = [
@@ -257,6 +258,12 @@ def test_every_function(tmp_path: Path, robot: str, name: str, dtype: str) -> No
 def test_second_derivatives(tmp_path: Path, name: str) -> None:
     row = named_function(name)
     same_as_processor("two_link", row, printed("two_link", row, "float64", "aos"), tmp_path)
+
+
+@pytest.mark.parametrize("name", some(FRAME_ROWS, ("frame_velocity",)))
+def test_frames(tmp_path: Path, name: str) -> None:
+    row = named_function(name, frames="iiwa_link_4,tool=iiwa_link_7@0,0,0.1", reference="local")
+    same_as_processor("iiwa14", row, printed("iiwa14", row, "float32", "blocks"), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,6 @@ def test_what_does_not_exist_for_such_a_robot_is_named() -> None:
         dynamics.rnea(MODEL, Q, V, V, np.zeros((13, 5)))
     with pytest.raises(DynamicsError, match="choose 'composite'"):
         dynamics.rnea_derivatives_scalars(MODEL, list(Q), list(V), list(V), method="column")
-    with pytest.raises(DynamicsError, match=r"root_joint.*revolute or prismatic"):
-        dynamics.discrete_dynamics_scalars(MODEL, list(Q), list(V), list(V), 0.01)
 
 
 def test_a_body_without_inertia_is_not_divided_by() -> None:

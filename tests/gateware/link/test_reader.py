@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,13 +32,13 @@ WATCH = (
 )
 
 
-def requests(counts: list[int], *, seed: int) -> list[Bytes]:
+def requests(counts: list[int], *, seed: int, layout: Layout = LAYOUT) -> list[Bytes]:
     rng = np.random.default_rng(seed)
-    return [request(LAYOUT, n, 0xFFFF_FFF0 + k, rng) for k, n in enumerate(counts)]
+    return [request(layout, n, 0xFFFF_FFF0 + k, rng) for k, n in enumerate(counts)]
 
 
 def drive(
-    component: type[RequestReader],
+    component: Callable[..., RequestReader],
     items: list[int],
     *,
     bus: Bus = FULL,
@@ -61,12 +64,12 @@ def whole(bus: Bus, *packets: Bytes) -> list[int]:
     return [piece | 1 << bus.bits for packet in packets for piece in beats(packet, bus.bytes)]
 
 
-def payload(packets: list[Bytes], bus: Bus = FULL) -> list[int]:
-    """Return the expected payload slices."""
+def payload(packets: list[Bytes], bus: Bus = FULL, *, before: int = 0) -> list[int]:
+    """Return the expected payload slices, with so many records before those that are counted."""
     out = []
     for packet in packets:
         header = packet[:64].view(HEADER)[0]
-        words = int(header["count"]) * LAYOUT.words_in
+        words = (before + int(header["count"])) * LAYOUT.words_in
         total = -(-words // bus.words)
         for k, piece in enumerate(beats(packet, bus.bytes)[bus.slices :][:total]):
             last = k == total - 1
@@ -94,6 +97,17 @@ def verdicts(events: Events) -> list[int]:
 
 def faults(events: Events) -> list[Cause]:
     return [Cause(events.watched["cause"][c]) for c in when(events, "error")]
+
+
+@pytest.mark.parametrize("bus", BUSES, ids=str)
+def test_records_of_parameters_come_before_those_that_a_header_counts(bus: Bus) -> None:
+    layout = replace(LAYOUT, parameter_words=2 * LAYOUT.words_in + 1)
+    counts = [1, 3, 8, 1, 200, 2]
+    packets = requests(counts, seed=3, layout=layout)
+    events = drive(partial(RequestReader, before=3), whole(bus, *packets), bus=bus, tail=100)
+    assert not differs(events.payloads["o"], payload(packets, bus, before=3))
+    assert [count for count, _ in batches(events, never)] == counts
+    assert verdicts(events) == [0] * len(counts) and not faults(events)
 
 
 def check(

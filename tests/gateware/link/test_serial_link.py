@@ -17,7 +17,7 @@ from pinion.gateware.link.frames import FrameReader, FrameWriter
 from pinion.gateware.link.serial_link import SerialLink
 from pinion.gateware.link.uart import FRACTION, LEAST, UartReceiver, UartTransmitter, bit_length
 from pinion.link import BEAT
-from pinion.link.uart_framing import WIRE_BEAT, Frame, beats, command, unwrap
+from pinion.link.uart_framing import WIRE_BEAT, FrameKind, beats, command, unwrap
 from tests.support.breadth import some
 
 Bench = Callable[[Any], Any]
@@ -187,18 +187,18 @@ def test_a_reader_finds_beats_and_commands(bus: Bus) -> None:
     text = packet(3, seed=1)
     stream = (
         beats(text[:BEAT])
-        + command(Frame.READ, tag=9, offset=0x34)
+        + command(FrameKind.READ, tag=9, offset=0x34)
         + beats(text[BEAT:])
-        + command(Frame.WRITE, tag=255, offset=0x30, value=0xFF00_0001)
-        + command(Frame.SYNC, tag=1)
-        + command(Frame.VALUE, tag=2)
+        + command(FrameKind.WRITE, tag=255, offset=0x30, value=0xFF00_0001)
+        + command(FrameKind.SYNC, tag=1)
+        + command(FrameKind.VALUE, tag=2)
     )
     beats_read, commands = read(stream, bus=bus)
     assert beats_read == [(number, True) for number in numbers(text)]
     assert commands == [
-        (Frame.READ, 9, 0x34, 0),
-        (Frame.WRITE, 255, 0x30, 0xFF00_0001),
-        (Frame.SYNC, 1, 0, 0),
+        (FrameKind.READ, 9, 0x34, 0),
+        (FrameKind.WRITE, 255, 0x30, 0xFF00_0001),
+        (FrameKind.SYNC, 1, 0, 0),
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_damaged_beat_is_not_whole_and_the_next_is(place: int, by: bytes, bus:
 
 def test_short_garbage_is_dropped() -> None:
     text = packet(1, seed=3)
-    bad = bytearray(command(Frame.WRITE, tag=1, offset=0x30, value=1))
+    bad = bytearray(command(FrameKind.WRITE, tag=1, offset=0x30, value=1))
     bad[5] ^= 1
     beats_read, commands = read(bytes(bad) + b"\0\0\x01\0\x05\x02\0" + beats(text))
     assert beats_read == [(number, True) for number in numbers(text)]
@@ -249,7 +249,7 @@ def test_a_writer_sends_what_the_host_reads(bus: Bus) -> None:
     async def give(ctx: Any) -> None:
         step = bus.bytes
         for at in range(0, len(text), step):
-            ctx.set(dut.command.p, {"kind": Frame.VALUE, "tag": at // step, **answer})
+            ctx.set(dut.command.p, {"kind": FrameKind.VALUE, "tag": at // step, **answer})
             ctx.set(dut.command.valid, 1)
             await ctx.tick().until(dut.command.ready)
             ctx.set(dut.command.valid, 0)
@@ -273,7 +273,7 @@ def test_a_writer_sends_what_the_host_reads(bus: Bus) -> None:
     simulator.run()
     expected = b""
     for index, at in enumerate(range(0, len(text), bus.bytes)):
-        expected += command(Frame.VALUE, tag=index, **answer)
+        expected += command(FrameKind.VALUE, tag=index, **answer)
         if at % BEAT == BEAT - bus.bytes:
             start = at // BEAT * BEAT
             expected += beats(text[start : start + BEAT], last=start == len(text) - BEAT)
@@ -292,7 +292,7 @@ def test_the_link_answers_on_its_line() -> None:
     m.d.comb += [dut.c2h.p.data.eq(dut.h2c.p.data), dut.h2c.ready.eq(dut.c2h.ready)]
     m.d.sync += dut.rvalid.eq(dut.arvalid & ~dut.rvalid)
     text = packet(1, seed=6)
-    stream = b"\0" + command(Frame.SYNC, tag=4) + command(Frame.READ, tag=5, offset=0x20)
+    stream = b"\0" + command(FrameKind.SYNC, tag=4) + command(FrameKind.READ, tag=5, offset=0x20)
     out = bytearray()
 
     async def send(ctx: Any) -> None:
@@ -315,9 +315,9 @@ def test_the_link_answers_on_its_line() -> None:
     simulator.run()
     bodies = [unwrap(frame) for frame in bytes(out).split(b"\0")[:-1]]
     assert bodies[:2] == [
-        bytes((Frame.ROOM, 4, 0, 0, 0, 0, 0)),
-        bytes((Frame.VALUE, 5, 0x20, 0x21, 0, 0, 0)),
+        bytes((FrameKind.ROOM, 4, 0, 0, 0, 0, 0)),
+        bytes((FrameKind.VALUE, 5, 0x20, 0x21, 0, 0, 0)),
     ]
     assert sorted(map(repr, bodies[2:])) == sorted(
-        map(repr, [bytes((Frame.LAST,)) + text, bytes((Frame.ROOM, 0, 0, 1, 0, 0, 0))])
+        map(repr, [bytes((FrameKind.LAST,)) + text, bytes((FrameKind.ROOM, 0, 0, 1, 0, 0, 0))])
     )

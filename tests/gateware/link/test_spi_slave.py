@@ -16,7 +16,7 @@ from pinion.boards.ecp5 import spi_card
 from pinion.boards.ecp5.spi_card import SpiCard
 from pinion.gateware.link.spi_slave import SpiSlave
 from pinion.link import Array, Manifest
-from pinion.link.spi_framing import CYCLES, SpiError, Transfer
+from pinion.link.spi_framing import CYCLES, SpiError, SpiTransfer
 from tests.driver.cards import manifest
 from tests.gateware.link.mutants import mutant
 from tests.support.breadth import some
@@ -156,7 +156,7 @@ class Wrapped(wiring.Component):
 @pytest.mark.parametrize("cycles", some([CYCLES, 7, 10], 1))
 def test_results_are_those_of_their_requests(cycles: int) -> None:
     rng = np.random.default_rng(cycles)
-    lengths = Transfer.of(small_manifest())
+    lengths = SpiTransfer.of(small_manifest())
 
     async def bench(ctx: Any, card: Any, core: Any) -> None:
         for turn in range(4):
@@ -172,8 +172,8 @@ def test_results_are_those_of_their_requests(cycles: int) -> None:
 
 def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
     lengths, other_lengths = (
-        Transfer.of(small_manifest()),
-        Transfer.of(small_manifest(robot="other")),
+        SpiTransfer.of(small_manifest()),
+        SpiTransfer.of(small_manifest(robot="other")),
     )
     assert lengths.start != other_lengths.start
     words = np.arange(2, 2 + WORDS_IN, dtype=np.uint32)
@@ -199,7 +199,7 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
 
 
 def test_a_disturbed_answer_is_refused() -> None:
-    lengths = Transfer.of(small_manifest())
+    lengths = SpiTransfer.of(small_manifest())
     received = lengths.request(bytes(4 * WORDS_IN))
     with pytest.raises(SpiError, match=r"checksum of the card's answer is wrong"):
         lengths.result(b"\xff" * len(received))
@@ -226,7 +226,7 @@ MUTANTS = {
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_slave_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spi_card, "SpiSlave", mutant(SpiSlave, *MUTANTS[name]))
-    lengths = Transfer.of(small_manifest())
+    lengths = SpiTransfer.of(small_manifest())
     words = np.array([3, 5, 6, 7, 9], dtype=np.uint32)
     sent = lengths.request(words.tobytes())
     bad = bytes((sent[0] ^ 1,)) + sent[1:]

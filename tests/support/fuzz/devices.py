@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from pinion.card.packets import PacketCard
 from pinion.card.transport import InProcessCard
 from pinion.driver import Device, DriverError, TransportError
-from pinion.driver.card import layout_of
-from pinion.link import Array, Manifest
+from pinion.link import Array, Manifest, layout_of
 from tests.support.fuzz.manifests import sample
 from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.packets import compute

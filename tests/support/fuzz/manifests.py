@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pinion.driver import request_dtype, result_dtype
-from pinion.link import Array, Layout, Manifest, ManifestError, function_id
+from pinion.link import Array, Manifest, ManifestError, layout_of
 from pinion.link.manifest import MANIFEST
 from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.tally import Tally, error_text
@@ -135,14 +135,9 @@ def _seal(data: dict[str, Any]) -> None:
 
 def _use(manifest: Manifest) -> None:
     """Use a manifest as the driver does."""
-    layout = Layout(
-        function=function_id(manifest.function),
-        build=manifest.hash,
-        words_in=manifest.words_in,
-        words_out=manifest.words_out,
-    )
+    layout = layout_of(manifest)
     records = (
-        (request_dtype(manifest), layout.words_in),
+        (request_dtype(manifest), manifest.words_in),
         (result_dtype(manifest), manifest.words_out),
     )
     for dtype, words in records:

@@ -20,7 +20,9 @@ from tests.support.fuzz.requests import (
 )
 from tests.support.fuzz.tally import Tally, error_text
 
-LAYOUT = Layout(function=0x1357_9BDF, build=0x0246_8ACE_1357_9BDF, words_in=7, words_out=5)
+LAYOUT = Layout(
+    function=0x1357_9BDF, build=0x0246_8ACE_1357_9BDF, words_in=7, words_out=5, parameter_words=9
+)
 
 POOL = 32
 
@@ -30,6 +32,7 @@ CONTROL, STATUS, ERROR = (register(name).offset for name in ("CONTROL", "STATUS"
 def compute(words: Words) -> Answers:
     """Results that no two requests share, flagged by their first bit."""
     results = words[:, :5] * np.uint32(2_654_435_761) + words[:, 2:7]
+    results ^= words[:, 7:12] * words[:, 11:16]  # the parameters
     return Answers(words=results, flagged=(words[:, 0] & 1).astype(np.bool_), cycles=10)
 
 
@@ -44,14 +47,11 @@ def fuzz_packets(*, cases: int, seed: int) -> Tally:
     r, rng = Random(seed), np.random.default_rng(seed)
     mutator = Mutator(random=r)
     card = PacketCard(layout=LAYOUT, compute=compute)
-    pool = [
-        good_request(
-            LAYOUT,
-            rng.integers(0, 1 << 32, size=(int(rng.integers(1, 30)), 7), dtype=np.uint32),
-            0x1000 + number,
-        )
-        for number in range(POOL)
-    ]
+    pool = []
+    for number in range(POOL):
+        words = rng.integers(0, 1 << 32, size=(int(rng.integers(1, 30)), 16), dtype=np.uint32)
+        words[:, LAYOUT.words_in :] = words[0, LAYOUT.words_in :]
+        pool.append(good_request(LAYOUT, words, 0x1000 + number))
     expected: dict[int, tuple[Words, Flags]] = {}
     for question in pool:
         answers = compute(question.words)

@@ -9,11 +9,11 @@ from random import Random
 import numpy as np
 
 from pinion.driver import DriverError, Transport, TransportError
-from pinion.driver.card import check_card, layout_of
+from pinion.driver.card import check_card
 from pinion.driver.discover import cards
 from pinion.driver.nodes import USER
 from pinion.driver.recovery import explain, sentence, soft_reset
-from pinion.link import MAX_COUNT, PROTOCOL_VERSION, REGISTERS, Cause, Manifest, register
+from pinion.link import MAX_COUNT, PROTOCOL_VERSION, REGISTERS, Cause, Manifest, layout_of, register
 from pinion.link.registers import IDENTITY, IN_RESET, OPEN, QUIET, SPACE
 from tests.support.fuzz.manifests import sample
 from tests.support.fuzz.tally import Tally, error_text

@@ -9,16 +9,9 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.link import (
-    BEAT,
-    HEADER,
-    FrameError,
-    Layout,
-    Status,
-    read_response,
-    seal_request,
-)
+from pinion.link import BEAT, HEADER, FrameError, Layout, Status, read_response
 from tests.support.fuzz.mutate import Mutator
+from tests.support.top.batches import request_packet
 
 Words = NDArray[np.uint32]
 Flags = NDArray[np.bool_]
@@ -36,10 +29,8 @@ class Question:
 
 
 def good_request(layout: Layout, words: Words, sequence: int) -> Question:
-    """Return a sealed request of words (count, words_in)."""
-    packet = np.zeros(layout.request_bytes(len(words)), dtype=np.uint8)
-    layout.request_words(packet, len(words))[:] = words
-    seal_request(layout, packet, len(words), sequence)
+    """Return a sealed request of words, as :func:`request_packet` takes them."""
+    packet = request_packet(layout, words, sequence)
     return Question(sequence=sequence, words=words, raw=packet.tobytes())
 
 

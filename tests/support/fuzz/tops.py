@@ -15,9 +15,8 @@ from pinion.card.packets import Answers, PacketCard
 from pinion.cosim.reference import Reference
 from pinion.cosim.stream import PATTERNS
 from pinion.cosim.top import CompiledTop, TopRun
-from pinion.driver.card import layout_of
 from pinion.flow.build import Build
-from pinion.link import BEAT, TRAILER, WORDS_PER_BEAT, Layout, Magic, register
+from pinion.link import BEAT, TRAILER, WORDS_PER_BEAT, Layout, Magic, layout_of, register
 from pinion.link.registers import HALTED, IN_RESET, OPEN, QUIET, RESET
 from tests.support.fuzz.mutate import Mutator
 from tests.support.fuzz.requests import (
@@ -159,9 +158,11 @@ def fuzz_tops(*, cases: int, seed: int, folder: Path) -> Tally:
     pool, expected = [], {}
     for number in range(POOL):
         count = int(rng.integers(1, 12)) if number else 600
-        words = rng.normal(size=(count, layout.words_in)).astype(np.float32).view(np.uint32)
-        wild = rng.random(words.shape) < 0.02
-        words = np.where(wild, rng.integers(0, 1 << 32, words.shape, np.uint32), words)
+        shape = (count, build.manifest.words_in)
+        words = rng.normal(size=shape).astype(np.float32).view(np.uint32)
+        wild = rng.random(shape) < 0.02
+        words = np.where(wild, rng.integers(0, 1 << 32, shape, np.uint32), words)
+        words[:, layout.words_in :] = words[0, layout.words_in :]
         pool.append(good_request(layout, words, 0x1000 + number))
         expected[0x1000 + number] = reference.expected(words)
     rtlil = write_top(folder)

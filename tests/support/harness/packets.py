@@ -11,18 +11,7 @@ from typing import Any
 
 import numpy as np
 from amaranth.asserts import AnySeq
-from amaranth.hdl import (
-    Assert,
-    Assume,
-    Cat,
-    Const,
-    Cover,
-    Elaboratable,
-    Module,
-    Mux,
-    Signal,
-    Value,
-)
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Elaboratable, Module, Mux, Signal, Value
 from amaranth.lib.wiring import connect
 
 from pinion.gateware.link.bus import COUNT, WORD

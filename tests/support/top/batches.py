@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.cosim.stream import Flags, Words
+from pinion.base.arrays import Flags, Words
 from pinion.cosim.top import TopRun
 from pinion.link import (
     BEAT,
@@ -47,7 +47,8 @@ def request_packet(layout: Layout, words: Words, sequence: int) -> Words:
 
     Parameters
     ----------
-    words : (count, words_in) uint32, request records.
+    words : (count, words_in) uint32, request records, with the columns of the packet's parameters
+        if there are any.
     sequence : 32 bits, repeated by the card.
 
     Returns
@@ -57,7 +58,10 @@ def request_packet(layout: Layout, words: Words, sequence: int) -> Words:
     """
     count = len(words)
     packet = np.zeros(layout.request_bytes(count), dtype=np.uint8)
-    layout.request_words(packet, count)[:] = words
+    layout.request_words(packet, count)[:] = words[:, : layout.words_in]
+    parameters = words[:, layout.words_in :]
+    assert (parameters == parameters[:1]).all(), "a packet has one set of parameters"
+    layout.parameters(packet)[:] = parameters[0]
     seal_request(layout, packet, count, sequence)
     return packet.view(np.uint32).reshape(-1, WORDS_PER_BEAT)
 

@@ -16,11 +16,10 @@ from cocotb.triggers import ClockCycles, First
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Words
 from pinion.boards.top import top_parameters
-from pinion.cosim.bench import compare
+from pinion.cosim.bench import differing_records
 from pinion.cosim.reference import make, request_words
-from pinion.cosim.stream import Words
-from pinion.driver.card import layout_of
 from pinion.functions import sample
 from pinion.link import (
     BEAT,
@@ -29,6 +28,7 @@ from pinion.link import (
     FrameError,
     Magic,
     Status,
+    layout_of,
     read_response,
     register,
 )
@@ -251,8 +251,8 @@ class Host:
         words, flags = self._expected[packet.rows], self._flags[packet.rows]
         answer_words = self.layout.response_words(data, count)
         answer_flags = self.layout.response_flags(data, count)
-        wrong = compare(answer_words, words, name="the integer model")
-        wrong += compare(answer_flags[:, None], flags[:, None], name="its flags")
+        wrong = differing_records(answer_words, words, name="the integer model")
+        wrong += differing_records(answer_flags[:, None], flags[:, None], name="its flags")
         flagged = int(flags.sum())
         status = Status.FLAGGED if flagged else Status.OK
         if (head.flagged, head.status) != (flagged, status):

@@ -14,7 +14,7 @@ from pinion.gateware.emit import RTLIL
 from pinion.gateware.emit import TOP as CORE
 from pinion.gateware.link.spi_slave import SpiSlave
 from pinion.link import Manifest
-from pinion.link.spi_framing import Transfer
+from pinion.link.spi_framing import SpiTransfer
 
 from .top import CARD
 
@@ -38,7 +38,7 @@ class SpiCard(Component):
 
     The states of a core have their initial values at configuration and are never reset later.
 
-    Latency, Throughput: of a transfer (`pinion.link.spi_framing.Transfer`).
+    Latency, Throughput: of a transfer (`pinion.link.spi_framing.SpiTransfer`).
     """
 
     def __init__(self, *, manifest: Manifest, core: Any = None) -> None:
@@ -55,7 +55,7 @@ class SpiCard(Component):
         m.domains += sync
         manifest = self.manifest
         m.submodules.slave = slave = SpiSlave(
-            transfer=Transfer.of(manifest),
+            transfer=SpiTransfer.of(manifest),
             lanes_in=manifest.lanes_in,
             beats_in=manifest.beats_in,
             lanes_out=manifest.lanes_out,

@@ -19,7 +19,7 @@ from pinion.gateware.emit import RTLIL
 from pinion.gateware.foreign import check_rtlil, check_verilog
 from pinion.gateware.imported import CORE
 
-from .interface import ExportError, check_name, core_ports, described, module_name
+from .interface import ExportError, check_name, core_description, core_ports, module_name
 from .ipxact import component_xml, vlnv_version
 from .readme import readme_values
 from .records import records_header
@@ -52,7 +52,7 @@ def export(
         ``lambda build: pinion.cosim.reference.Reference(build).expected``.
     requests : number of test vectors.
     name : of the top module and prefix of all others; robot and function by default.
-    progress : told each step.
+    progress : receives each step.
 
     Returns
     -------
@@ -135,18 +135,20 @@ def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]
         "version": comment(manifest.version),
         "vlnv_version": vlnv_version(manifest),
         "hash": f"{manifest.hash:016x}",
-        "description": described(manifest),
+        "description": core_description(manifest),
     }
     return {
         f"rtl/{name}.v": exported_verilog(name, manifest, ports, rtlil, explicit),
         CORE: json.dumps(core_data(name, build), indent=1) + "\n",
         "component.xml": component_xml(name, manifest, ports, _file_sets(name)),
         "records.h": records_header(name, manifest),
-        f"{name}.core": fill("fusesoc.core", values),
-        "tb/bench.py": fill("bench.py", values),
-        "tb/run.py": fill("run.py", values),
-        "tb/Makefile": fill("Makefile", values),
-        "README.md": fill("README.md", values | readme_values(name, build, ports, rtlil, explicit)),
+        f"{name}.core": fill_template("fusesoc.core", values),
+        "tb/bench.py": fill_template("bench.py", values),
+        "tb/run.py": fill_template("run.py", values),
+        "tb/Makefile": fill_template("Makefile", values),
+        "README.md": fill_template(
+            "README.md", values | readme_values(name, build, ports, rtlil, explicit)
+        ),
     }
 
 
@@ -159,7 +161,7 @@ def _file_sets(name: str) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
+def fill_template(template: str, values: Mapping[str, str]) -> str:
     """Return a template's text with every ``%%key%%`` replaced."""
     text = (files(__package__) / "templates" / f"{template}.in").read_text()
     return _PLACE.sub(lambda match: values[match[1]], text)

@@ -101,7 +101,7 @@ def module_name(manifest: Manifest) -> str:
     return name if name[0].isalpha() else f"robot_{name}"
 
 
-def described(manifest: Manifest) -> str:
+def core_description(manifest: Manifest) -> str:
     """Return function and robot, for comments and descriptions in any language."""
     return f"{comment(manifest.function)} of {comment(manifest.robot)}"
 

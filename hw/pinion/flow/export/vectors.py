@@ -6,13 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Words
 from pinion.flow.build import Build
 from pinion.functions import sample
 
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
 IntegerModel = Callable[[Words], tuple[Words, Flags]]
 
 FORMAT = 1

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from pinion.gateware.component import Component
 from pinion.link import BEAT
-from pinion.link.uart_framing import CHECK, COMMAND, SHORT, Frame
+from pinion.link.uart_framing import CHECK, COMMAND, SHORT, FrameKind
 
 from .bus import FULL, WORD, Bus
 
@@ -100,10 +100,10 @@ class FrameReader(Component):
             m.d.sync += count.eq(0)
             with m.If(good & (count == COMMAND + CHECK)):
                 m.d.sync += self.commanded.eq(
-                    (kind == Frame.READ) | (kind == Frame.WRITE) | (kind == Frame.SYNC)
+                    (kind == FrameKind.READ) | (kind == FrameKind.WRITE) | (kind == FrameKind.SYNC)
                 )
             m.d.comb += [
-                whole.eq(good & (count == _LONG) & (kind == Frame.BEAT)),
+                whole.eq(good & (count == _LONG) & (kind == FrameKind.BEAT)),
                 push.eq(whole | (count > SHORT)),
             ]
         self._store(m, count=count, emitted=emitted, byte=byte, push=push, whole=whole)
@@ -270,7 +270,10 @@ class FrameWriter(Component):
                         m.d.sync += [fill.eq(at + 1), gathered.eq(at == BEAT)]
                         m.next = "IDLE"
             with m.State("KIND"):
-                m.d.comb += [write.en.eq(1), write.data.eq(Mux(last, Frame.LAST, Frame.BEAT))]
+                m.d.comb += [
+                    write.en.eq(1),
+                    write.data.eq(Mux(last, FrameKind.LAST, FrameKind.BEAT)),
+                ]
                 m.d.sync += left.eq(1 + BEAT)
                 m.next = "SUM"
             with m.State("SUM"):

@@ -12,19 +12,11 @@ from pinion.gateware.component import Component
 from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Cause
 from pinion.link.registers import IDENTITY
 
-from .bus import (
-    BATCH,
-    CLOCKS,
-    COUNT,
-    FULL,
-    WORD,
-    Bus,
-    core_beat,
-    result_beat,
-)
+from .bus import BATCH, CLOCKS, COUNT, FULL, WORD, Bus, core_beat, result_beat
 from .elastic import ElasticBuffer
 from .holding import HoldingStage
 from .packer import Packer
+from .parameters import ParameterStage
 from .reader import RequestReader
 from .tally import Tally
 from .unpacker import Unpacker
@@ -40,6 +32,7 @@ class TopParameters:
     function : `pinion.link.function_id` of the function.
     build : 64-bit manifest hash.
     words_in, lanes_in, beats_in : words of a request record, and lanes and beats at the core.
+    parameter_words : words of the parameters of a packet, which the core's records have as well.
     words_out, lanes_out, beats_out : the same for a result.
     ii : core cycles between results.
     core_khz, link_khz : clock rates of the build.
@@ -66,6 +59,12 @@ class TopParameters:
     flights: int = 16
     bus: Bus = FULL
     states: bool = False
+    parameter_words: int = 0
+
+    @property
+    def parameter_records(self) -> int:
+        """Records that hold the parameters of a packet."""
+        return -(-self.parameter_words // self.words_in)
 
     def constants(self) -> dict[str, int]:
         """Return the values of the constant registers, by name."""
@@ -139,10 +138,15 @@ class StreamPath(Component):
         bus = p.bus
         m.submodules.inbox = inbox = ElasticBuffer(shape=bus.request, depth=p.depth)
         m.submodules.reader = reader = RequestReader(
-            words=p.words_in, function=p.function, build=p.build, bus=bus
+            words=p.words_in,
+            before=p.parameter_records,
+            function=p.function,
+            build=p.build,
+            bus=bus,
         )
+        beats = -(-p.words_in // p.lanes_in)  # at the core: more with parameters
         m.submodules.unpacker = unpacker = Unpacker(
-            words_per_beat=bus.words, record=p.words_in, lanes=p.lanes_in, beats=p.beats_in
+            words_per_beat=bus.words, record=p.words_in, lanes=p.lanes_in, beats=beats
         )
         connect(m, wiring.flipped(self.request), inbox.i)
         connect(m, inbox.o, reader.i)
@@ -151,7 +155,10 @@ class StreamPath(Component):
         connect(m, reader.o, stage.i)
         connect(m, stage.o, unpacker.i)
         m.d.comb += stage.clear.eq(ResetSignal())
-        connect(m, unpacker.o, wiring.flipped(self.core_i))
+        if p.parameter_words:
+            self._parameters(m, unpacker)
+        else:
+            connect(m, unpacker.o, wiring.flipped(self.core_i))
 
         m.submodules.tally = tally = Tally(lanes=p.lanes_out, bus=bus)
         m.submodules.packer = packer = Packer(
@@ -214,6 +221,19 @@ class StreamPath(Component):
                 m.d.sync += self.cause.eq(Cause.CORE_ERROR)
         return m
 
+    def _parameters(self, m: Module, unpacker: Unpacker) -> None:
+        """Append the parameters of a packet to its records."""
+        p = self.parameters
+        m.submodules.parameters = parameters = ParameterStage(
+            record=p.words_in, words=p.parameter_words, lanes=p.lanes_in
+        )
+        # A register behind it: words are selected by the beat, and the unpacker's ready is long.
+        m.submodules.appended = appended = HoldingStage(shape=core_beat(p.lanes_in))
+        connect(m, unpacker.o, parameters.i)
+        connect(m, parameters.o, appended.i)
+        connect(m, appended.o, wiring.flipped(self.core_i))
+        m.d.comb += appended.clear.eq(ResetSignal())
+
     def _batches(
         self, m: Module, reader: RequestReader, tally: Tally, writer: ResponseWriter
     ) -> None:
@@ -227,6 +247,11 @@ class StreamPath(Component):
         connect(m, batches.o, writer.batch)
         connect(m, verdicts.o, writer.verdict)
         began = Signal(CLOCKS, reset_less=True)
+        entered = [counts]
+        if self.parameters.parameter_words:
+            m.submodules.records = records = ElasticBuffer(shape=COUNT, depth=flights + 2)
+            connect(m, records.o, m.submodules.parameters.count)
+            entered.append(records)
         with m.If(reader.began):
             m.d.sync += began.eq(self.clocks)
         enters, leaves, room = Signal(), Signal(), Signal()
@@ -240,11 +265,11 @@ class StreamPath(Component):
             batches.i.p.count.eq(reader.batch_count),
             batches.i.p.sequence.eq(reader.batch_sequence),
             batches.i.p.began.eq(began),
-            counts.i.valid.eq(enters),
-            counts.i.payload.eq(reader.batch_count),
             verdicts.i.valid.eq(reader.verdict_valid),
             verdicts.i.payload.eq(reader.verdict_bad),
         ]
+        for buffer in entered:
+            m.d.comb += [buffer.i.valid.eq(enters), buffer.i.payload.eq(reader.batch_count)]
         work = Signal(range(flights + 1))
         m.d.sync += work.eq(work + enters - leaves)
         m.d.comb += self.busy.eq((work != 0) | ~reader.idle)

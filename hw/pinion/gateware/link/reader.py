@@ -7,13 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from pinion.gateware.component import Component
-from pinion.link import (
-    HEADER,
-    MAX_COUNT,
-    PROTOCOL_VERSION,
-    Cause,
-    Magic,
-)
+from pinion.link import HEADER, MAX_COUNT, PROTOCOL_VERSION, Cause, Magic
 
 from .bus import COUNT, FULL, WORD, Bus
 from .checksum import Checksum
@@ -29,6 +23,7 @@ class RequestReader(Component):
     Parameters
     ----------
     words : 32-bit words of a request record.
+    before : records that come before those that a header counts: parameters.
     function : `pinion.link.function_id` of the function.
     build : 64-bit manifest hash.
     bus : width of the streams.
@@ -58,8 +53,11 @@ class RequestReader(Component):
     Throughput: one slice every cycle; a packet takes two cycles in addition to its slices.
     """
 
-    def __init__(self, *, words: int, function: int, build: int, bus: Bus = FULL) -> None:
+    def __init__(
+        self, *, words: int, function: int, build: int, before: int = 0, bus: Bus = FULL
+    ) -> None:
         self.words = words
+        self.before = before
         self.function = function
         self.build = build
         self.bus = bus
@@ -106,7 +104,7 @@ class RequestReader(Component):
         count = Signal(COUNT, reset_less=True)
         payload_crc = Signal(WORD, reset_less=True)
         header_crc = Signal(WORD, reset_less=True)
-        left = Signal(range(MAX_COUNT * self.words + 1), reset_less=True)
+        left = Signal(range((MAX_COUNT + self.before) * self.words + 1), reset_less=True)
         product = Signal.like(left)
         faults = Signal(len(Cause), reset_less=True)
         header_faults = Signal.like(faults, name="found")
@@ -151,7 +149,7 @@ class RequestReader(Component):
                     m.d.sync += is_header.eq(0)
                     m.next = "CHECK"
             with m.State("CHECK"):
-                m.d.sync += [product.eq(count * self.words), faulty.eq(faults.any())]
+                m.d.sync += [product.eq(self._payload_words(count)), faulty.eq(faults.any())]
                 m.next = "DECIDE"
             with m.State("DECIDE"):
                 m.d.comb += [
@@ -205,6 +203,10 @@ class RequestReader(Component):
         with m.If(self.verdict_valid & mistaken):
             m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PAYLOAD_CRC)]
         return m
+
+    def _payload_words(self, count: Value) -> Value:
+        words = count * self.words
+        return words + self.before * self.words if self.before else words
 
     def _compare(self, data: Value) -> dict[Cause, tuple[str, Value]]:
         """Return for each cause that depends on one header field: the field, and the fault."""

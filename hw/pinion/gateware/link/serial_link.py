@@ -7,7 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from pinion.gateware.component import Component
-from pinion.link.uart_framing import SLOTS, Frame
+from pinion.link.uart_framing import SLOTS, FrameKind
 
 from .bus import FULL, WORD, Bus
 from .frames import COMMAND_FRAME, FrameReader, FrameWriter
@@ -87,12 +87,12 @@ class SerialLink(Component):
             self.araddr.eq(request.offset),
             self.wdata.eq(request.value),
             self.wstrb.eq(~Const(0, 4)),
-            answer.p.kind.eq(Frame.ROOM),
+            answer.p.kind.eq(FrameKind.ROOM),
             answer.p.value.eq(reader.taken),
         ]
         # A cycle late: one cycle only fits a subtraction and a comparison.
         m.d.sync += [some.eq(fresh != 0), many.eq(fresh >= max(1, self.slots // 4))]
-        with m.If(answer.valid & answer.ready & (answer.p.kind == Frame.ROOM)):
+        with m.If(answer.valid & answer.ready & (answer.p.kind == FrameKind.ROOM)):
             m.d.sync += [reported.eq(reader.taken), some.eq(0), many.eq(0)]
         with m.FSM():
             with m.State("IDLE"):
@@ -100,9 +100,9 @@ class SerialLink(Component):
                 m.d.sync += request.eq(reader.command)
                 with m.If(reader.commanded):
                     m.d.sync += [
-                        self.awvalid.eq(reader.command.kind == Frame.WRITE),
-                        self.wvalid.eq(reader.command.kind == Frame.WRITE),
-                        self.arvalid.eq(reader.command.kind == Frame.READ),
+                        self.awvalid.eq(reader.command.kind == FrameKind.WRITE),
+                        self.wvalid.eq(reader.command.kind == FrameKind.WRITE),
+                        self.arvalid.eq(reader.command.kind == FrameKind.READ),
                     ]
                     m.next = "ACCESS"
             with m.State("ACCESS"):
@@ -115,13 +115,13 @@ class SerialLink(Component):
                     m.d.sync += self.arvalid.eq(0)
                 with m.If(self.rvalid):
                     m.d.sync += request.value.eq(self.rdata)
-                with m.If(self.rvalid | self.bvalid | (request.kind == Frame.SYNC)):
+                with m.If(self.rvalid | self.bvalid | (request.kind == FrameKind.SYNC)):
                     m.next = "ANSWER"
             with m.State("ANSWER"):
-                sync = request.kind == Frame.SYNC
+                sync = request.kind == FrameKind.SYNC
                 m.d.comb += [
                     answer.valid.eq(1),
-                    answer.p.kind.eq(Mux(sync, Frame.ROOM, Frame.VALUE)),
+                    answer.p.kind.eq(Mux(sync, FrameKind.ROOM, FrameKind.VALUE)),
                     answer.p.tag.eq(request.tag),
                     answer.p.offset.eq(request.offset),
                     answer.p.value.eq(Mux(sync, reader.taken, request.value)),

@@ -14,7 +14,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.gateware.component import Component
-from pinion.link.spi_framing import CHECK, Answer, Transfer
+from pinion.link.spi_framing import CHECK, SpiTransfer, StatusBits
 
 WORD = 32
 
@@ -60,7 +60,7 @@ class SpiSlave(Component):
     """
 
     def __init__(
-        self, *, transfer: Transfer, lanes_in: int, beats_in: int, lanes_out: int, beats_out: int
+        self, *, transfer: SpiTransfer, lanes_in: int, beats_in: int, lanes_out: int, beats_out: int
     ) -> None:
         self.transfer = transfer
         self.lanes_in, self.beats_in = lanes_in, beats_in
@@ -100,9 +100,9 @@ class SpiSlave(Component):
         self._feed(m, launch=launch, words=words)
         status = Signal(8)
         m.d.comb += [
-            status[Answer.DONE.bit_length() - 1].eq(complete & launched),
-            status[Answer.FLAGGED.bit_length() - 1].eq(flagged & complete & launched),
-            status[Answer.DAMAGED.bit_length() - 1].eq(damaged),
+            status[StatusBits.DONE.bit_length() - 1].eq(complete & launched),
+            status[StatusBits.FLAGGED.bit_length() - 1].eq(flagged & complete & launched),
+            status[StatusBits.DAMAGED.bit_length() - 1].eq(damaged),
         ]
         self._answer(
             m, received=received, idle=idle, count=count, status=status, ahead=ahead, look=look

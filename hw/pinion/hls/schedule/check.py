@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pinion.fixedpoint import Format
 from pinion.graph import OPS, Graph, Node, names
 from pinion.graph.evaluate import formats
-from pinion.graph.op import Point
+from pinion.graph.op import OperandPoint
 from pinion.graph.ops import constant_integer
 from pinion.hls.operations import Operation
 from pinion.hls.timing import Timing
@@ -176,8 +176,10 @@ def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> t
         If operands do not have the binary point that the row requires.
     """
     source, row = sources[0], OPS[node.op]
-    shared = {f.frac for f, p in zip(sources, row.points, strict=True) if p is Point.SHARED}
-    at_result = {f.frac for f, p in zip(sources, row.points, strict=True) if p is Point.RESULT}
+    shared = {f.frac for f, p in zip(sources, row.points, strict=True) if p is OperandPoint.SHARED}
+    at_result = {
+        f.frac for f, p in zip(sources, row.points, strict=True) if p is OperandPoint.RESULT
+    }
     if len(shared) > 1 or at_result - {target.frac}:
         fracs = ", ".join(str(f.frac) for f in sources)
         raise CheckError(
@@ -206,7 +208,9 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
         word = _word_of(graph, state.word)
         arrives = plan.arrivals.get(word, 0)
         if arrives < 1:
-            raise CheckError(f"The state '{state.word}' arrives in cycle {arrives}, not from 1 on.")
+            raise CheckError(
+                f"The state '{state.word}' arrives in cycle {arrives}: it must be 1 or later."
+            )
         ready[word] = arrives
     used: dict[tuple[object, int], int] = {}
     for operation, start in zip(plan.operations, plan.start, strict=True):

@@ -35,14 +35,16 @@ HOT, COLD = 5.0, 0.3
 MOVES_OF_UNITS = 0.05
 
 
-def arrange(binding: Binding, *, seed: int = 0, progress: Progress = SILENT) -> tuple[int, ...]:
+def arrange_units(
+    binding: Binding, *, seed: int = 0, progress: Progress = SILENT
+) -> tuple[int, ...]:
     """Choose the unit of each operation for short wires.
 
     Parameters
     ----------
     binding : legal, to start from.
     seed : of the random moves.
-    progress : told the share done.
+    progress : receives the share done.
 
     Returns
     -------

@@ -24,9 +24,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pinion.base.arrays import Floats
 from pinion.base.progress import SILENT, Progress
 from pinion.graph import Graph
-from pinion.graph.evaluate import Floats
 from pinion.hls.operations import Operation, UnitKind
 from pinion.hls.timing import Timing
 
@@ -71,7 +71,7 @@ class ScheduleError(ValueError):
     """Error if no schedule exists for the request."""
 
 
-class LoopError(ScheduleError):
+class StateLoopError(ScheduleError):
     """Error for an interval that is shorter than a loop through states.
 
     Members
@@ -176,7 +176,7 @@ class _Problem:
                 last[i] = min([last[i], *(last[s] - delay for s, delay in self.succs[i])])
             if (first, last) == before or not self.loops:
                 return first, last
-        raise LoopError(self.words_of_loop(), requested=self.ii, ii=self.ii)
+        raise StateLoopError(self.words_of_loop(), requested=self.ii, ii=self.ii)
 
     def words_of_loop(self) -> list[str]:
         """Return the words of state on a loop that cannot be kept, in order; empty if all can."""
@@ -253,7 +253,7 @@ def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
         middle = (low + high) // 2
         try:
             _Problem(operations, unit_counts(operations, middle), middle, loops)
-        except LoopError:
+        except StateLoopError:
             low = middle + 1
         else:
             high = middle
@@ -265,14 +265,14 @@ def check_loops(operations: tuple[Operation, ...], ii: int, loops: Loops) -> Non
 
     Raises
     ------
-    LoopError
+    StateLoopError
         With the shortest interval for these operations.
     """
     try:
         _Problem(operations, unit_counts(operations, ii), ii, loops)
-    except LoopError as error:
+    except StateLoopError as error:
         shortest = shortest_interval(operations, loops)
-        raise LoopError(error.words, requested=ii, ii=shortest) from None
+        raise StateLoopError(error.words, requested=ii, ii=shortest) from None
 
 
 def shorter(
@@ -307,11 +307,11 @@ def schedule(
     loops : words of state (:func:`loops_of`), which may need more units.
     units : units of each kind, at least ``ceil(operations / ii)`` (the default).
     effort : tries for each length (fixed seeds: the result is reproducible).
-    progress : told the share done.
+    progress : receives the share done.
 
     Raises
     ------
-    LoopError
+    StateLoopError
         If a loop through states is longer than the interval.
     """
     if ii < 1:
@@ -369,8 +369,8 @@ def _search(
     ----------
     effort : tries for each length.
     limit : exclusive upper bound of the length; the result is None if there is no such schedule.
-    progress : told the share done. The number of lengths to try is unknown: each takes a part of
-        the remaining share.
+    progress : receives the share done. The number of lengths to try is unknown: each takes a part
+        of the remaining share.
     """
     _, last = problem.windows(0)
     shortest = max((-cycle for cycle in last), default=0)  # the longest path

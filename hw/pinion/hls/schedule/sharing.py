@@ -40,7 +40,7 @@ TRADES, LATER, TO_ENDS, GUIDED = 0.1, 0.5, 0.3, 0.8
 _TERM = {names.ADD: 1, names.SUM: 1, names.MUL: 2, names.DOT: 2}
 
 
-def share(
+def share_units(
     graph: Graph, binding: Binding, *, seed: int = 0, effort: int = 3, progress: Progress = SILENT
 ) -> tuple[Graph, Binding]:
     """Choose units, cycles and operand orders for few selector inputs.
@@ -51,7 +51,7 @@ def share(
     binding : legal, to start from.
     seed : of the random moves.
     effort : factor on the number of moves.
-    progress : told the share done.
+    progress : receives the share done.
 
     Returns
     -------

@@ -33,7 +33,7 @@ CONSTANT = -1
 Moved = tuple[int, int, int, int]
 
 
-def tables(inputs: int) -> float:
+def selector_tables(inputs: int) -> float:
     """Return the lookup tables per bit of a selector, with MUXF7 and MUXF8."""
     if inputs <= 2:
         return 0.5 * max(0, inputs - 1)
@@ -42,7 +42,11 @@ def tables(inputs: int) -> float:
     if inputs <= 16:
         return 3.0 if inputs <= 10 else 4.0
     groups, rest = divmod(inputs, 16)
-    return 4.0 * groups + math.ceil(tables(rest)) + math.ceil(tables(groups + (rest > 0)))
+    return (
+        4.0 * groups
+        + math.ceil(selector_tables(rest))
+        + math.ceil(selector_tables(groups + (rest > 0)))
+    )
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Estimate:
         return self.selectors + registers
 
 
-def estimate(graph: Graph, binding: Binding) -> Estimate:
+def estimate_sources(graph: Graph, binding: Binding) -> Estimate:
     """Estimate the cost of a binding's sources, port by port, and registers, chain by chain."""
     return Sources(graph, binding).estimate()
 
@@ -152,7 +156,8 @@ class Sources:
         """Build the tables of sources and costs from the places of all operations."""
         most = self.ii + max(len(self.binding.outputs), 1) + 2
         price = [
-            (1 - _SMOOTH) * tables(k) + _SMOOTH * _EACH * max(0, k - 1) for k in range(most + 1)
+            (1 - _SMOOTH) * selector_tables(k) + _SMOOTH * _EACH * max(0, k - 1)
+            for k in range(most + 1)
         ]
         rise = [after - before for before, after in pairwise(price)]
         # Cost of one more source of a port, by the number it has.
@@ -210,7 +215,7 @@ class Sources:
         return Estimate(
             inputs=sum(map(len, self.sources)),
             selectors=sum(
-                width * tables(len(uses))
+                width * selector_tables(len(uses))
                 for width, uses in zip(self.widths, self.sources, strict=True)
             ),
             flip_flops=sum(width * flip_flops for width, flip_flops, _ in chains),

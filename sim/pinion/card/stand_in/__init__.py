@@ -6,8 +6,8 @@ them from a mounted folder; :class:`StandInNodes` does the same within this proc
 
 from __future__ import annotations
 
-from .axi_card import AxiCard, CompiledAxiCard, PacketAxiCard, Step
-from .faults import KINDS, Fault, FaultPlan, FaultPlanError, Record
+from .axi_card import AxiCard, CardStep, CompiledAxiCard, PacketAxiCard
+from .faults import KINDS, Fault, FaultPlan, FaultPlanError, FaultRecord
 from .mount import StandIn, StandInError, why_no_fuse
 from .nodes import MountedNodes, StandInNodes
 from .xdma import XdmaModel
@@ -15,17 +15,17 @@ from .xdma import XdmaModel
 __all__ = [
     "KINDS",
     "AxiCard",
+    "CardStep",
     "CompiledAxiCard",
     "Fault",
     "FaultPlan",
     "FaultPlanError",
+    "FaultRecord",
     "MountedNodes",
     "PacketAxiCard",
-    "Record",
     "StandIn",
     "StandInError",
     "StandInNodes",
-    "Step",
     "XdmaModel",
     "why_no_fuse",
 ]

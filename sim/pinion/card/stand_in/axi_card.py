@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Words
 from pinion.card.packets import PacketCard
-from pinion.cosim.stream import Flags, Words
 from pinion.cosim.top import CompiledTop
 from pinion.link import BEAT, WORDS_PER_BEAT, Magic, register
 from pinion.link.registers import HALTED, IN_RESET, OPEN, RESET
@@ -33,7 +33,7 @@ CONTROL, STATUS = register("CONTROL").offset, register("STATUS").offset
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class CardStep:
     """The transfers of one step of a card.
 
     Members
@@ -53,7 +53,7 @@ class Step:
 class AxiCard(Protocol):
     """The AXI side of a card; for one thread at a time."""
 
-    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
+    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
         """Offer request beats and take up to ``room`` result beats, until neither moves.
 
         Parameters
@@ -86,10 +86,10 @@ class CompiledAxiCard:
         self.top = top
         self.stall = stall
 
-    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
+    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
         """Run until nothing moves, or for a slice of time."""
         if not len(beats) and not room:
-            return Step(accepted=0, beats=beats, last=last)
+            return CardStep(accepted=0, beats=beats, last=last)
         run = self.top.run(
             beats=beats,
             keep=keep,
@@ -99,7 +99,7 @@ class CompiledAxiCard:
             limit=IDLE,
             cycles=SLICE,
         )
-        return Step(
+        return CardStep(
             accepted=run.accepted, beats=run.beats, last=run.last, violations=run.violations
         )
 
@@ -132,7 +132,7 @@ class PacketAxiCard:
         self._sent = 0
         self._credit = depth
 
-    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> Step:
+    def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
         """Take beats while there is room for their answers; send answers in order."""
         del last  # TLAST of a request has no meaning
         pieces: list[Words] = []
@@ -153,7 +153,7 @@ class PacketAxiCard:
                 self._out.append(response.view(np.uint32).reshape(-1, WORDS_PER_BEAT))
             accepted += take
             self._credit -= 0 if dropping else take
-        return Step(
+        return CardStep(
             accepted=accepted,
             beats=np.concatenate(pieces) if pieces else beats[:0],
             last=np.concatenate(ends) if ends else np.zeros(0, dtype=np.bool_),

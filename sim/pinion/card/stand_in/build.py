@@ -6,8 +6,7 @@ import runpy
 from collections.abc import Callable
 from pathlib import Path
 
-from pinion.driver.card import layout_of
-from pinion.link import Layout, Manifest
+from pinion.link import Layout, Manifest, layout_of
 from pinion.link.digests import check_digests
 
 from .axi_card import AxiCard, CompiledAxiCard, PacketAxiCard

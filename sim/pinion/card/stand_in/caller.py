@@ -69,7 +69,7 @@ def current_call(thread: int) -> Caller | None:
         return None
 
 
-def unblocked(thread: int) -> list[str]:
+def signals_of_thread(thread: int) -> list[str]:
     """Return signals that may interrupt a thread; empty if the system does not report them."""
     try:
         status = Path(f"/proc/{thread}/status").read_text()

@@ -48,7 +48,6 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 RANDOM = "random"
 _WHEN = ("kind", "at", "probability", "per")
 _RANDOM_KEYS = ("kind", "every", "kinds")
-SIDED = tuple(kind for kind, (_, keys) in KINDS.items() if "side" in keys)
 
 
 class FaultPlanError(ValueError):
@@ -203,7 +202,7 @@ class FaultPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class FaultRecord:
     """An event on the stand-in, which a test can match with exceptions.
 
     Members

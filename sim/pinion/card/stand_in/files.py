@@ -12,7 +12,7 @@ from typing import Any
 
 import mfusepy
 
-from .caller import current_call, unblocked
+from .caller import current_call, signals_of_thread
 from .nodes import CARRIED
 from .xdma import ERESTARTSYS, XdmaModel
 
@@ -155,7 +155,7 @@ class CardFiles(mfusepy.Operations):
             return address
         thread = int(mfusepy.fuse_get_context()[2])
         caller = current_call(thread)
-        if open_signals := unblocked(thread):
+        if open_signals := signals_of_thread(thread):
             self.model.note(
                 "trap_5",
                 f"A thread in a transfer may be interrupted by {', '.join(open_signals)}.",

@@ -16,7 +16,7 @@ from typing import Any
 from pinion.batch import Closing
 from pinion.link import register
 
-from .faults import FaultPlan, Record
+from .faults import FaultPlan, FaultRecord
 from .xdma import NO_FAULTS
 
 NAME = "xdma0"
@@ -106,10 +106,10 @@ class StandIn(Closing):
         """The device's name for `pinion.driver.open`."""
         return f"xdma:{self.prefix}"
 
-    def log(self, start: int = 0) -> list[Record]:
+    def log(self, start: int = 0) -> list[FaultRecord]:
         """Return the events so far, from record ``start`` on."""
         records = self._ask({"do": "log", "from": start})["log"]
-        return [Record(**record) for record in records]
+        return [FaultRecord(**record) for record in records]
 
     def read_register(self, name: str) -> int:
         """Read a register by name, bypassing the device files."""

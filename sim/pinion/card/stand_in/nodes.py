@@ -84,7 +84,7 @@ class StandInNodes(Nodes):
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 
     def _check(self, data: memoryview, direction: str) -> None:
-        if open_signals := unblocked():
+        if open_signals := signals_of_this_thread():
             self.model.note(
                 "trap_5", f"A {direction} may be interrupted by {', '.join(open_signals)}."
             )
@@ -113,7 +113,7 @@ class MountedNodes(FileNodes):
             raise _carried(error) from None
 
 
-def unblocked() -> list[str]:
+def signals_of_this_thread() -> list[str]:
     """Return the harmful signals that may interrupt this thread."""
     if not hasattr(signal, "pthread_sigmask"):
         return []

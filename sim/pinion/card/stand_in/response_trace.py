@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pinion.cosim.stream import Flags, Words
+from pinion.base.arrays import Flags, Words
 from pinion.link import BEAT, HEADER, Layout, Magic
 
 from .faults import Fault

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pinion.cosim.stream import Flags, Words
+from pinion.base.arrays import Flags, Words
 from pinion.link import BEAT, WORDS_PER_BEAT
 
 from .axi_card import ALL, Keep, beats_of
@@ -22,7 +22,7 @@ STALE = 0xA5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transfer:
+class BufferPart:
     """A part of a buffer that the engine moves at once, with TLAST at its end.
 
     Members
@@ -40,7 +40,7 @@ def pages(length: int, address: int) -> list[int]:
     return [*range(first, length, PAGE), length] if length else []
 
 
-def transfers(length: int, address: int, index: int) -> tuple[list[Transfer], int]:
+def transfers(length: int, address: int, index: int) -> tuple[list[BufferPart], int]:
     """Return the transfers of a buffer, and the ring index at which the next one begins.
 
     Parameters
@@ -50,12 +50,12 @@ def transfers(length: int, address: int, index: int) -> tuple[list[Transfer], in
     index : ring index of the first descriptor.
     """
     ends = pages(length, address)
-    parts: list[Transfer] = []
+    parts: list[BufferPart] = []
     start = used = 0
     while used < len(ends):
         many = min(len(ends) - used, RING - index)
         stop = ends[used + many - 1]
-        parts.append(Transfer(start=start, stop=stop))
+        parts.append(BufferPart(start=start, stop=stop))
         start, used, index = stop, used + many, (index + many) % RING
     return parts, index
 
@@ -72,7 +72,7 @@ def transfer_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
         beats = beats_of(data)
         keep = np.full(len(beats), ALL)
         if len(data) % BEAT:
-            keep[-1] = _keep(len(data) % BEAT)
+            keep[-1] = (1 << len(data) % BEAT) - 1
         return beats, keep
     parts: list[Words] = []
     keeps: list[Keep] = []
@@ -83,10 +83,6 @@ def transfer_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
         keeps.append(keep)
         start = stop
     return np.concatenate(parts), np.concatenate(keeps)
-
-
-def _keep(size: int) -> np.uint64:
-    return np.uint64((1 << size) - 1)
 
 
 @dataclass(kw_only=True)

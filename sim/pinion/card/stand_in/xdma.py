@@ -16,12 +16,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pinion.cosim.stream import Flags, Words
+from pinion.base.arrays import Flags, Words
 from pinion.link import BEAT, Layout, register
 from pinion.link.registers import HALTED, IN_RESET, RESET
 
 from .axi_card import CONTROL, STATUS, AxiCard, Keep
-from .faults import Fault, FaultPlan, Injector, Record
+from .faults import Fault, FaultPlan, FaultRecord, Injector
 from .request_trace import OTHER, RequestTrace
 from .response_trace import ResponseTrace
 from .transfer import EMPTY, NO_FLAGS, NO_KEEP, STALE, Reading, transfer_beats, transfers
@@ -81,7 +81,7 @@ class XdmaModel:
         self._card = card
         self._changed = threading.Condition()
         self._writing, self._reading_lock = threading.Lock(), threading.Lock()
-        self._records: list[Record] = []
+        self._records: list[FaultRecord] = []
         self._responses = ResponseTrace(layout=layout)
         self._requests = RequestTrace(injector=Injector(plan=plan), emit=self._planned)
         self._ring = 0
@@ -179,7 +179,7 @@ class XdmaModel:
 
     # ---- calls of a test ----
 
-    def log(self) -> list[Record]:
+    def log(self) -> list[FaultRecord]:
         """Return all events so far."""
         with self._changed:
             return list(self._records)
@@ -332,7 +332,7 @@ class XdmaModel:
     def _record(self, kind: str, packet: int, sequence: int, detail: str) -> None:
         self._disturbed |= kind in STOPPING
         self._records.append(
-            Record(
+            FaultRecord(
                 kind=kind, packet=packet, sequence=sequence, time=time.monotonic(), detail=detail
             )
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.bench.partitions.table import check_partitions
-from pinion.report import ReportError, Table
+from pinion.report import FigureTable, ReportError
 
 LABELS = ("measured", "model", "published")
 
@@ -56,7 +56,7 @@ def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]
         }
         for row in data["rows"]:
             if row["kind"] not in KINDS:
-                raise ValueError(f"the kind {row['kind']!r} is none of {', '.join(KINDS)}")
+                raise ValueError(f"the kind {row['kind']!r} is not one of {', '.join(KINDS)}")
             year = sources[row["source"]][1]
             for samples, us in row["us_per_batch"].items():
                 rows.append(
@@ -140,7 +140,7 @@ def _check_rows(rows: Sequence[Row]) -> None:
             if not isinstance(row[key], str):
                 raise TypeError(f"{key!r} of the row {number} is not text")
         if row["label"] not in LABELS:
-            raise ValueError(f"the label {row['label']!r} is none of {', '.join(LABELS)}")
+            raise ValueError(f"the label {row['label']!r} is not one of {', '.join(LABELS)}")
         if not isinstance(row["samples"], int) or row["samples"] < 1:
             raise ValueError(f"{row['samples']!r} samples are no batch")
         least_us = row["us_least"]
@@ -214,7 +214,7 @@ def us_text(us: float) -> str:
     return f"{us:,.0f}" if us >= 1000 else f"{us:.3g}"
 
 
-def times_table(robot: str, function: str, rows: Sequence[Row]) -> Table:
+def times_table(robot: str, function: str, rows: Sequence[Row]) -> FigureTable:
     """Return the table of a section: times for N samples."""
     sizes = sorted({row["samples"] for row in rows})
     lines = []
@@ -224,7 +224,7 @@ def times_table(robot: str, function: str, rows: Sequence[Row]) -> Table:
         lines.append(
             (first["by"], label_words(first), first["work"], *cells, us_text(last["ns_per_sample"]))
         )
-    return Table(
+    return FigureTable(
         columns=("by", "label", "work", *(f"N = {n:,}" for n in sizes), "ns a sample, largest N"),
         rows=lines,
         title=f"{robot}, {function}: microseconds for a batch of N",
@@ -243,7 +243,7 @@ def is_own(row: Row) -> bool:
     return str(row["by"]).startswith(OWN)
 
 
-def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | None:
+def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> FigureTable | None:
     """Return the fastest of each size, on equal terms and overall; None if nothing was measured.
 
     Equal terms: measured in this run, float64, one processor, the same work.
@@ -262,7 +262,7 @@ def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> Table | Non
         lines.append((f"{count:,}", *map(_who, (ours, rival)), ratio, _who(_least(sized))))
     if not lines:
         return None
-    return Table(
+    return FigureTable(
         columns=(
             *("N", "Pinion, equal terms", "fastest other, equal terms"),
             *("other over Pinion", "fastest measured of all"),

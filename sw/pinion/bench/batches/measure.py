@@ -18,16 +18,15 @@ import numpy as np
 from pinion.base.installation import version
 from pinion.batch import InputError
 from pinion.bench.cpu.measure import opponents_of
-from pinion.bench.machine import installed_version, machine, processor
+from pinion.bench.machine import installed_version, machine, processor_name
 from pinion.bench.partitions.times import partition_times
 from pinion.bench.targets import robots_and_functions
 from pinion.compute import cuda
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
-from pinion.driver.card import layout_of
 from pinion.functions import named_function
-from pinion.link import MAX_COUNT, Manifest
-from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate
+from pinion.link import MAX_COUNT, Manifest, layout_of
+from pinion.link.transfer import FIXED_US, LINK_MHZ, LINKS, estimate_time
 from pinion.native import ComputeError
 from pinion.robot import Model
 
@@ -172,7 +171,7 @@ class Collected:
         except ComputeError as error:
             self._leave_out("Pinion CPU", str(error), target)
             return
-        self._measured(target, rows, missing, on=processor())
+        self._measured(target, rows, missing, on=processor_name())
 
     def gpu(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
         """Measure Pinion's kernels on a GPU, if one opens."""
@@ -220,7 +219,7 @@ class Collected:
             note = f"{built}; one state after another, N times the time of one in {SERIAL:,}"
             about = {"by": by, "dtype": "float64", "processors": "one", "note": note}
             rows = [{**about, "samples": n, "ns_per_sample": ns, "spread": spread} for n in sizes]
-            self._measured(target, rows, {}, on=processor())
+            self._measured(target, rows, {}, on=processor_name())
             if largest > SERIAL:
                 why = "It computes one state after another: a batch takes N times as long."
                 self._leave_out(f"{by}, N > {SERIAL:,}", why, target)
@@ -269,7 +268,8 @@ class Collected:
             names |= set(GRADIENTS)
         matching = [row for row in rows if row["robot"] in robots and row["function"] in names]
         self.rows += matching
-        self.sources = {key: text for key, text in sources.items() if _has(matching, key)}
+        named = {row["source"] for row in matching}
+        self.sources = {key: text for key, text in sources.items() if key in named}
         for robot, name in self._targets:
             alike = GRADIENTS if name in GRADIENTS else (name,)
             if not any(
@@ -320,7 +320,7 @@ def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
     """Return the model's rows for one build and one size of batch, one for each link."""
     rows = []
     for link in LINKS:
-        estimated = estimate(manifest, layout_of(manifest), link, samples)
+        estimated = estimate_time(manifest, layout_of(manifest), link, samples)
         rows.append(
             {
                 "robot": manifest.robot,
@@ -341,10 +341,6 @@ def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
             }
         )
     return rows
-
-
-def _has(rows: Sequence[Row], source: str) -> bool:
-    return any(row["source"] == source for row in rows)
 
 
 def _command(

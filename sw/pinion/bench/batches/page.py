@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pinion.bench.partitions.table import NOTE, partitions_table
-from pinion.report import Table
+from pinion.report import FigureTable
 from pinion.report.page import all_or_nothing, code_line, escaped, escaped_table
 
 from .data import (
@@ -139,7 +139,7 @@ def _origin(data: Mapping[str, Any]) -> list[str]:
     lines = ["Run it again:", "", code_line(data["command"]), ""]
     rows = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
     rows += [("rounds", data["rounds"]), ("seconds a size and round", data["seconds"])]
-    lines += escaped_table(Table(columns=("what", "value"), rows=rows, left=2))
+    lines += escaped_table(FigureTable(columns=("what", "value"), rows=rows, left=2))
     return [
         *lines,
         "",

@@ -16,16 +16,8 @@ from matplotlib.text import Text
 from pinion.bench.partitions.table import TIMES
 from pinion.report.palette import ALARM, FAINT, INK, link_colours
 
-from .paper import (
-    ROBOT,
-    TITLES,
-    Bar,
-    partition_rows,
-    platform_bars,
-    published_gpu,
-    single_bars,
-)
-from .picture import one_line
+from .paper import ROBOT, TITLES, Bar, partition_rows, platform_bars, published_gpu, single_bars
+from .picture import legend_text
 
 _SHORT: Mapping[str, str] = {"split": "s", "fused": "f", "completely fused": "c"}
 _SPENT = tuple(key for key in TIMES if key != "total_us")
@@ -69,7 +61,7 @@ def _style(bar: Bar, colour: Any) -> dict[str, Any]:
 
 def _single(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
     bars = single_bars(data)
-    names = [f"{one_line(bar.name)} ({bar.words})" for bar in bars]
+    names = [f"{legend_text(bar.name)} ({bar.words})" for bar in bars]
     for k, bar in enumerate(bars):
         axes.barh(k, bar.us, 0.65, **_style(bar, _platform_colour(bar)))
         axes.annotate(
@@ -94,7 +86,7 @@ def _platforms(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
             axes.bar(at, bar.us, 0.9 * width, **style)
             if bar.least_us is not None:
                 axes.hlines(bar.least_us, at - 0.45 * width, at + 0.45 * width, colors=INK, lw=1)
-            words = f"{one_line(bar.name)} ({bar.words})"
+            words = f"{legend_text(bar.name)} ({bar.words})"
             handles.setdefault(bar.name, Patch(**style, label=words))
     _groups(axes, list(groups))
     return list(handles.values())
@@ -114,7 +106,7 @@ def _partitions(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
                 us = max(0.0, row[key] or 0.0)
                 axes.bar(at, us, 0.9 * width, bottom=height, color=colours[key])
                 height += us
-            letter = _SHORT.get(row["partition"], one_line(row["partition"]))
+            letter = _SHORT.get(row["partition"], legend_text(row["partition"]))
             alone = row["total_us"] is None
             missing |= alone
             words = f"{letter}*" if alone else letter
@@ -132,7 +124,7 @@ def _partitions(axes: Axes, data: Mapping[str, Any]) -> list[Patch]:
     if published:
         bar = next(iter(published.values()))
         style = _style(bar, FAINT)
-        handles.append(Patch(**style, label=f"{one_line(bar.name)}, c ({bar.words})"))
+        handles.append(Patch(**style, label=f"{legend_text(bar.name)}, c ({bar.words})"))
     words = "s split, f fused, c completely fused"
     if missing:
         words += "; * without the device's part, which was not measured"

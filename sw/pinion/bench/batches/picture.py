@@ -12,6 +12,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from pinion.base.escaping import one_line
 from pinion.report.palette import FAINT, INK, Colour, link_colours
 
 from .data import Row, is_own, label_words, series, work_of
@@ -40,7 +41,7 @@ def draw_batches(path: Path, *, robot: str, function: str, rows: Sequence[Row]) 
         handles = _draw(axes, rows, function)
         _finish(axes)
         title = figure.suptitle(
-            f"{one_line(robot)}, {one_line(function)} ({work_of(function)})",
+            f"{legend_text(robot)}, {legend_text(function)} ({work_of(function)})",
             **{"x": 0.01, "ha": "left", "fontsize": 13, "color": INK},
         )
         title.set_parse_math(False)
@@ -100,15 +101,14 @@ def _finish(axes: Axes) -> None:
         axes.spines[side].set_visible(False)
 
 
-def one_line(text: str) -> str:
-    """Return a text on one line, of printable characters, visible in a legend."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(printable.split()).lstrip("_")[:120]
+def legend_text(text: str) -> str:
+    """Return a text on one line; Matplotlib hides labels that begin with an underscore."""
+    return one_line(text).lstrip("_")[:120]
 
 
 def _folded(text: str) -> str:
     """Return a text of at most two lines."""
-    words = one_line(text)
+    words = legend_text(text)
     if len(words) <= _WIDEST:
         return words
     cut = words.rfind(" ", 0, _WIDEST)

@@ -17,7 +17,7 @@ import numpy as np
 from pinion.bench.cuda.rates import device_case, host_case
 from pinion.compute import cpu
 from pinion.compute.cuda.kernel import CudaKernel
-from pinion.compute.rates import Case, kernel_case, record_bytes, rounds_of, states_of
+from pinion.compute.rates import KernelCall, kernel_case, record_bytes, rounds_of, states_of
 from pinion.functions import Function
 from pinion.native import ComputeError
 from pinion.robot import Model
@@ -122,7 +122,7 @@ class _Path:
 
     about: Row
     size: int
-    case: Callable[[int], Case]
+    case: Callable[[int], KernelCall]
     least: int = 1
 
 
@@ -132,7 +132,7 @@ def _times(
     rows: list[Row] = []
     left_out: dict[str, str] = {}
     for count in sizes:
-        cases: dict[str, Case] = {}
+        cases: dict[str, KernelCall] = {}
         about: dict[str, Row] = {}
         for path in paths:
             label = f"{path.about['by']}, N = {count:,}"

@@ -14,15 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pinion.console.terminal import say, show
 
-from .comparison import (
-    compared_table,
-    critical_table,
-    measured_table,
-    published_table,
-)
+from .comparison import compared_table, critical_table, measured_table, published_table
 
 if TYPE_CHECKING:
-    from pinion.flow.explore import Measurements, Point
+    from pinion.flow.explore import Measurements, SweepPoint
 
 CLOCK_MHZ = 250.0
 """Clock of our cores: assumed, not confirmed by any tool."""
@@ -35,7 +30,7 @@ _FINGERS = tuple(f"{arm}_gripper_{side}_finger_joint" for arm in "rl" for side i
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class CoreCase:
     """A core to measure.
 
     Members
@@ -59,13 +54,13 @@ class Case:
         """Distribution of states that the core is made for and measured with."""
         return str(self.options.get("ranges", "reference"))
 
-    def point(self) -> Point:
+    def point(self) -> SweepPoint:
         """Return the case as a point of :mod:`pinion.cosim.explore`."""
-        from pinion.flow.explore import Point
+        from pinion.flow.explore import SweepPoint
         from pinion.request import BuildRequest
         from pinion.robot import asked_robot, coupled
 
-        return Point(
+        return SweepPoint(
             model=coupled(asked_robot(self.robot, lock=self.lock, snap=True)),
             function=self.function,
             request=BuildRequest().replaced(
@@ -81,16 +76,19 @@ class Case:
 GRADIENT = "fd_derivatives_from_minv"
 
 CASES = (
-    Case(robot="iiwa14", function=GRADIENT),
-    *(Case(robot="iiwa14", function=GRADIENT, objective=x) for x in ("latency", "throughput")),
-    Case(robot="iiwa14", function=GRADIENT, formats="q16.16"),
+    CoreCase(robot="iiwa14", function=GRADIENT),
+    *(CoreCase(robot="iiwa14", function=GRADIENT, objective=x) for x in ("latency", "throughput")),
+    CoreCase(robot="iiwa14", function=GRADIENT, formats="q16.16"),
     *(
-        Case(robot="iiwa14", function=name)
+        CoreCase(robot="iiwa14", function=name)
         for name in ("fd_derivatives", "rnea_derivatives", "aba", "minv", "rnea")
     ),
-    Case(robot="iiwa14", function="aba", objective="latency"),
-    *(Case(robot="hyq", function=name, ii=None) for name in (GRADIENT, "aba")),
-    *(Case(robot="baxter", function=name, ii=None, lock=_FINGERS) for name in (GRADIENT, "aba")),
+    CoreCase(robot="iiwa14", function="aba", objective="latency"),
+    *(CoreCase(robot="hyq", function=name, ii=None) for name in (GRADIENT, "aba")),
+    *(
+        CoreCase(robot="baxter", function=name, ii=None, lock=_FINGERS)
+        for name in (GRADIENT, "aba")
+    ),
 )
 
 
@@ -104,7 +102,7 @@ def measurements(distribution: str) -> Measurements:
 
 
 def measured(
-    cases: Sequence[Case],
+    cases: Sequence[CoreCase],
     folder: Path,
     *,
     measure: bool,

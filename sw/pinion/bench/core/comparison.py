@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pinion.report import Table, cell
-from pinion.report.table import short_error, whole
+from pinion.report import FigureTable, cell
+from pinion.report.table import short_error, without_fraction
 from pinion.report.timing import path_in_words
 
 _MARKS = {"published": "", "figure": " f", "derived": " d"}
 
 
-def published_table(data: Mapping[str, Any]) -> Table:
+def published_table(data: Mapping[str, Any]) -> FigureTable:
     """Return what others published (:func:`pinion.bench.published.published_designs`)."""
     designs = data["design"]
     keys = ("clock_mhz", "latency_cycles", "cycles_per_result", "end_to_end_per_second")
     functions = ", ".join(dict.fromkeys(design["function"] for design in designs))
-    return Table(
+    return FigureTable(
         columns=(
             *("design", "source", "robot"),
             *("clock, MHz", "latency, cycles", "cycles a result", "end to end/s", "DSP", "LUT"),
@@ -47,7 +47,7 @@ def published_table(data: Mapping[str, Any]) -> Table:
     )
 
 
-def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
+def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> FigureTable:
     """Return cores that were built, verified and synthesised here.
 
     Parameters
@@ -55,7 +55,7 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
     rows : a core each; figures that were not measured are None.
     samples : number of requests to each core.
     """
-    return Table(
+    return FigureTable(
         columns=(
             *("function", "robot", "formats", "for"),
             *("ii", "multipliers", "DSP", "LUT", "as memory", "FF", "MHz, estimated"),
@@ -69,7 +69,7 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
                 row["objective"],
                 "auto" if row["ii"] is None else row["ii"],
                 *(row[key] for key in ("multipliers", "dsp", "lut", "memory_lut", "ff")),
-                whole(row["mhz_estimated"]),
+                without_fraction(row["mhz_estimated"]),
                 *(row[key] for key in ("latency_cycles", "mismatches")),
                 *(short_error(row[key]) for key in ("error_median", "error_max")),
                 row["flagged"],
@@ -88,9 +88,9 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Table:
     )
 
 
-def critical_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def critical_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
     """Return each core's estimated critical path in words; rows as for `measured_table`."""
-    return Table(
+    return FigureTable(
         columns=("function", "robot", "formats", "for", "ns", "critical path, estimated"),
         rows=[
             (
@@ -158,9 +158,9 @@ def _over(numerator: float | None, denominator: float | None) -> float | None:
     return None if numerator is None or not denominator else numerator / denominator
 
 
-def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> Table:
+def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> FigureTable:
     """Return the table of the rows of `compared`."""
-    return Table(
+    return FigureTable(
         columns=(
             *("against", "robot", "formats", "for"),
             *("ii", "DSP, theirs/ours", "latency, us: theirs", "ours, assumed"),

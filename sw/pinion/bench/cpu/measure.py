@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import platform
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from pinion.bench.machine import processor
+from pinion.bench.machine import machine
 from pinion.bench.targets import measured_each, robots_and_functions
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.compute.program.source import Source
 from pinion.compute.rates import (
-    Case,
+    KernelCall,
     Probe,
     copy_cases,
     floor_ns,
@@ -86,7 +85,7 @@ def run(
         "rounds": rounds,
         "native": native,
     }
-    with _one_core():
+    with one_core():
         rows, left_out = measured_each(
             models, names, lambda robot, name, model: measured(robot, name, model=model, **options)
         )
@@ -95,7 +94,7 @@ def run(
     data = {
         "bench": "cpu",
         "command": shlex.join([*command, *(() if native else ("--no-native",))]),
-        "machine": machine(),
+        "machine": machine(()),
         "rounds": rounds,
         "seconds": seconds,
         "left_out": left_out,
@@ -118,19 +117,6 @@ def write_page(folder: Path, data: dict[str, Any]) -> None:
     (folder / "cpu.json").write_text(encode_json(data, indent=1) + "\n", encoding="utf-8")
 
 
-def machine() -> dict[str, Any]:
-    """Return the description of this machine."""
-    compiler = find_compiler()
-    return {
-        "processor": processor(),
-        "processors": len(os.sched_getaffinity(0)),
-        "isa": best().name,
-        "compiler": compiler.version,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-
-
 def measured(
     robot: str, name: str, *, model: Any, largest: int, seconds: float, rounds: int, native: bool
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -145,7 +131,7 @@ def measured(
     states = states_of(model, row, seed=SEED)
     compiler, store = find_compiler(), Cache(default_folder(os.environ))
     probes = {isa.name: Probe.compiled(isa, compiler, store) for isa in available()}
-    cases: dict[str, Case] = {}
+    cases: dict[str, KernelCall] = {}
     about: dict[str, dict[str, Any]] = {}
     graph = cpu.graph_of(model, row)
 
@@ -278,7 +264,7 @@ def opponents_of(
 
 
 @contextmanager
-def _one_core() -> Iterator[None]:
+def one_core() -> Iterator[None]:
     """Keep this process on one of its processors."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})

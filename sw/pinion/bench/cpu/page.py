@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from pinion.report import Table, markdown
+from pinion.report import FigureTable, markdown
 from pinion.report.palette import ALARM, FAINT, INK
 
 IN_CACHE = (4096, 256)
@@ -30,7 +30,7 @@ _RIVALS = {
 }
 
 
-def cpu_times_table(data: Mapping[str, Any], robot: str) -> Table:
+def cpu_times_table(data: Mapping[str, Any], robot: str) -> FigureTable:
     """Return nanoseconds per evaluation of one robot's functions, beside baseline and floor.
 
     Parameters
@@ -54,7 +54,7 @@ def cpu_times_table(data: Mapping[str, Any], robot: str) -> Table:
                 _times(best, "over_floor"),
             )
         )
-    return Table(
+    return FigureTable(
         title=f"{robot}: nanoseconds an evaluation",
         columns=(
             "function",

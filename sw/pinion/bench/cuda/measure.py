@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from pinion.bench.targets import Rows, measured_each, robots_and_functions
 from pinion.compute import cuda
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
-from pinion.compute.rates import Case, rounds_of, states_of
+from pinion.compute.rates import KernelCall, rounds_of, states_of
 from pinion.console.terminal import out, put_json, say, table
 from pinion.functions import named_function
 from pinion.native import ComputeError
@@ -37,7 +37,7 @@ def run(
     largest: int,
     rounds: int,
     json: bool,
-    device: Device | None = None,
+    device: CudaDevice | None = None,
     cache: Path | None = None,
 ) -> None:
     """Measure and print.
@@ -89,7 +89,7 @@ def measured(
     name: str,
     *,
     model: Model,
-    device: Device,
+    device: CudaDevice,
     limits: Limits,
     largest: int,
     rounds: int,
@@ -143,7 +143,7 @@ def _ways(
     kernel: CudaKernel, states: Mapping[str, NDArray[Any]], count: int, rounds: int
 ) -> dict[str, list[float]]:
     """Return nanoseconds per sample, in every round, for each way of computing a batch."""
-    cases: dict[str, Case] = {}
+    cases: dict[str, KernelCall] = {}
     resident = OnDevice(kernel, states, count)
     try:
         runs = max(1, min(100, 200_000 // count))

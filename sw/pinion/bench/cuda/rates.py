@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.compute.cuda.device import Device, Memory, Stream
+from pinion.compute.cuda.device import CudaDevice, CudaStream, Memory
 from pinion.compute.cuda.kernel import CudaKernel, DeviceArray
-from pinion.compute.rates import Case
+from pinion.compute.rates import KernelCall
 from pinion.link import Array
 from pinion.native import ComputeError
 
@@ -62,7 +62,7 @@ class Limits:
         return max(moved / self.copy_bytes_ns, issue)
 
 
-def measured_limits(device: Device, *, size: int = _COPIED) -> Limits:
+def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
     """Measure the rate of copies; the clock is the device's statement.
 
     Raises
@@ -90,7 +90,7 @@ def measured_limits(device: Device, *, size: int = _COPIED) -> Limits:
     return Limits(2 * size / ns, device.multiprocessors * device.clock_ghz)
 
 
-def queued(stream: Stream, run: Callable[[], None], *, runs: int, samples: int) -> Case:
+def queued(stream: CudaStream, run: Callable[[], None], *, runs: int, samples: int) -> KernelCall:
     """Return several runs, queued one after another and awaited at the end.
 
     Parameters
@@ -104,12 +104,12 @@ def queued(stream: Stream, run: Callable[[], None], *, runs: int, samples: int) 
             run()
         stream.wait()
 
-    return Case(call, runs * samples)
+    return KernelCall(call, runs * samples)
 
 
 def host_case(
     kernel: CudaKernel, states: States, count: int, *, graphs: bool | None = None
-) -> Case:
+) -> KernelCall:
     """Return a call with arrays of the host, copies included.
 
     Parameters
@@ -121,15 +121,15 @@ def host_case(
     replayed = kernel.graphs if graphs is None else graphs
     call = partial(kernel._from_host, requests, out, graphs=replayed)
     call()  # the second call records a graph and is not measured either
-    return Case(call, count)
+    return KernelCall(call, count)
 
 
-def device_case(kernel: CudaKernel, states: States, count: int) -> Case:
+def device_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
     """Return a call with arrays on the device that waits for the results."""
     rows = _requests(kernel, states, count)
     device_inputs = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
     out = {a.name: placed(kernel, a, count) for a in kernel.results}
-    return Case(partial(kernel, out=out, **device_inputs), count)
+    return KernelCall(partial(kernel, out=out, **device_inputs), count)
 
 
 def placed(kernel: CudaKernel, array: Array, count: int) -> DeviceArray:
@@ -216,13 +216,13 @@ class OnDevice:
             for a, array in zip((*kernel.inputs, *kernel.results), self._arrays, strict=True)
         ]
 
-    def by_threads(self, runs: int) -> Case:
+    def by_threads(self, runs: int) -> KernelCall:
         """Return queued launches in which a thread computes a sample."""
         kernel, count = self._kernel, self.samples
         run = partial(kernel._run_threads, self._stream, count, self._views, self._workspace)
         return queued(self._stream, run, runs=runs, samples=count)
 
-    def by_blocks(self, runs: int) -> Case:
+    def by_blocks(self, runs: int) -> KernelCall:
         """Return queued launches in which a block computes a sample."""
         run = partial(self._kernel._run_small, self._stream, self.samples, self._views)
         return queued(self._stream, run, runs=runs, samples=self.samples)

@@ -139,10 +139,12 @@ def _hardware_table(rows: list[dict[str, Any]]) -> Table:
     )
 
 
-def _error_table(rows: list[dict[str, Any]]) -> Table:
-    def by_block(values: Mapping[str, float | None]) -> str:
-        return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())
+def by_block(values: Mapping[str, float | None]) -> str:
+    """Return errors by block with two digits, one per line."""
+    return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())
 
+
+def _error_table(rows: list[dict[str, Any]]) -> Table:
     return table(
         "function",
         *("result", "median", "largest", "held", "budget", "flagged"),

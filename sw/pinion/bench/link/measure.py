@@ -48,8 +48,7 @@ def run(
     UsageError : if the target is invalid, or both a device and the stand-in are requested.
     """
     require("hw", *(("sim",) if standin else ()))
-    from pinion.driver.card import layout_of
-    from pinion.link import Manifest
+    from pinion.link import Manifest, layout_of
     from pinion.link.transfer import model
 
     from .rates import card_rates, driver_rates

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from pinion.card.instant import InstantCard
 from pinion.driver import Device, Profile
-from pinion.driver.card import layout_of
-from pinion.link import Manifest
+from pinion.link import Manifest, layout_of
 
 REPEATS = 300
 """Largest number of repetitions of a batch."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pinion.link.transfer import LINKS, SIZES
-from pinion.report import Table
+from pinion.report import FigureTable
 
 
-def link_times_table(data: Mapping[str, Any]) -> Table:
+def link_times_table(data: Mapping[str, Any]) -> FigureTable:
     """Return estimates of both links, with their quality.
 
     Parameters
@@ -21,7 +21,7 @@ def link_times_table(data: Mapping[str, Any]) -> Table:
     assumed = data["assumed"]
     links = "; ".join(f"{name}, {text}" for name, text in assumed["links"].items())
     low, high = assumed["fixed_us"]
-    return Table(
+    return FigureTable(
         columns=("end to end, us", *(f"N = {count}" for count in SIZES)),
         rows=_lines(data["estimates"], beside),
         title="MODEL, not measured: the real link",

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import driver
 from pinion.api import CardBackend, backend
+from pinion.base.arrays import Floats
 from pinion.base.installation import missing_module
 from pinion.base.progress import SILENT, Progress
 from pinion.batch import InputError
@@ -28,13 +28,10 @@ from pinion.control.track.closed_loop import MICRO, MM, Tracked, track
 from pinion.control.track.integers import Compared, IntegerModel
 from pinion.control.track.motion import Motion
 from pinion.control.track.scenario import Scenario
-from pinion.driver.card import layout_of
-from pinion.link import Manifest
+from pinion.link import Manifest, layout_of
 from pinion.link.manifest import MANIFEST
-from pinion.link.transfer import FIXED_US, LINKS, estimate
+from pinion.link.transfer import FIXED_US, LINKS, estimate_time
 from pinion.native import ComputeError
-
-Floats = NDArray[np.float64]
 
 ROWS = ("float64", "cpu64", "cpu32", "cuda", "integers", "card")
 """Sources of gradients; the first one is the reference of the others."""
@@ -47,7 +44,7 @@ EVERY = 25
 
 
 @dataclass(frozen=True)
-class Case:
+class ComparisonRow:
     """A row of the comparison and its result.
 
     Members
@@ -75,7 +72,7 @@ def run_case(
     folder: Path | None = None,
     card: str = "sim",
     progress: Progress = SILENT,
-) -> Case:
+) -> ComparisonRow:
     """Track the motion with gradients from one backend.
 
     Parameters
@@ -123,14 +120,14 @@ def run_case(
         tracked = track(controller, scenario.simulated(), report=count)
     seconds = time.perf_counter() - began
     if watched is None:
-        return Case(name, tracked, seconds)
-    return Case(
+        return ComparisonRow(name, tracked, seconds)
+    return ComparisonRow(
         name, tracked, seconds, watched.compared, watched.mismatches, watched.first
     )  # closing compares the remaining answers
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MpcComparison:
     """Rows that have been run.
 
     Members
@@ -144,8 +141,8 @@ class Comparison:
     scenario: Scenario
     folder: Path | None
     card: str
-    cases: tuple[Case, ...]
-    calm: Case
+    cases: tuple[ComparisonRow, ...]
+    calm: ComparisonRow
     left_out: dict[str, str]
 
     def figures(self) -> dict[str, Any]:
@@ -191,7 +188,7 @@ def compare(
     folder: Path | None = None,
     card: str = "sim",
     progress: Progress = SILENT,
-) -> Comparison:
+) -> MpcComparison:
     """Track one motion with every backend.
 
     Parameters
@@ -201,7 +198,7 @@ def compare(
     folder, card, progress : as for :func:`run_case`.
     """
     motion = scenario.motion()
-    cases: list[Case] = []
+    cases: list[ComparisonRow] = []
     left_out: dict[str, str] = {}
     for name in rows:
         try:
@@ -218,7 +215,7 @@ def compare(
     if not cases:
         raise ControlError("No row is left: this machine has none of the backends.")
     calm = run_case("cpu64", without_disturbance(scenario), motion, progress=progress)
-    return Comparison(scenario, folder, card, tuple(cases), calm, left_out)
+    return MpcComparison(scenario, folder, card, tuple(cases), calm, left_out)
 
 
 def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any]:
@@ -233,7 +230,7 @@ def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any
     host_us = MICRO * float(np.median(sum(host_parts)))
     rows = []
     for link in LINKS:
-        estimated = estimate(manifest, layout, link, scenario.knots)
+        estimated = estimate_time(manifest, layout, link, scenario.knots)
         batches = scenario.iterations
         least, most = batches * estimated["least_us"], batches * estimated["most_us"]
         rows.append(
@@ -260,7 +257,7 @@ def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any
     }
 
 
-def _row(case: Case, first: Tracked) -> dict[str, Any]:
+def _row(case: ComparisonRow, first: Tracked) -> dict[str, Any]:
     figures = case.tracked.figures()
     base = first.figures()
     apart = np.linalg.norm(case.tracked.tip - first.tip, axis=1)
@@ -277,7 +274,7 @@ def _row(case: Case, first: Tracked) -> dict[str, Any]:
     }
 
 
-def _same_path(cases: Sequence[Case]) -> bool | None:
+def _same_path(cases: Sequence[ComparisonRow]) -> bool | None:
     """Whether the card led the robot through exactly the states of the integers."""
     tracked = {case.name: case.tracked for case in cases}
     if "card" not in tracked or "integers" not in tracked:
@@ -298,7 +295,7 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _series(cases: Sequence[Case]) -> dict[str, Any]:
+def _series(cases: Sequence[ComparisonRow]) -> dict[str, Any]:
     """Return points of the picture: the path in its plane, and errors over time."""
     first = cases[0].tracked
     count = len(first.tip)
@@ -311,7 +308,7 @@ def _series(cases: Sequence[Case]) -> dict[str, Any]:
     def flat(places: Floats) -> list[list[float]]:
         return [[round(float(x), 7) for x in p] for p in (places[at] - centre) @ axes.T]
 
-    def apart(case: Case) -> list[float]:
+    def apart(case: ComparisonRow) -> list[float]:
         away = MM * np.linalg.norm(case.tracked.tip - first.tip, axis=1)
         return [float(f"{x:.3g}") for x in away[at]]
 

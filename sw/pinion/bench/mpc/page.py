@@ -13,16 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pinion.report import Table
+from pinion.report import FigureTable
 from pinion.report.page import all_or_nothing, code_line, escaped, escaped_table
 
-from .tracking import (
-    card_model_table,
-    check_tracking,
-    finding,
-    solve_times_table,
-    tracking_table,
-)
+from .tracking import card_model_table, check_tracking, finding, solve_times_table, tracking_table
 
 PAGE, PICTURE = "tracking.md", "tracking.svg"
 """File of the page; its data is ``tracking.json``."""
@@ -56,13 +50,13 @@ def tracking_page(data: Mapping[str, Any]) -> str:
     shares = data["rows"][0]["limit_shares"]
     about += [(f"largest share of {key} limits", f"{share:.0%}") for key, share in shares.items()]
     lines += ["## How it was measured", ""]
-    lines += escaped_table(Table(columns=("what", "value"), rows=about, left=2))
+    lines += escaped_table(FigureTable(columns=("what", "value"), rows=about, left=2))
     lines += ["", "## What is missing, and why", ""]
     lines += [f"- {escaped(k)}: {escaped(v)}" for k, v in data["left_out"].items()] or ["Nothing."]
     return "\n".join(lines) + "\n"
 
 
-def tables(data: Mapping[str, Any]) -> list[Table]:
+def tables(data: Mapping[str, Any]) -> list[FigureTable]:
     """Return all tables that have data."""
     modelled = card_model_table(data)
     tables = [tracking_table(data), solve_times_table(data)]

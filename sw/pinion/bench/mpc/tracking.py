@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pinion.report import Table
-from pinion.report.table import whole
+from pinion.report import FigureTable
+from pinion.report.table import without_fraction
 
 NAMES = {
     "float64": "float64, NumPy",
@@ -52,7 +52,7 @@ def check_tracking(data: Mapping[str, Any]) -> None:
                 raise ValueError(f"a row's {key} is {row[key]!r}")
 
 
-def tracking_table(data: Mapping[str, Any]) -> Table:
+def tracking_table(data: Mapping[str, Any]) -> FigureTable:
     """Return how well each backend's gradients track."""
     base = label(data, data["reference"])
     rows: list[tuple[object, ...]] = [
@@ -74,7 +74,7 @@ def tracking_table(data: Mapping[str, Any]) -> Table:
         )
     )
     about = data["scenario"]
-    return Table(
+    return FigureTable(
         title="Tracking",
         columns=(
             *("gradients from", "RMS, mm", "largest, mm", "RMS over the first", "apart, um"),
@@ -94,19 +94,19 @@ def tracking_table(data: Mapping[str, Any]) -> Table:
     )
 
 
-def solve_times_table(data: Mapping[str, Any]) -> Table:
+def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
     """Return the parts of a period's time, and the resulting rate."""
     rows = [
         (
             label(data, row["name"]),
             *(f"{row['us'][part]:.0f}" for part in ("gradients", "backward", "rest")),
-            whole(row["us_median"]),
-            whole(row["us_p99"]),
-            None if simulated(data, row["name"]) else whole(row["hz"]),
+            without_fraction(row["us_median"]),
+            without_fraction(row["us_p99"]),
+            None if simulated(data, row["name"]) else without_fraction(row["hz"]),
         )
         for row in data["rows"]
     ]
-    return Table(
+    return FigureTable(
         title="Time of a period, measured",
         columns=(
             *("gradients from", "gradients, us", "backward pass, us", "rest, us"),
@@ -126,7 +126,7 @@ def solve_times_table(data: Mapping[str, Any]) -> Table:
     )
 
 
-def card_model_table(data: Mapping[str, Any]) -> Table | None:
+def card_model_table(data: Mapping[str, Any]) -> FigureTable | None:
     """Return modelled times of a real card; None without a build."""
     model = data["card_model"]
     if model is None:
@@ -141,7 +141,7 @@ def card_model_table(data: Mapping[str, Any]) -> Table | None:
         )
         for row in model["links"]
     ]
-    return Table(
+    return FigureTable(
         title="MODEL, not measured: a card on a real link",
         columns=(
             *("link", "of it card, us", "gradients of a horizon, us"),
@@ -170,7 +170,7 @@ def finding(data: Mapping[str, Any]) -> str:
     if len(rows) > 1:
         worst = max(abs(row[key]) for row in rows for key in ("rms_over", "max_over"))
         text += (
-            f"; with all others the errors differ from that by at most {_percent(worst)}, "
+            f"; with all others the errors differ from that by at most {100 * worst:.2g} %, "
             f"{'inside' if data['within'] else 'OUTSIDE'} the allowed {data['allowed']:.0%}"
         )
     card = next((row for row in rows if row["name"] == "card"), None)
@@ -186,10 +186,6 @@ def finding(data: Mapping[str, Any]) -> str:
         which = "the same states as" if same else "OTHER states than"
         text += f", and the robot went through {which} with the integers"
     return text + "."
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
 
 
 def _share(share: float) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pinion.bench.machine import processor
-from pinion.compute.cuda.device import Device
+from pinion.bench.machine import processor_name
+from pinion.compute.cuda.device import CudaDevice
 from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
 from pinion.robot import load
@@ -25,7 +25,7 @@ def run(
     rounds: int,
     seconds: float,
     json: bool,
-    device: Device | None = None,
+    device: CudaDevice | None = None,
     cache: Path | None = None,
 ) -> None:
     """Measure and print.
@@ -62,7 +62,7 @@ def run(
         "bench": "cuda",
         "partitions": rows,
         "robot": model.name,
-        "processor": processor(),
+        "processor": processor_name(),
         "device": name or None,
         "rounds": rounds,
         "left_out": left_out,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pinion.report import Table
+from pinion.report import FigureTable
 
 TIMES: Mapping[str, str] = {
     "host_before_us": "host: v, a, f",
@@ -26,7 +26,7 @@ NOTE = (
 )
 
 
-def partitions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def partitions_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
     """Return times for N samples, and the bytes that travel.
 
     Parameters
@@ -35,7 +35,7 @@ def partitions_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """
     robot = rows[0]["robot"] if rows else ""
     dtype = rows[0]["dtype"] if rows else ""
-    return Table(
+    return FigureTable(
         columns=("partition", "N", "bytes in", "bytes out", *TIMES.values(), "kernel by"),
         rows=[
             (

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from pinion.batch import InputError
 from pinion.bench.cuda.rates import OnDevice
 from pinion.compute import cpu, cuda
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from pinion.compute.cuda.kernel import CudaKernel
-from pinion.compute.rates import Case, kernel_case, median, rounds_of, states_of
+from pinion.compute.rates import KernelCall, kernel_case, median, rounds_of, states_of
 from pinion.dynamics import minimal_model
 from pinion.functions import named_function
 from pinion.functions.partitions import PARTITIONS, Partition
@@ -44,7 +44,7 @@ def partition_times(
     rounds: int,
     seconds: float,
     dtype: str = "float32",
-    device: Device | None = None,
+    device: CudaDevice | None = None,
     cache: Path | None = None,
 ) -> tuple[list[Row], dict[str, str], str]:
     """Measure all partitions.
@@ -121,7 +121,7 @@ class _Run:
         model: Model,
         *,
         dtype: str,
-        device: Device | None,
+        device: CudaDevice | None,
         cache: Path | None,
     ) -> _Run:
         """Compile or load the parts.
@@ -165,8 +165,10 @@ class _Run:
                 requests, links, gradients, results = self._arrays(count)
                 resident = OnDevice(self.kernel, {**requests, **links}, count)
                 cases["kernel"] = _launches(self.kernel, resident, count)
-                cases["call"] = Case(self._call({**requests, **links}, gradients or results), count)
-                cases["total"] = Case(self._whole(requests, links, gradients, results), count)
+                cases["call"] = KernelCall(
+                    self._call({**requests, **links}, gradients or results), count
+                )
+                cases["total"] = KernelCall(self._whole(requests, links, gradients, results), count)
             rounds_ns = rounds_of(cases, rounds=rounds, seconds=seconds)
         finally:
             if resident is not None:
@@ -234,7 +236,7 @@ def _taken(kernel: cpu.Kernel | CudaKernel, arrays: Arrays) -> Arrays:
     return {a.name: arrays[a.name] for a in kernel.inputs}
 
 
-def _launches(kernel: CudaKernel, resident: OnDevice, count: int) -> Case:
+def _launches(kernel: CudaKernel, resident: OnDevice, count: int) -> KernelCall:
     """Return queued launches as one case."""
     launches = resident.by_blocks if _Run._by_blocks(kernel, count) else resident.by_threads
     return launches(LAUNCHES)

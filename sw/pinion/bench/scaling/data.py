@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pinion.report import ReportError, Table
+from pinion.report import FigureTable, ReportError
 
 Row = Mapping[str, Any]
 
@@ -177,7 +177,7 @@ def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dic
                 yield f"{words}; {where}", dict(sorted(rows.items()))
 
 
-def scaling_table(data: Mapping[str, Any], name: str) -> Table:
+def scaling_table(data: Mapping[str, Any], name: str) -> FigureTable:
     """Return milliseconds of an experiment, with the number of calls behind each figure."""
     curves = list(of_experiment(data, name))
     sizes = sorted({size for _, rows in curves for size in rows})
@@ -187,7 +187,7 @@ def scaling_table(data: Mapping[str, Any], name: str) -> Table:
         times = [float(rows[size]["ms"]) if size in rows else None for size in sizes]
         lines.append((words, *times, f"{min(calls):,} to {max(calls):,}"))
     experiment = EXPERIMENTS[name]
-    return Table(
+    return FigureTable(
         title=f"{experiment.title}: milliseconds",
         columns=(experiment.varied, *(f"{size:,}" for size in sizes), "calls"),
         rows=lines,
@@ -195,9 +195,9 @@ def scaling_table(data: Mapping[str, Any], name: str) -> Table:
     )
 
 
-def peers_table(data: Mapping[str, Any]) -> Table:
+def peers_table(data: Mapping[str, Any]) -> FigureTable:
     """Return nanoseconds per robot of 10 links, Pinion's kernels beside Pinocchio, in one run."""
-    return Table(
+    return FigureTable(
         title="Chains of 10 links beside Pinocchio: nanoseconds a robot",
         columns=("function", "by", "threads", "dtype", "robots", "ns", "x Pinocchio's loop"),
         rows=[
@@ -218,9 +218,9 @@ def peers_table(data: Mapping[str, Any]) -> Table:
     )
 
 
-def counts_table(data: Mapping[str, Any]) -> Table:
+def counts_table(data: Mapping[str, Any]) -> FigureTable:
     """Return counted depth and work, one row for each algorithm and number of links."""
-    return Table(
+    return FigureTable(
         title="Depth and work, counted while they computed",
         columns=("algorithm", "links", "levels", "combines", "steps that follow one another"),
         rows=[
@@ -231,9 +231,9 @@ def counts_table(data: Mapping[str, Any]) -> Table:
     )
 
 
-def claims_table(data: Mapping[str, Any]) -> Table:
+def claims_table(data: Mapping[str, Any]) -> FigureTable:
     """Return the papers' claims, and this run's verdict on each."""
-    return Table(
+    return FigureTable(
         title="What the papers claim",
         columns=("source", "claim", "verdict", "what was seen"),
         rows=[(c.source, c.text, verdict, why) for c, verdict, why in judged(data)],

@@ -21,13 +21,7 @@ from pinion.console.errors import UsageError
 from pinion.console.terminal import counted, put_json, say, show
 from pinion.native import ComputeError
 
-from .data import (
-    EXPERIMENTS,
-    claims_table,
-    counts_table,
-    peers_table,
-    scaling_table,
-)
+from .data import EXPERIMENTS, claims_table, counts_table, peers_table, scaling_table
 from .page import write_scaling
 
 FOLDER = Path("build") / "bench" / "scaling"
@@ -64,7 +58,7 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
     left_out: dict[str, str] = {}
     gpu = None
     try:
-        gpu = experiments.Gpu(cuda.open_gpu(0))
+        gpu = experiments.GpuExperiments(cuda.open_gpu(0))
     except InputError as error:
         left_out["GPU"] = str(error)
     with counted("Measuring", total=len(points)) as advance:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pinion.report import Table
+from pinion.report import FigureTable
 from pinion.report.page import all_or_nothing, code_line, escaped, escaped_table
 
 from .data import (
@@ -61,7 +61,7 @@ def scaling_page(data: Mapping[str, Any]) -> str:
     lines += ["## How it was measured", "", "Run it again:", "", code_line(data["command"]), ""]
     about = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
     about += [("seconds a figure, at most", data["seconds"])]
-    lines += escaped_table(Table(columns=("what", "value"), rows=about, left=2))
+    lines += escaped_table(FigureTable(columns=("what", "value"), rows=about, left=2))
     lines += ["", "## What the papers claim", "", *escaped_table(claims_table(data))]
     for name in _shown(data):
         experiment = EXPERIMENTS[name]

@@ -15,7 +15,7 @@ from pinion.batch import InputError
 from pinion.compute.cuda.device import Launch
 
 from .device_cfa import SOLVERS, CfaKernel, cfa_kernel, closed_kernel, words_a_link
-from .device_chain import BLOCK_LINKS, SCALARS, WARP, Shape, shape_of
+from .device_chain import BLOCK_LINKS, SCALARS, WARP, ThreadShape, shape_of
 
 __all__ = ["METHODS", "ChainSource", "KernelSource", "source"]
 
@@ -69,7 +69,7 @@ class KernelSource:
     name: str
     text: str
     arrays: tuple[str, ...]
-    shape: Shape
+    shape: ThreadShape
     per_robot: int = 1
     shared_bytes: int = 0
     elements: tuple[int, ...] = ()
@@ -264,7 +264,7 @@ class _Maker:
         between = {"bias": n, "factors": _FACTORS * n}
         if method == "hybrid":
             return (bias, scans), between
-        shape = Shape("Warp", 1, WARP, 0)
+        shape = ThreadShape("Warp", 1, WARP, 0)
         shared = _TRANSPOSED * self.dtype.itemsize
         factors = self._kernel(
             *("serial.cuh", "factors_by_warps", ("q", "factors"), shape),
@@ -356,7 +356,7 @@ class _Maker:
         self, stage: str, method: str, arrays: tuple[str, ...], workspace: int
     ) -> KernelSource:
         name = f"{stage}_by_{method}s"
-        shape = Shape("Warp" if method == "warp" else "Thread", 1, _THREADS, 0)
+        shape = ThreadShape("Warp" if method == "warp" else "Thread", 1, _THREADS, 0)
         shared = stage == "forward" and method == "warp"
         call = (
             f"{name}<{self.scalar}>({'shared, ' if shared else ''}{_ARGUMENTS}, "
@@ -370,9 +370,9 @@ class _Maker:
 
     def _solve(self) -> KernelSource:
         # Each thread of a block has a row; more threads than rows would only wait.
-        shape = Shape("Block", 1, -(-self.n // WARP) * WARP, 1)
+        shape = ThreadShape("Block", 1, -(-self.n // WARP) * WARP, 1)
         if self.n <= WARP:
-            shape = Shape("Warp", 1, 4 * WARP, 0)
+            shape = ThreadShape("Warp", 1, 4 * WARP, 0)
         robots = 1 if shape.scope == "Block" else shape.threads // WARP
         arrays = ("tau", "matrix", "qdd")
         return self._kernel(
@@ -387,7 +387,7 @@ class _Maker:
         header: str,
         name: str,
         arrays: tuple[str, ...],
-        shape: Shape,
+        shape: ThreadShape,
         call: str,
         **more: Any,
     ) -> KernelSource:

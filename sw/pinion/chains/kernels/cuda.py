@@ -56,30 +56,15 @@ from pinion.chains.chain import Chain
 from pinion.chains.recursion import articulated
 from pinion.chains.state import state_of
 from pinion.compute.cuda import open_gpu
-from pinion.compute.cuda.device import Device, Memory
+from pinion.compute.cuda.device import CudaDevice, Memory
 from pinion.compute.cuda.kernel import DeviceArray, contiguous, described, is_on_a_device
 from pinion.native import ComputeError
 
-from .chain_source import (
-    HELD,
-    METHODS,
-    MOST_THREADS,
-    ZERO_BYTES,
-    ChainSource,
-    KernelSource,
-    source,
-)
-from .device_cfa import (
-    constraint_numbers,
-)
-from .device_chain import (
-    Array,
-    canonical,
-    canonical_tip,
-    packed,
-)
+from .chain_source import HELD, METHODS, MOST_THREADS, ZERO_BYTES, ChainSource, KernelSource, source
+from .device_cfa import constraint_numbers
+from .device_chain import Array, canonical, canonical_tip, packed
 
-__all__ = ["METHODS", "ChainKernel", "ChainSource", "KernelSource", "compile", "source"]
+__all__ = ["METHODS", "ChainSource", "CudaChainKernel", "KernelSource", "compile", "source"]
 
 
 # Many parameters: the options of a compiled chain, by keyword, as its page lists them.
@@ -92,10 +77,10 @@ def compile(
     refine: int | None = None,
     damping: float | None = None,
     frame: tuple[ArrayLike, ArrayLike] | None = None,
-    device: int | Device = 0,
+    device: int | CudaDevice = 0,
     cache: Path | None = None,
     factors: Callable[[Array], Array] | None = None,
-) -> ChainKernel:
+) -> CudaChainKernel:
     """Compile a function of a chain for a GPU, or load it from the cache.
 
     Parameters
@@ -124,7 +109,7 @@ def compile(
     if frame is not None and function != "closed":
         raise InputError(f"'{function}' has no frame at the tip: omit it, or choose 'closed'.")
     moved = [canonical(chain) for chain in chains]
-    return ChainKernel(
+    return CudaChainKernel(
         chains=moved,
         source=source(
             lengths[0], function, method=method, dtype=dtype, refine=refine, damping=damping
@@ -163,7 +148,7 @@ def joint_factors(chain: Chain, q: Array) -> Array:
     return np.ascontiguousarray(both.swapaxes(1, 2))
 
 
-class ChainKernel:
+class CudaChainKernel:
     """A function of chains on a device; one call at a time.
 
     Members
@@ -179,7 +164,7 @@ class ChainKernel:
         *,
         chains: Sequence[Chain],
         source: ChainSource,
-        device: Device,
+        device: CudaDevice,
         factors: Callable[[Array], Array] | None = None,
         tips: Sequence[Array] = (),
     ) -> None:
@@ -486,15 +471,15 @@ class ChainKernel:
     def __repr__(self) -> str:
         source = self.source
         return (
-            f"<ChainKernel {source.function} by {source.method}: {source.n} links, {source.dtype}, "
-            f"{self.device.name}>"
+            f"<CudaChainKernel {source.function} by {source.method}: {source.n} links, "
+            f"{source.dtype}, {self.device.name}>"
         )
 
 
 class _Room:
     """Arrays on the device, pinned host arrays and streams for a number of robots."""
 
-    def __init__(self, device: Device, source: ChainSource, robots: int) -> None:
+    def __init__(self, device: CudaDevice, source: ChainSource, robots: int) -> None:
         dtype = np.dtype(source.dtype)
         sizes = {name: robots * prod(shape) for name, shape in source.shapes.items()}
         sizes |= {name: robots * count for name, count in source.between.items()}

@@ -33,13 +33,10 @@ from pinion.chains.small import factorise, solve_factored
 from pinion.dynamics.checks import check_choice
 from pinion.native import ComputeError
 
-from .device_chain import BLOCK_LINKS, SCALARS, WARP, WARPS_A_BLOCK, Array, Shape
+from .device_chain import BLOCK_LINKS, SCALARS, WARP, WARPS_A_BLOCK, Array, ThreadShape
 
 SOLVERS = {"oee": "Elimination", "oer": "Reduction", "ldl": "Sweep"}
 """Structs of ``tridiagonal.cuh``."""
-
-CONSTRAINT_NUMBERS = 41
-"""Numbers per link in ``cfa.cuh``: J (21), W (3), T (2), W^T J W (15)."""
 
 BLOCK_THREADS = 256
 """Largest number of threads per block: a thread uses up to 255 of 65,536 registers."""
@@ -75,7 +72,7 @@ _PARAMETERS = (
 )
 
 
-def cfa_shape(n: int, robots: int, solver: str) -> Shape:
+def cfa_shape(n: int, robots: int, solver: str) -> ThreadShape:
     """Choose the threads per robot.
 
     Returns
@@ -90,18 +87,18 @@ def cfa_shape(n: int, robots: int, solver: str) -> Shape:
     """
     check_choice("solver", solver, tuple(SOLVERS))
     if solver == "ldl":
-        return Shape("Thread", 1, WARP, 0)
+        return ThreadShape("Thread", 1, WARP, 0)
     if n <= WARP:
-        return Shape("Warp", 1, WARPS_A_BLOCK * WARP if robots > 1 else WARP, 0)
+        return ThreadShape("Warp", 1, WARPS_A_BLOCK * WARP if robots > 1 else WARP, 0)
     if n <= (SINGLE_BLOCK if robots == 1 else BLOCK_LINKS):
         links = -(-n // BLOCK_THREADS)
-        return Shape("Block", links, -(-n // (links * WARP)) * WARP, 1)
+        return ThreadShape("Block", links, -(-n // (links * WARP)) * WARP, 1)
     if robots > 1:
         raise ComputeError(
             f"There are {robots} robots of {n} links, but a grid computes one robot: launch them "
             f"one by one, or give chains of at most {BLOCK_LINKS} links."
         )
-    return Shape("Grid", 1, GRID_THREADS, -(-n // GRID_THREADS))
+    return ThreadShape("Grid", 1, GRID_THREADS, -(-n // GRID_THREADS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +126,7 @@ class CfaKernel:
     name: str
     text: str
     arrays: tuple[str, ...]
-    shape: Shape
+    shape: ThreadShape
     blocks: int
     elements: tuple[int, ...]
     shared_bytes: int
@@ -146,7 +143,7 @@ def cfa_kernel(
     *,
     solver: str = "oee",
     refine: int = 1,
-    shape: Shape | None = None,
+    shape: ThreadShape | None = None,
 ) -> CfaKernel:
     """Return the kernel of forward dynamics by the constraint force algorithm.
 
@@ -174,7 +171,7 @@ def closed_kernel(
     solver: str = "oee",
     refine: int = 1,
     damping: float = 0.0,
-    shape: Shape | None = None,
+    shape: ThreadShape | None = None,
     part: str = "ALL",
 ) -> CfaKernel:
     """Return the kernel of forward dynamics with the tip held in all six directions.
@@ -214,7 +211,7 @@ def _kernel(
     dtype: str,
     solver: str,
     refine: int,
-    shape: Shape | None,
+    shape: ThreadShape | None,
     damping: float | None,
     part: str,
 ) -> CfaKernel:

@@ -48,7 +48,7 @@ SCALARS = {"float32": "float", "float64": "double"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ThreadShape:
     """Threads that compute a robot.
 
     Members
@@ -89,15 +89,15 @@ class Shape:
         return 16 + sum(words) * self.blocks_a_robot * np.dtype(dtype).itemsize
 
 
-def shape_of(n: int) -> Shape:
+def shape_of(n: int) -> ThreadShape:
     """Return one warp up to 32 links, one block up to 1,024, and a cooperative grid beyond."""
     if n <= WARP:
-        return Shape("Warp", 1, WARPS_A_BLOCK * WARP, 0)
+        return ThreadShape("Warp", 1, WARPS_A_BLOCK * WARP, 0)
     if n <= BLOCK_LINKS:
         threads = -(-n // LINKS_A_THREAD)
-        return Shape("Block", LINKS_A_THREAD, -(-threads // WARP) * WARP, 1)
+        return ThreadShape("Block", LINKS_A_THREAD, -(-threads // WARP) * WARP, 1)
     threads = BLOCK_LINKS // LINKS_A_THREAD
-    return Shape("Grid", LINKS_A_THREAD, threads, -(-n // BLOCK_LINKS))
+    return ThreadShape("Grid", LINKS_A_THREAD, threads, -(-n // BLOCK_LINKS))
 
 
 def canonical(chain: Chain) -> Chain:

@@ -30,7 +30,7 @@ from pinion.chains import (
     rnea,
     rnea_scan,
 )
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from pinion.native import ComputeError
 
 from . import cuda
@@ -82,7 +82,7 @@ _ON_GPU: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Shape:
+class ExperimentPoint:
     """One point of an experiment.
 
     Members
@@ -101,20 +101,20 @@ class Shape:
         return "_id" in self.experiment
 
 
-def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list[Shape]:
+def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list[ExperimentPoint]:
     """Return the points of all experiments."""
-    points = [Shape(name, n, 1) for name in ("links_id", "links_fd") for n in links]
+    points = [ExperimentPoint(name, n, 1) for name in ("links_id", "links_fd") for n in links]
     for name, n in (
         ("groups_id_10", 10),
         ("groups_id_100", 100),
         ("groups_fd_10", 10),
         ("groups_fd_200", 200),
     ):
-        points += [Shape(name, n, robots) for robots in groups]
+        points += [ExperimentPoint(name, n, robots) for robots in groups]
     return points
 
 
-def measured(shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
+def measured(shape: ExperimentPoint, *, seconds: float, seed: int = 1) -> Iterator[Row]:
     """Measure everything that this machine's processors compute at one point.
 
     Parameters
@@ -138,7 +138,7 @@ def measured(shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
             yield _row(shape, name, platform, call, seconds)
 
 
-def _row(shape: Shape, name: str, platform: str, call: Call, seconds: float) -> Row:
+def _row(shape: ExperimentPoint, name: str, platform: str, call: Call, seconds: float) -> Row:
     ms, calls = mean_ms(call, seconds)
     return {
         "experiment": shape.experiment,
@@ -155,7 +155,7 @@ def _inverse(name: str) -> bool:
     return name.startswith("id_")
 
 
-class Gpu:
+class GpuExperiments:
     """The GPU of this machine, for the same experiments.
 
     This has not run on a GPU yet.
@@ -166,12 +166,12 @@ class Gpu:
     left_out : reasons for missing measurements, by measurement.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: CudaDevice) -> None:
         self.name = device.name
         self.left_out: dict[str, str] = {}
         self._device = device
 
-    def measured(self, shape: Shape, *, seconds: float, seed: int = 1) -> Iterator[Row]:
+    def measured(self, shape: ExperimentPoint, *, seconds: float, seed: int = 1) -> Iterator[Row]:
         """Measure everything that the GPU computes at one point; arguments as for `measured`.
 
         With host arrays, including copies, and, except for the hybrid, with arrays on the device.
@@ -194,7 +194,9 @@ class Gpu:
                 self.left_out[f"{name} on the GPU, {shape.robots} x {shape.links}"] = str(error)
 
 
-def _calls(shape: Shape, name: str, chain: Chain, state: RandomState) -> Iterator[tuple[str, Call]]:
+def _calls(
+    shape: ExperimentPoint, name: str, chain: Chain, state: RandomState
+) -> Iterator[tuple[str, Call]]:
     """Yield the platforms and calls of an algorithm at one point."""
     arguments = _arguments(shape, state)
     if name in _COMPILED:
@@ -209,7 +211,7 @@ def _calls(shape: Shape, name: str, chain: Chain, state: RandomState) -> Iterato
         yield "numpy", partial(_MODELS[name], chain, *arguments.values())
 
 
-def _arguments(shape: Shape, state: RandomState) -> dict[str, NDArray[Any]]:
+def _arguments(shape: ExperimentPoint, state: RandomState) -> dict[str, NDArray[Any]]:
     if shape.inverse:
         return {"q": state.q, "qd": state.qd, "qdd": state.qdd}
     return {"q": state.q, "qd": state.qd, "tau": state.tau}

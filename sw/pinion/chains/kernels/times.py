@@ -20,7 +20,7 @@ from pinion.chains import RandomState, random_state
 from pinion.chains.chain import Chain
 from pinion.chains.pinocchio import to_pinocchio
 from pinion.compute.cpu import DTYPES
-from pinion.compute.rates import Case, median, rounds_of
+from pinion.compute.rates import KernelCall, median, rounds_of
 
 from .kernel import FUNCTIONS, compile
 
@@ -72,10 +72,10 @@ def chain_times(
         If the chain cannot be converted to Pinocchio.
     """
     state = random_state(chain, SEED, robots)
-    cases: dict[str, Case] = {}
+    cases: dict[str, KernelCall] = {}
     about: dict[str, Row] = {}
 
-    def put(case: Case, **row: Any) -> None:
+    def put(case: KernelCall, **row: Any) -> None:
         name = ", ".join(map(str, row.values()))
         cases[name] = case
         about[name] = {**row, "robots": robots}
@@ -87,7 +87,7 @@ def chain_times(
                 requests = {a.name: _rows(state, a.name, dtype) for a in kernel.inputs}
                 out = np.zeros((robots, chain.nv), dtype)
                 put(
-                    Case(partial(kernel, out=out, **requests), robots),
+                    KernelCall(partial(kernel, out=out, **requests), robots),
                     by="Pinion",
                     function=function,
                     dtype=dtype,
@@ -107,7 +107,7 @@ def chain_times(
             for count in threads:
                 if count > 0:
                     call = _pool(pinocchio, chain, function, state, count)
-                    put(Case(call, robots), by="Pinocchio, pool", **row, threads=count)
+                    put(KernelCall(call, robots), by="Pinocchio, pool", **row, threads=count)
     nanoseconds = {
         name: median(ns) for name, ns in rounds_of(cases, rounds=rounds, seconds=seconds).items()
     }
@@ -133,7 +133,7 @@ def _arguments(function: str, state: RandomState) -> list[NDArray[Any]]:
     return [_rows(state, name) for name in names]
 
 
-def _loop(pin: Any, chain: Chain, function: str, state: RandomState) -> Case:
+def _loop(pin: Any, chain: Chain, function: str, state: RandomState) -> KernelCall:
     model = to_pinocchio(chain, pin)
     data = model.createData()
     call = getattr(pin, function)
@@ -143,7 +143,7 @@ def _loop(pin: Any, chain: Chain, function: str, state: RandomState) -> Case:
         for q, qd, x in rows:
             call(model, data, q, qd, x)
 
-    return Case(loop, len(rows))
+    return KernelCall(loop, len(rows))
 
 
 def _pool(

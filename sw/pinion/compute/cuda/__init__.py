@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 
 from pinion.base import package_digest
 from pinion.base.progress import SILENT, Progress
-from pinion.compute import cpu
+from pinion.compute import LAYOUTS, cpu
 from pinion.compute.arguments import dtype_name
 from pinion.functions import Function, RowOptions, row_of
 from pinion.native import Cache, ComputeError, default_folder
@@ -31,9 +31,9 @@ from pinion.robot import Model, load
 from . import cooperative
 from .cooperative import CooperativeSource
 from .cubin import compile_cubin, compiler_version
-from .device import Device, Gpu
+from .device import CudaDevice, Gpu
 from .kernel import CudaKernel, DeviceArray
-from .threads import LAYOUTS, SHARED_BYTES, ThreadSource, thread_source
+from .threads import SHARED_BYTES, ThreadSource, thread_source
 
 __all__ = [
     "LAYOUTS",
@@ -86,7 +86,7 @@ def compile(
     finite: bool = False,
     check_rotations: bool = True,
     graphs: bool = True,
-    device: int | Device = 0,
+    device: int | CudaDevice = 0,
     cache: Path | None = None,
     progress: Progress = SILENT,
     **options: Unpack[RowOptions],
@@ -108,7 +108,7 @@ def compile(
     graphs : whether to queue small host batches as CUDA graphs (:class:`CudaKernel`).
     device : the number of a GPU, or a device, which compiles as it was opened.
     cache : folder of compiled kernels; by default the user's cache.
-    progress : told when a kernel must be compiled, which takes seconds, or minutes for large
+    progress : notified when a kernel must be compiled, which takes seconds, or minutes for large
         robots; later calls find it in the cache.
 
     Raises
@@ -150,14 +150,14 @@ def compile(
     )
 
 
-def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT) -> Device:
+def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT) -> CudaDevice:
     """Open a GPU of this machine.
 
     Parameters
     ----------
     index : number of the GPU, as the driver counts.
     cache : folder of compiled kernels; by default the user's cache.
-    progress : told when a kernel must be compiled.
+    progress : notified when a kernel must be compiled.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT)
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
-    """Return the kernel of one block per sample, or None if there is none that fits."""
+    """Return the kernel of one block per sample, or None if none fits."""
     try:
         program = cooperative.source(model, row, dtype=dtype)
     except ComputeError:

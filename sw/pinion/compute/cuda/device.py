@@ -77,7 +77,7 @@ class Recorded(Protocol):
         """Free it; work that is already queued still completes."""
 
 
-class Stream(Protocol):
+class CudaStream(Protocol):
     """Asynchronous, ordered work of a device.
 
     Every call raises a ComputeError, one sentence, if the device or its driver refuses.
@@ -111,7 +111,7 @@ class Stream(Protocol):
         args : numbers, and addresses on the device.
         """
 
-    def record(self, work: Callable[[Stream], None]) -> Recorded:
+    def record(self, work: Callable[[CudaStream], None]) -> Recorded:
         """Record work without running it.
 
         Parameters
@@ -120,7 +120,7 @@ class Stream(Protocol):
             allocates.
         """
 
-    def after(self, other: Stream) -> None:
+    def after(self, other: CudaStream) -> None:
         """Make work queued from now on wait for the work that another stream has so far."""
 
     def wait(self) -> None:
@@ -133,7 +133,7 @@ class Stream(Protocol):
         """
 
 
-class Device(Protocol):
+class CudaDevice(Protocol):
     """A device that runs kernels; several threads may call it at once.
 
     Every call raises a ComputeError, one sentence, if the device or its driver refuses; after an
@@ -172,7 +172,7 @@ class Device(Protocol):
             If the host has no more of it.
         """
 
-    def stream(self, stream: Any = None) -> Stream:
+    def stream(self, stream: Any = None) -> CudaStream:
         """Create a stream, or wrap the caller's (an object with ``__cuda_stream__``)."""
 
     def load(self, name: str, text: str) -> Any:
@@ -284,7 +284,7 @@ class Gpu:
         # The array keeps its memory alive.
         return _Kept.of(np.ctypeslib.as_array(block), buffer)
 
-    def stream(self, stream: Any = None) -> Stream:
+    def stream(self, stream: Any = None) -> CudaStream:
         """Create a stream, or wrap the caller's."""
         with self._asked("make a stream"):
             return _GpuStream(self, self._device.create_stream(stream))
@@ -441,7 +441,7 @@ class _GpuStream:
             )
             core.launch(self._stream, config, kernel, *map(Argument, args))
 
-    def record(self, work: Callable[[Stream], None]) -> Recorded:
+    def record(self, work: Callable[[CudaStream], None]) -> Recorded:
         gpu = self._gpu
         with gpu._asked("record a graph"):
             builder = self._stream.create_graph_builder()
@@ -458,7 +458,7 @@ class _GpuStream:
                 builder.close()
         return _GpuRecorded(gpu, graph, self._stream)
 
-    def after(self, other: Stream) -> None:
+    def after(self, other: CudaStream) -> None:
         assert isinstance(other, _GpuStream)
         with self._gpu._asked("wait for another stream"):
             self._stream.wait(other._stream)  # by an event

@@ -17,13 +17,13 @@ from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import not_finite, written
 from pinion.compute.arguments import check_inputs, check_out, flags_for
 from pinion.functions import Function, arrays_of
-from pinion.functions.requests import check_rotations, rotations_of
+from pinion.functions.requests import check_rotations, unit_vectors_of
 from pinion.link import Array
 from pinion.native import ComputeError
 from pinion.robot import Model
 
 from .cooperative import CooperativeSource
-from .device import Device, Launch, Memory, Recorded, Stream
+from .device import CudaDevice, CudaStream, Launch, Memory, Recorded
 from .threads import WARP, ThreadSource
 
 CHUNK_BYTES = 8 << 20
@@ -146,7 +146,7 @@ class CudaKernel:
         model: Model,
         function: Function,
         source: ThreadSource,
-        device: Device,
+        device: CudaDevice,
         finite: bool,
         small: CooperativeSource | None = None,
         crossover: int | Callable[[Callable[[], int]], int] | None = None,
@@ -164,7 +164,7 @@ class CudaKernel:
         check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, in host
             arrays that are not of unit length within 1e-6.
         """
-        self._rotations = rotations_of(function.inputs, model) if check_rotations else {}
+        self._rotations = unit_vectors_of(function.inputs, model) if check_rotations else {}
         self.model = model
         self.function = function
         self.source = source
@@ -361,7 +361,7 @@ class CudaKernel:
         return written(out, results, flags)
 
     def _device_results(
-        self, out: Mapping[str, Any] | None, count: int, single: bool, queue: Stream
+        self, out: Mapping[str, Any] | None, count: int, single: bool, queue: CudaStream
     ) -> tuple[dict[str, Any], list[Placed]]:
         if out is not None:
             check_out(out, self.results)
@@ -388,7 +388,7 @@ class CudaKernel:
             targets.append(view)
         return arrays, targets
 
-    def _allocated(self, queue: Stream, size: int, purpose: str, count: int) -> Memory:
+    def _allocated(self, queue: CudaStream, size: int, purpose: str, count: int) -> Memory:
         """Allocate memory of a stream for a batch."""
         try:
             return queue.allocate(size)
@@ -476,7 +476,7 @@ class CudaKernel:
     # ---- Both -----------------------------------------------------------------------------------
 
     def _run(
-        self, stream: Stream, count: int, views: Sequence[Placed], workspace: Memory | None
+        self, stream: CudaStream, count: int, views: Sequence[Placed], workspace: Memory | None
     ) -> None:
         """Queue the kernels for a batch of this size."""
         if count < self.crossover and self._in_rows(views, count):
@@ -491,13 +491,13 @@ class CudaKernel:
             for view, a in zip(views, (*self.inputs, *self.results), strict=True)
         )
 
-    def _run_small(self, stream: Stream, count: int, views: Sequence[Placed]) -> None:
+    def _run_small(self, stream: CudaStream, count: int, views: Sequence[Placed]) -> None:
         assert self.small is not None
         launch = Launch(count, self.small.threads, self.small.shared_bytes)
         stream.launch(self._loaded_small, launch, [count, *(view.address for view in views)])
 
     def _run_threads(
-        self, stream: Stream, count: int, views: Sequence[Placed], workspace: Memory | None
+        self, stream: CudaStream, count: int, views: Sequence[Placed], workspace: Memory | None
     ) -> None:
         args = [count]
         for view in views:
@@ -661,7 +661,7 @@ class _Lane:
             self._queue(self.stream, count, ones)
         self.pending = first, count, results
 
-    def _queue(self, stream: Stream, count: int, ones: Sequence[bool]) -> None:
+    def _queue(self, stream: CudaStream, count: int, ones: Sequence[bool]) -> None:
         """Queue the copies and kernels of a chunk."""
         kernel = self.kernel
         sent, fetched = (self._placed(x, count)[1] for x in (kernel.inputs, kernel.results))
@@ -717,7 +717,7 @@ class _Lane:
         self.held, self.graphs = [], {}
 
 
-def _fastest(stream: Stream, run: Callable[[], None]) -> float:
+def _fastest(stream: CudaStream, run: Callable[[], None]) -> float:
     """Return the seconds of the fastest of a few runs, ignoring the first."""
     best = float("inf")
     for k in range(6):

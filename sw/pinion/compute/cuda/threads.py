@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from pinion.base import installation
 from pinion.base.escaping import comment
+from pinion.compute import LAYOUTS
 from pinion.compute.arguments import dtype_name
 from pinion.compute.program.instructions import select
 from pinion.compute.program.printer import print_program
@@ -32,8 +33,6 @@ _ROOMS = MappingProxyType(
 SHARED_BYTES = 48 << 10
 MOST_THREADS = 128
 WARP = 32
-
-LAYOUTS = ("aos", "soa", "blocks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from jax.custom_derivatives import SymbolicZero
 
 from pinion.batch import InputError
 from pinion.compute import cpu, cuda
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from pinion.compute.native import HEADERS, cached_library
 from pinion.functions import RowOptions
 from pinion.native import Cache, default_folder, find_compiler
@@ -44,10 +44,10 @@ from pinion.robot import Model
 from .gradients import Differentiable, differentiable
 from .positions import Space
 
-__all__ = ["Card", "dynamics"]
+__all__ = ["JaxGpu", "dynamics"]
 
 
-class Place(Protocol):
+class JaxDevice(Protocol):
     """A processor or GPU that computes arrays."""
 
     @property
@@ -66,19 +66,19 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class Card:
+class JaxGpu:
     """A GPU, or a stand-in in a test.
 
     Members
     -------
-    platform, target : see :class:`Place`.
+    platform, target : see :class:`JaxDevice`.
     gpu : loads the kernels; other GPUs of its architecture run them too.
     launch : address of the driver's ``cuLaunchKernel``.
     """
 
     platform: str
     target: str
-    gpu: Device
+    gpu: CudaDevice
     launch: int
 
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
@@ -113,7 +113,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class _Processor:
+class _JaxProcessor:
     """This machine's processor."""
 
     target: str
@@ -133,7 +133,7 @@ def dynamics(
     function: str,
     *,
     dtype: str = "float32",
-    device: str | Card = "cpu",
+    device: str | JaxGpu = "cpu",
     threads: int = 0,
     compiler: str | None = None,
     cache: Path | None = None,
@@ -202,7 +202,7 @@ class _Runner:
     dtype : of the arrays.
     """
 
-    def __init__(self, place: Place, dtype: np.dtype[Any]) -> None:
+    def __init__(self, place: JaxDevice, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
         self._place = place
         self._operations: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
@@ -259,18 +259,20 @@ class _Runner:
         return operation
 
 
-def _placed(device: str | Card, threads: int, compiler: str | None, cache: Path | None) -> Place:
-    if isinstance(device, Card):
+def _placed(
+    device: str | JaxGpu, threads: int, compiler: str | None, cache: Path | None
+) -> JaxDevice:
+    if isinstance(device, JaxGpu):
         return device
     if device == "cpu":
         target = _registered("cpu", "pinion_jax", ("jaxcall.cpp", "runtime.cpp"), compiler, cache)
-        return _Processor(target=target, threads=threads, compiler=compiler)
+        return _JaxProcessor(target=target, threads=threads, compiler=compiler)
     kind, _, number = device.partition(":")
     if kind != "cuda" or not ((number.isascii() and number.isdigit()) or device == "cuda"):
         raise InputError(f"Unknown device '{device}': use cpu, cuda or cuda:1.")
     gpu = cuda.open_gpu(int(number or 0), cache)
     driver = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
-    return Card(
+    return JaxGpu(
         platform="gpu",
         target=_registered("CUDA", "pinion_jax_cuda", ("jaxcuda.cpp",), compiler, cache),
         gpu=gpu,

@@ -34,18 +34,18 @@ import torch
 
 from pinion.batch import InputError
 from pinion.compute import cpu, cuda
-from pinion.compute.cuda.device import Device
+from pinion.compute.cuda.device import CudaDevice
 from pinion.robot import Model
 
 from .gradients import Differentiable, differentiable
 from .positions import Space
 
-__all__ = ["Card", "dynamics"]
+__all__ = ["TorchGpu", "dynamics"]
 
 _LEGACY = 1  # the driver's handle of stream 0; 0 itself also means "no stream"
 
 
-class Place(Protocol):
+class TorchDevice(Protocol):
     """A processor or GPU that computes tensors.
 
     Members
@@ -64,7 +64,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class Card:
+class TorchGpu:
     """A GPU, or a stand-in in a test.
 
     Members
@@ -77,7 +77,7 @@ class Card:
     """
 
     device: torch.device
-    gpu: Device
+    gpu: CudaDevice
     current: Callable[[], AbstractContextManager[Any]]
     stream: Callable[[], Any]
     handed: Callable[[Any], Any]
@@ -101,7 +101,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class _Processor:
+class _TorchProcessor:
     """This machine's processor."""
 
     device: torch.device
@@ -131,7 +131,7 @@ def dynamics(
     function: str,
     *,
     dtype: str = "float64",
-    device: str | torch.device | Card = "cpu",
+    device: str | torch.device | TorchGpu = "cpu",
     **options: Any,
 ) -> Callable[..., Any]:
     """Return a differentiable function of tensors.
@@ -184,15 +184,15 @@ def dynamics(
     return call
 
 
-def _placed(device: str | torch.device | Card, cache: Path | None) -> Place:
-    if isinstance(device, Card):
+def _placed(device: str | torch.device | TorchGpu, cache: Path | None) -> TorchDevice:
+    if isinstance(device, TorchGpu):
         return device
     try:
         named = torch.device(device)
     except RuntimeError:
         raise InputError(f"Unknown device '{device}': use cpu, cuda or cuda:1.") from None
     if named.type == "cpu":
-        return _Processor(named)
+        return _TorchProcessor(named)
     if named.type != "cuda" or not torch.cuda.is_available():
         raise InputError(
             f"PyTorch {torch.__version__} does not support '{device}' here: use cpu, or install "
@@ -201,9 +201,9 @@ def _placed(device: str | torch.device | Card, cache: Path | None) -> Place:
     return _gpu(torch.cuda.current_device() if named.index is None else named.index, cache)
 
 
-def _gpu(index: int, cache: Path | None) -> Card:
+def _gpu(index: int, cache: Path | None) -> TorchGpu:
     device = torch.device("cuda", index)
-    return Card(
+    return TorchGpu(
         device=device,
         gpu=cuda.open_gpu(index, cache),
         current=partial(torch.cuda.device, device),
@@ -220,7 +220,7 @@ class _Runner:
     space : PyTorch, with constants on the place's device.
     """
 
-    def __init__(self, place: Place, kind: torch.dtype) -> None:
+    def __init__(self, place: TorchDevice, kind: torch.dtype) -> None:
         self._place = place
         self._kind = kind
         self._constants: dict[str, Any] = {}

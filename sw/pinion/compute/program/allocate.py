@@ -17,7 +17,7 @@ from .instructions import GIVEN, TRIG, Kind, Program
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgramStep:
     """One instruction of a program with its loads and stores.
 
     Members
@@ -51,7 +51,7 @@ class Allocation:
     slots : number of memory slots.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     slots: int
 
     @property
@@ -109,14 +109,16 @@ class _Allocator:
         self.slots = 0
 
     def allocation(self) -> Allocation:
-        steps: list[Step] = []
+        steps: list[ProgramStep] = []
         for i, it in enumerate(self.program.instructions):
             if not self.computed[i]:
                 continue
             args = list(dict.fromkeys(it.args))
             for a in args:
                 self.reads[a].pop()
-            free = [a for a in args if not self.memory_operands and self._is_constant(a)]
+            instructions = self.program.instructions
+            constants = [a for a in args if instructions[a].kind is Kind.CONST]
+            free = [] if self.memory_operands else constants
             outside = [a for a in args if a not in self.inside and a not in free]
             loads: list[tuple[int, int]] = []
             stores: list[tuple[int, int]] = []
@@ -143,11 +145,8 @@ class _Allocator:
             for a in dead:
                 if a in self.slot:
                     heappush(self.free, self.slot.pop(a))
-            steps.append(Step(tuple(loads), tuple(stores), i, read))
+            steps.append(ProgramStep(tuple(loads), tuple(stores), i, read))
         return Allocation(tuple(steps), self.slots)
-
-    def _is_constant(self, a: int) -> bool:
-        return self.program.instructions[a].kind is Kind.CONST
 
     def _stays(self, args: tuple[int, ...], outside: list[int]) -> int | None:
         """Return the operand to read from memory: the one read again last, or never."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pinion.base.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Quadratic:
 
 
 @dataclass(frozen=True)
-class Feedback:
+class FeedbackPolicy:
     """Result of a backward pass.
 
     Members
@@ -65,14 +65,14 @@ class Feedback:
     convex: NDArray[np.bool_]
     levels: int
 
-    def where_convex(self, fallback: Feedback) -> Feedback:
+    def where_convex(self, fallback: FeedbackPolicy) -> FeedbackPolicy:
         """Return this feedback where it is convex, and ``fallback`` elsewhere."""
         convex = self.convex
 
         def select(a: Floats, b: Floats) -> Floats:
             return np.where(convex.reshape(-1, *[1] * (a.ndim - 1)), a, b)
 
-        return Feedback(
+        return FeedbackPolicy(
             feedforward=select(self.feedforward, fallback.feedforward),
             gains=select(self.gains, fallback.gains),
             slope=select(self.slope, fallback.slope),
@@ -88,7 +88,7 @@ SecondOrder = Callable[[int, Floats], tuple[Floats, Floats]]
 Vx . fxx (n, m, m) and Vx . fux (n, p, m)."""
 
 
-def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Feedback:
+def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> FeedbackPolicy:
     """Solve by Riccati recursion; with ``second_order``, as differential dynamic programming."""
     A, B = problem.A, problem.B
     count, knots, m, p = B.shape
@@ -116,10 +116,12 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
             - np.einsum("nij,ni->nj", Qux, feedforward[:, at])
         )
         value_gradients[:, at] = Vx
-    return _checked(Feedback(feedforward, gains, slope, curvature, value_gradients, convex, knots))
+    return _checked(
+        FeedbackPolicy(feedforward, gains, slope, curvature, value_gradients, convex, knots)
+    )
 
 
-def scanned(problem: Quadratic) -> Feedback:
+def scanned(problem: Quadratic) -> FeedbackPolicy:
     """Compute the same feedback by a parallel scan over the knots."""
     B = problem.B
     count, knots, m, _ = B.shape
@@ -137,17 +139,19 @@ def scanned(problem: Quadratic) -> Feedback:
     slope = np.einsum("nki,nki->n", feedforward, Qu)
     curvature = np.einsum("nki,nkij,nkj->n", feedforward, Quu, feedforward)
     convex = np.asarray(definite.all(axis=1))
-    return _checked(Feedback(feedforward, gains, slope, curvature, -eta, convex, levels[0] + 1))
+    return _checked(
+        FeedbackPolicy(feedforward, gains, slope, curvature, -eta, convex, levels[0] + 1)
+    )
 
 
-Pass = Callable[[Quadratic], Feedback]
+Pass = Callable[[Quadratic], FeedbackPolicy]
 
 PASSES: dict[str, Pass] = {"serial": recursion, "parallel": scanned}
 
 
 def regularised(
     backward_pass: Pass, problem: Quadratic, regularisations: Iterable[float]
-) -> Feedback:
+) -> FeedbackPolicy:
     """Solve one problem with the smallest regularisation of R, 0 first, that makes it convex.
 
     No regularisation helps if numbers overflow, so none is tried then.
@@ -185,7 +189,7 @@ def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArr
     return masked[..., -1], masked[..., :-1], definite.reshape(lead)
 
 
-def _checked(feedback: Feedback) -> Feedback:
+def _checked(feedback: FeedbackPolicy) -> FeedbackPolicy:
     """Return the feedback, convex only where it is finite."""
     finite = np.isfinite(feedback.gains).all(axis=(1, 2, 3))
     finite &= np.isfinite(feedback.feedforward).all(axis=(1, 2))

@@ -7,15 +7,14 @@ so that the data of a knot is contiguous and needs no conversion.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.arrays import Flags, Floats
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.control.errors import ControlError
@@ -23,13 +22,11 @@ from pinion.control.plant import gradient_row
 from pinion.robot import Model, coupled, load
 
 from .cost import Cost
-from .engine import ROUNDINGS
+from .engine import ROUNDINGS, timed
 from .ilqr import Options, iterate
 from .kernels import final_function, references, riccati_function, roll_function
 from .problem import Problem, Solution
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 Lanes = NDArray[Any]
 
 
@@ -196,15 +193,9 @@ class CompiledEngine:
             spread = np.broadcast_to(values, (len(lanes), *values.shape[1:]))
             self._write(self._references[name], lanes, spread)
 
-    @contextmanager
-    def _timed(self, part: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[part] += time.perf_counter() - start
-
     def add(self, problem: Problem, u: Floats) -> None:
         """Add problems, and roll their efforts (n, knots, nv) out from their start states."""
-        with self._timed("rollouts"):
+        with timed(self.seconds, "rollouts"):
             n, count = problem.model.nv, problem.count
             free = np.setdiff1d(np.arange(self._blocks * BLOCK), self._lane)[:count]
             self._write(self._q, free, np.repeat(problem.start[:, None, :n], problem.knots + 1, 1))
@@ -224,7 +215,7 @@ class CompiledEngine:
 
     def expand(self) -> None:
         """Compute gradients along the trajectories; the backward pass expands the costs."""
-        with self._timed("gradients"):
+        with timed(self.seconds, "gradients"):
 
             def flat(array: Lanes) -> Lanes:
                 return array.reshape(-1, *array.shape[2:])
@@ -238,7 +229,7 @@ class CompiledEngine:
 
     def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
         """Solve with ``regularisation`` (n,) added to R: slope, curvature, convex (n,)."""
-        with self._timed("backward"):
+        with timed(self.seconds, "backward"):
             self._fill(self._regularisation, regularisation, 1.0)
             for _ in self._backward_steps():
                 pass
@@ -250,7 +241,7 @@ class CompiledEngine:
 
     def rounding(self) -> Floats:
         """Return how much rounding a rollout's states changes its cost, (n,)."""
-        with self._timed("backward"), np.errstate(all="ignore"):
+        with timed(self.seconds, "backward"), np.errstate(all="ignore"):
             n = self.problem.model.nv
             change = np.zeros((self._blocks, BLOCK))
             # Run again, because a pass keeps the values of two knots only.
@@ -273,7 +264,7 @@ class CompiledEngine:
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
         """Return costs (n,) with a share (n,) of each feedforward; infinite outside ``which``."""
-        with self._timed("rollouts"):
+        with timed(self.seconds, "rollouts"):
             calls = self._kernel_calls()
             # Problems outside ``which`` repeat their last trial with the same share: a few blocks
             # cost less than their copies would.

@@ -29,10 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.robot import Model, ties
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +151,7 @@ def barrier(w: Floats, margin: float) -> tuple[Floats, Floats, Floats]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class KnotTarget:
     """References of a motion, for each knot or constant.
 
     Members
@@ -167,26 +166,26 @@ class Target:
     tau: Floats
     tip: Floats | None = None
 
-    def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> Target:
+    def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> KnotTarget:
         """Return the targets of some of the problems."""
         return self._mapped(lambda x: x if len(x) == 1 else x[index])
 
-    def spread(self, count: int) -> Target:
+    def spread(self, count: int) -> KnotTarget:
         """Return the targets broadcast to ``count`` problems."""
         return self._mapped(lambda x: np.broadcast_to(x, (count, *x.shape[1:])))
 
-    def _mapped(self, change: Callable[[Floats], Floats]) -> Target:
+    def _mapped(self, change: Callable[[Floats], Floats]) -> KnotTarget:
         tip = None if self.tip is None else change(self.tip)
-        return Target(q=change(self.q), qd=change(self.qd), tau=change(self.tau), tip=tip)
+        return KnotTarget(q=change(self.q), qd=change(self.qd), tau=change(self.tau), tip=tip)
 
-    def joined(self, other: Target) -> Target:
+    def joined(self, other: KnotTarget) -> KnotTarget:
         """Return these targets followed by others."""
 
         def both(x: Floats, y: Floats) -> Floats:
             knots = max(x.shape[1], y.shape[1])
             return np.concatenate([np.broadcast_to(z, (len(z), knots, z.shape[2])) for z in (x, y)])
 
-        return Target(
+        return KnotTarget(
             q=both(self.q, other.q),
             qd=both(self.qd, other.qd),
             tau=both(self.tau, other.tau),
@@ -240,7 +239,7 @@ class CostModel:
         if self.cost.has_tip:
             dynamics.frame_placement(self.model, np.zeros(self.model.nq), self.cost.frame)
 
-    def values(self, x: Floats, u: Floats, target: Target) -> Floats:
+    def values(self, x: Floats, u: Floats, target: KnotTarget) -> Floats:
         """Return costs (n, knots + 1) of states (n, knots + 1, 2 nv) and efforts (n, knots, nv)."""
         n = self.model.nv
         q, qd = x[..., :n], x[..., n:]
@@ -259,7 +258,7 @@ class CostModel:
             value += 0.5 * weigh("tip") * np.sum((self.tip(q) - self._tip_of(target)) ** 2, axis=-1)
         return np.asarray(value)
 
-    def expand(self, x: Floats, u: Floats, target: Target) -> Expansion:
+    def expand(self, x: Floats, u: Floats, target: KnotTarget) -> Expansion:
         """Return costs along motions with gradients and Gauss-Newton Hessians."""
         n = self.model.nv
         q, qd = x[..., :n], x[..., n:]
@@ -312,7 +311,7 @@ class CostModel:
         )
         return np.asarray(jacobian[:, 3:]).reshape(*q.shape[:-1], 3, self.model.nv)
 
-    def _tip_of(self, target: Target) -> Floats:
+    def _tip_of(self, target: KnotTarget) -> Floats:
         if target.tip is None:
             raise ControlError("The tip has a weight, but the target has no 'tip': give it.")
         return target.tip

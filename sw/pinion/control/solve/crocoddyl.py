@@ -16,15 +16,13 @@ from typing import Any
 
 import crocoddyl
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant
 
 from .cost import CostModel
 from .problem import Problem
-
-Floats = NDArray[np.float64]
 
 
 class ActionModel(crocoddyl.ActionModelAbstract):

@@ -7,18 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Floats
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import Linear, Plant, second_of
 
-from .backward import PASSES, Feedback, Quadratic, recursion
+from .backward import PASSES, FeedbackPolicy, Quadratic, recursion
 from .cost import CostModel, Expansion
 from .problem import Problem
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+
+@contextmanager
+def timed(seconds: dict[str, float], part: str) -> Iterator[None]:
+    """Add the time of a block to that of a part [s]."""
+    start = time.perf_counter()
+    yield
+    seconds[part] += time.perf_counter() - start
 
 
 class ArrayEngine(Closing):
@@ -68,7 +73,7 @@ class ArrayEngine(Closing):
         self.seconds = dict.fromkeys(("gradients", "backward", "rollouts"), 0.0)
         self._linear: Linear | None = None
         self._expansion: Expansion | None = None
-        self._feedback: Feedback | None = None
+        self._feedback: FeedbackPolicy | None = None
         self._trial: tuple[Floats, Floats, Floats] | None = None
 
     def close(self) -> None:
@@ -76,15 +81,9 @@ class ArrayEngine(Closing):
         if self._second is not None:
             self._second.close()
 
-    @contextmanager
-    def _timed(self, part: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[part] += time.perf_counter() - start
-
     def add(self, problem: Problem, u: Floats) -> None:
         """Add problems, and roll their efforts (n, knots, nv) out from their start states."""
-        with self._timed("rollouts"):
+        with timed(self.seconds, "rollouts"):
             x = np.empty((len(u), problem.knots + 1, 2 * problem.model.nv))
             x[:, 0] = problem.start
             for k in range(problem.knots):
@@ -103,10 +102,10 @@ class ArrayEngine(Closing):
 
     def expand(self) -> None:
         """Linearise dynamics and expand costs to second order along the trajectories."""
-        with self._timed("gradients"):
+        with timed(self.seconds, "gradients"):
             self._linear = self.plant.linearise(self.x[:, :-1], self.u)
             self.saturated += int(self._linear.saturated.sum())
-        with self._timed("rollouts"):
+        with timed(self.seconds, "rollouts"):
             self._expansion = self.costs.expand(self.x, self.u, self.problem.target)
 
     def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
@@ -114,7 +113,7 @@ class ArrayEngine(Closing):
         assert self._linear is not None
         assert self._expansion is not None
         expansion = self._expansion
-        with self._timed("backward"), np.errstate(all="ignore"):
+        with timed(self.seconds, "backward"), np.errstate(all="ignore"):
             quadratic = Quadratic(
                 A=self._linear.A,
                 B=self._linear.B,
@@ -145,33 +144,30 @@ class ArrayEngine(Closing):
         return np.asarray(ROUNDINGS * np.finfo(np.float64).eps * (change + np.abs(self.cost)))
 
     def _second_order(self, at: int, Vx: Floats) -> tuple[Floats, Floats]:
-        """Return Vx . fxx and Vx . fux of a knot.
-
-        A step changes rates by h qdd and positions by h^2 qdd, and is linear otherwise.
-        """
+        """Return Vx . fxx and Vx . fux of a knot."""
         assert self._second is not None
-        n, h = self.problem.model.nv, self.problem.dt
-        weights = h * (h * Vx[:, :n] + Vx[:, n:])
+        n = self.problem.model.nv
         # A problem whose pass has failed is dropped only after the pass.
-        weights[~(np.abs(weights).max(axis=1) < LOST)] = 0.0
+        passed = np.abs(Vx).max(axis=1, keepdims=True) < LOST / self.problem.dt
         second = self._second(
             q=np.ascontiguousarray(self.x[:, at, :n]),
             qd=np.ascontiguousarray(self.x[:, at, n:]),
             tau=np.ascontiguousarray(self.u[:, at]),
-            weights=weights,
+            dt=np.full(len(Vx), self.problem.dt),
+            value=np.where(passed, Vx, 0.0),
         )
         Vx_fxx = np.zeros((len(Vx), 2 * n, 2 * n))
-        Vx_fxx[:, :n, :n], Vx_fxx[:, n:, n:] = second.F_q_q, second.F_qd_qd
-        Vx_fxx[:, :n, n:] = second.F_q_qd
-        Vx_fxx[:, n:, :n] = np.swapaxes(second.F_q_qd, 1, 2)
+        Vx_fxx[:, :n, :n], Vx_fxx[:, n:, n:] = second.S_q_q, second.S_qd_qd
+        Vx_fxx[:, :n, n:] = second.S_q_qd
+        Vx_fxx[:, n:, :n] = np.swapaxes(second.S_q_qd, 1, 2)
         Vx_fux = np.zeros((len(Vx), n, 2 * n))
-        Vx_fux[:, :, :n] = np.swapaxes(second.F_q_tau, 1, 2)
+        Vx_fux[:, :, :n] = np.swapaxes(second.S_q_tau, 1, 2)
         return Vx_fxx, Vx_fux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
         """Return costs (n,) with a share (n,) of each feedforward; infinite outside ``which``."""
         assert self._feedback is not None
-        with self._timed("rollouts"), np.errstate(all="ignore"):
+        with timed(self.seconds, "rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]
             feedforward, gains = self._feedback.feedforward[which], self._feedback.gains[which]
             new_x, new_u = np.empty_like(x), np.empty_like(u)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.api import backend
+from pinion.base.arrays import Floats
 from pinion.batch import Backend, Result, by_name
 from pinion.control.errors import ControlError
 from pinion.flow.objective import objective_timing, signal_multiplier
@@ -31,7 +32,6 @@ from pinion.hls.design import known_words
 from pinion.hls.sums import gather_dots
 from pinion.robot import Model
 
-Floats = NDArray[np.float64]
 Columns = Mapping[str, Floats]
 
 WIDTHS, II = (4, 3, 2), 8

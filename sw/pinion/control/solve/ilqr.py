@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pinion.base.arrays import Flags, Floats
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant
 
 from .engine import NO_GUESS, ArrayEngine
 from .problem import Problem, Solution
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)

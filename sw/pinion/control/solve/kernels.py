@@ -172,32 +172,26 @@ def final_function(model: Model, cost: Cost) -> Function:
     )
 
 
-def stage_function(model: Model, cost: Cost, dt: float) -> Function:
-    """Return a knot's function: a semi-implicit step with A and B, and the expanded cost."""
+def stage_function(
+    model: Model, cost: Cost, dt: float, method: dynamics.StepMethod = "semi_implicit"
+) -> Function:
+    """Return a knot's function: a step with A and B, and the expanded cost."""
     n = model.nv
 
     def stage(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
         q, qd, tau = values["q"], values["qd"], values["tau"]
-        gradient = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region)
+        q_next, qd_next, A, B = dynamics.step_scalars(model, q, qd, tau, dt, region, method=method)
+        # The step starts from these accelerations: tracing merges both.
+        qdd = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region).qdd
         value, lq, lqd, lqq = _expansion(model, cost, cost.running, q, qd, values, region)
         effort_weight = cost.running.tau
         off_effort = [tau[i] - values["tau_ref"][i] for i in range(n)]
-        qd_next = [qd[i] + dt * gradient.qdd[i] for i in range(n)]
-        lower, upper = [], []
-        for i in range(n):
-            row = [dt * x for x in (*gradient.dqdd_dq[i], *gradient.dqdd_dqd[i])]
-            row[n + i] = row[n + i] + 1.0
-            position_row = [dt * x for x in row]
-            position_row[i] = position_row[i] + 1.0
-            lower.append(row)
-            upper.append(position_row)
-        rate_rows = [[dt * x for x in row] for row in gradient.minv]
         return {
-            "qdd": gradient.qdd,
-            "q_next": [q[i] + dt * qd_next[i] for i in range(n)],
+            "qdd": qdd,
+            "q_next": q_next,
             "qd_next": qd_next,
-            "A": upper + lower,
-            "B": [[dt * x for x in row] for row in rate_rows] + rate_rows,
+            "A": A,
+            "B": B,
             "value": value + 0.5 * effort_weight * _dot(off_effort, off_effort),
             "by_x": [*lq, *lqd],
             "by_u": [effort_weight * x for x in off_effort],

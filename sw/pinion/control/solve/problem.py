@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant, check_step, gravity_efforts
 from pinion.robot import Model, coupled
 
-from .cost import Cost, Target
-
-Floats = NDArray[np.float64]
+from .cost import Cost, KnotTarget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +27,7 @@ class Problem:
     dt : length of each [s].
     cost : weights.
     start : (n, 2 nv), positions and rates.
-    target : arrays of :class:`.cost.Target`.
+    target : arrays of :class:`.cost.KnotTarget`.
     """
 
     model: Model
@@ -36,7 +35,7 @@ class Problem:
     dt: float
     cost: Cost
     start: Floats
-    target: Target
+    target: KnotTarget
 
     @classmethod
     def of(
@@ -86,7 +85,7 @@ class Problem:
         if effort.shape[-1] != nv:
             raise ControlError(f"'tau' ends in {effort.shape[-1]} numbers, not {nv}.")
         _fits("tau", effort, count, knots)
-        target = Target(q=goals[..., :nv], qd=goals[..., nv:], tau=effort, tip=place)
+        target = KnotTarget(q=goals[..., :nv], qd=goals[..., nv:], tau=effort, tip=place)
         return cls(model=model, knots=knots, dt=dt, cost=cost, start=first, target=target)
 
     @property

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .backward import Feedback, Quadratic
+from .backward import FeedbackPolicy, Quadratic
 
 
-def single(problem: Quadratic) -> Feedback:
+def single(problem: Quadratic) -> FeedbackPolicy:
     """Solve a batch of one problem as :func:`.backward.recursion` does."""
     count, knots, m, p = problem.B.shape
     if count != 1:
@@ -47,7 +47,7 @@ def single(problem: Quadratic) -> Feedback:
         Vx = q[at] + fx[at] @ Vx - Qux.T @ feedforward[at]
         value_gradients[at] = Vx
     convex = convex and bool(np.isfinite(gains).all() and np.isfinite(feedforward).all())
-    return Feedback(
+    return FeedbackPolicy(
         feedforward=feedforward[None],
         gains=gains[None],
         slope=np.array([slope]),

@@ -1,8 +1,8 @@
 """Dynamics, their gradient and a knot's cost in one batched call, for your own solver.
 
-One call per iteration instead of three: forward dynamics, the next state of a semi-implicit step
-with its A and B, and the running cost with its gradient and Hessian are one traced function. Common
-parts are computed once; it compiles like any other function (:mod:`pinion.compute`).
+One call per iteration instead of three: forward dynamics, the next state of a step with its A and
+B, and the running cost with its gradient and Hessian are one traced function. Common parts are
+computed once; it compiles like any other function (:mod:`pinion.compute`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import check_step, control_model, dtype_of, float64_or_backend
@@ -20,8 +22,6 @@ from pinion.robot import Model
 
 from .cost import Cost, CostModel
 from .kernels import stage_function
-
-Floats = NDArray[np.float64]
 
 DEVICES = ("float", "cpu", "cuda")
 
@@ -75,6 +75,7 @@ class Stage(Closing):
         *,
         cost: Cost,
         dt: float,
+        method: dynamics.StepMethod = "semi_implicit",
         device: str = "cpu",
         **options: Any,
     ) -> Self:
@@ -85,6 +86,7 @@ class Stage(Closing):
         robot : a built-in name, a URDF path, or a model, of joints with one position each.
         cost : only its running weights are used.
         dt : length of a step [s].
+        method : of `METHODS`.
         device : of `DEVICES`.
         options : as for :func:`pinion.api.backend`, such as ``dtype="float32"``.
 
@@ -99,10 +101,10 @@ class Stage(Closing):
                 f"There is no device '{device}' for dynamics with costs; choose one of "
                 f"{', '.join(DEVICES)}."
             )
-        check_step(dt)
+        check_step(dt, method)
         model = control_model(robot)
         CostModel(model, cost)  # raises if its frame does not exist
-        row = stage_function(model, cost, dt)
+        row = stage_function(model, cost, dt, method)
         function = float64_or_backend(model, row, device, **options)
         return cls(model, cost=cost, dt=dt, function=function)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
-from pinion.control.track.inverse_kinematics import joint_limits, nearest, rated_rates
+from pinion.control.track.inverse_kinematics import joint_limits, nearest_positions, rated_rates
 from pinion.control.track.motion import Motion, figure_eight, follow
 from pinion.robot import Model, tip_of
 
 from .task import FIGURE_EIGHT, TaskMotion
-
-Floats = NDArray[np.float64]
 
 POSTURES = 32
 """Number of random postures for a figure; the one in which the tip moves most freely is used."""
@@ -31,7 +29,7 @@ RAMP = 0.3
 _FREE = np.pi
 
 
-def motion_of(
+def robot_motion(
     task_motion: TaskMotion, model: Model, *, period: float, horizon: float
 ) -> tuple[Motion, float]:
     """Return a robot's motion, and the share of the requested size that it reaches.
@@ -98,7 +96,7 @@ def _figure(
         )
         # A figure is closed, so its positions must depend on the tip's place alone.
         places_on_path = path(np.linspace(0.0, length, round(length / period) + 1))
-        if not nearest(model, places_on_path, posture=postures[best], frame=tip)[1].all():
+        if not nearest_positions(model, places_on_path, posture=postures[best], frame=tip)[1].all():
             reason = "joints near the posture do not reach all of it"
             share *= SMALLER
             continue

@@ -31,7 +31,7 @@ from pinion.flow.candidate import Candidate
 from pinion.functions import Function
 from pinion.robot import Model, tip_of
 
-from .motion import motion_of
+from .motion import robot_motion
 from .task import Task, TaskMotion
 
 GIVEN = ("q", "qd", "tau", "qdd", "minv")
@@ -151,7 +151,7 @@ class TrackingLoss:
     def _exact_run(self, task_motion: TaskMotion) -> Run:
         task = self.task
         horizon = task.knots * task.step
-        motion, share = motion_of(task_motion, self.model, period=task.period, horizon=horizon)
+        motion, share = robot_motion(task_motion, self.model, period=task.period, horizon=horizon)
         hidden = self._disturbance(motion)
         exact = self._tracked(self._floats, motion, hidden)
         if exact is None or not _rms(exact) > 0.0:

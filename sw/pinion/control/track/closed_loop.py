@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.robot import Model
 
 from .inverse_kinematics import joint_limits, rated_rates
 from .mpc import PARTS, Mpc
-
-Floats = NDArray[np.float64]
 
 MM, MICRO = 1e3, 1e6
 

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.robot import model_from_dict, model_to_dict
 
 from .disturbance import Disturbance
 from .mujoco_robot import MujocoRobot, library
-
-Floats = NDArray[np.float64]
 
 RENDERERS = ("egl", "osmesa")
 """Off-screen renderers, in the order in which they are tried."""

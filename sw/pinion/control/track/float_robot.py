@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections import deque
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.api import backend
+from pinion.base.arrays import Floats
 from pinion.batch import Closing
 from pinion.control.errors import ControlError
-from pinion.control.plant import check_joints
+from pinion.control.plant import check_single_joints
 from pinion.robot import Model, payload, tip_of
 
 from .disturbance import Disturbance
-
-Floats = NDArray[np.float64]
 
 WIDTH = 0.01
 """Rate over which dry friction changes sign [rad/s | m/s]."""
@@ -57,7 +55,7 @@ class FloatRobot(Closing):
     ) -> None:
         if not (np.isfinite(step) and 0.0 < step <= 0.1):
             raise ControlError(f"The robot's step must be above 0 and at most 0.1 s, not {step} s.")
-        check_joints(model)
+        check_single_joints(model)
         self.model = model
         self.step = step
         self.disturbance = disturbance or Disturbance()

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pinion.base.arrays import Flags, Words
 from pinion.base.installation import missing_module
 from pinion.batch import Backend, Result, by_name, check_arrays
 from pinion.control.errors import ControlError
@@ -20,8 +21,6 @@ from pinion.link import Manifest
 if TYPE_CHECKING:
     from pinion.cosim import Reference
 
-Words = NDArray[np.uint32]
-Flags = NDArray[np.bool_]
 
 BLOCK = 2048
 """Requests compared at a time: the integers of one take as long as those of hundreds."""

@@ -9,14 +9,11 @@ none of them arrives.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Flags, Floats
 from pinion.control.errors import ControlError
 from pinion.robot import Model
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 STEPS, CLOSE = 60, 1e-10
 """Largest number of undamped steps, and the tolerance of the tip's position [m]."""
@@ -31,7 +28,9 @@ BRANCHES = 6
 """Number of solutions for a path's first place that are tried, nearest first."""
 
 
-def nearest(model: Model, places: Floats, *, posture: Floats, frame: str) -> tuple[Floats, Flags]:
+def nearest_positions(
+    model: Model, places: Floats, *, posture: Floats, frame: str
+) -> tuple[Floats, Flags]:
     """Return positions (m, nv) nearest to a posture (nv,) with the tip at places (m, 3) [m].
 
     The second result (m,) tells where the tip arrived.
@@ -62,7 +61,7 @@ def inverse_kinematics(model: Model, places: Floats, *, posture: Floats, frame: 
     ControlError
         If a place is out of reach; the message gives the smallest distance from all starts.
     """
-    q, arrived = nearest(model, places, posture=posture, frame=frame)
+    q, arrived = nearest_positions(model, places, posture=posture, frame=frame)
     for at in np.flatnonzero(~arrived):
         q[at] = _searched(model, places[at], posture, frame, "")[0]
     return q

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.robot import Model, tip_of
 
-from .inverse_kinematics import followed, joint_limits, nearest
-
-Floats = NDArray[np.float64]
+from .inverse_kinematics import followed, joint_limits, nearest_positions
 
 Path = Callable[[Floats], Floats]
 """Tip positions (m, 3) [m] at times (m,) [s]."""
@@ -109,7 +108,7 @@ def follow(
     rules[times > times[-1] - step] = _LAST
     stencil_times = np.clip(times[:, None] + step * rules[:, 0], 0.0, times[-1])
     places = _places(path, stencil_times.ravel())
-    q, arrived = nearest(model, places, posture=stay_near, frame=tip)
+    q, arrived = nearest_positions(model, places, posture=stay_near, frame=tip)
     if not arrived.all() or len(_jumps(q.reshape(*stencil_times.shape, -1), rules, step, dt)):
         q = followed(model, places, stencil_times.ravel(), posture=stay_near, frame=tip)
     q = q.reshape(*stencil_times.shape, model.nv)

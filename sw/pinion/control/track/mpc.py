@@ -27,20 +27,18 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.batch import Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import Linear, Plant
 from pinion.control.solve.backward import PASSES, Quadratic, regularised
-from pinion.control.solve.cost import Cost, Target
+from pinion.control.solve.cost import Cost, KnotTarget
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
 from pinion.control.solve.single import single
 
 from .motion import Motion
 from .tip_cost import tip_costs
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 PARTS = ("gradients", "backward", "rest")
 """Parts of a period's time: the backend, the backward pass, and everything else."""
@@ -231,10 +229,10 @@ class Mpc(Closing):
             self.log.seconds[part].append(seconds)
         return Law(u=u, K=self._K[0], begin=np.array(x), rate=rate, limit=self._limit)
 
-    def _target(self, rows: NDArray[np.intp]) -> Target:
+    def _target(self, rows: NDArray[np.intp]) -> KnotTarget:
         n = self.plant.model.nv
         states = self._states[rows][None]
-        return Target(
+        return KnotTarget(
             q=states[..., :n],
             qd=states[..., n:],
             tau=self.motion.tau[rows[:-1]][None],
@@ -250,7 +248,7 @@ class Mpc(Closing):
         self._u = _shifted(self._u, shift)
         self._K = self._K[np.minimum(np.arange(self.knots) + round(shift), self.knots - 1)]
 
-    def _rolled(self, x: Floats, target: Target) -> tuple[Floats, Floats]:
+    def _rolled(self, x: Floats, target: KnotTarget) -> tuple[Floats, Floats]:
         """Roll the plan's feedback out from a state, within the effort limits."""
         first, efforts = np.concatenate([target.q[0], target.qd[0]], axis=1), target.tau[0]
         for feedback in (True, False):

@@ -12,15 +12,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.base.installation import install_hint
 from pinion.control.errors import ControlError
 from pinion.robot import JointKind, Mat3, Model, tip_of
 
 from .disturbance import Disturbance
-
-Floats = NDArray[np.float64]
 
 
 class MujocoRobot:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion.api import backend
+from pinion.base.arrays import Floats
 from pinion.batch import Backend
 from pinion.control.solve.cost import Cost, CostModel
 from pinion.robot import Model, tip_of
-
-Floats = NDArray[np.float64]
 
 
 class CompiledTip(CostModel):

@@ -19,14 +19,14 @@ from pinion.dynamics.joint_terms import JointTerms, joint_terms_of
 from pinion.robot import Model
 
 from . import derivatives, energy, recursion
-from .state import Pose, pose_of
+from .state import BodyPoses, pose_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class CheckedArguments:
     """Checked arguments with a batch axis in front, and the batch shape of the results."""
 
-    pose: Pose
+    pose: BodyPoses
     states: dict[str, Array]
     f_ext: Array | None
     terms: JointTerms
@@ -40,12 +40,12 @@ class Request:
 NO_TERMS: Mapping[str, Any] = MappingProxyType({})
 
 
-def request(
+def checked_arguments(
     model: Model,
     f_ext: ArrayLike | None = None,
     terms: Mapping[str, Any] = NO_TERMS,
     **arguments: ArrayLike,
-) -> Request:
+) -> CheckedArguments:
     """Check arguments by name and place the bodies; ``terms`` are options of `joint_terms_of`."""
     joint_terms = joint_terms_of(model, **terms)
     states = configurations(model, **arguments)
@@ -55,7 +55,7 @@ def request(
         states = {name: array[None] for name, array in states.items()}
         forces = None if forces is None else forces[None]
     pose = pose_of(model, states["q"])
-    return Request(pose=pose, states=states, f_ext=forces, terms=joint_terms, batch=batch)
+    return CheckedArguments(pose=pose, states=states, f_ext=forces, terms=joint_terms, batch=batch)
 
 
 def rnea(
@@ -67,7 +67,7 @@ def rnea(
     **terms: Any,
 ) -> Array:
     """Return inverse dynamics' efforts."""
-    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
     return checked.shaped(
         recursion.rnea(checked.pose, x["qd"], x["qdd"], checked.f_ext, checked.terms)
@@ -76,13 +76,13 @@ def rnea(
 
 def crba(model: Model, q: ArrayLike) -> Array:
     """Return the joint-space inertia matrix."""
-    checked = request(model, q=q)
+    checked = checked_arguments(model, q=q)
     return checked.shaped(recursion.crba(checked.pose, checked.terms))
 
 
 def minv(model: Model, q: ArrayLike, *, method: str) -> Array:
     """Return the inverse of the joint-space inertia matrix."""
-    checked = request(model, q=q)
+    checked = checked_arguments(model, q=q)
     return checked.shaped(recursion.minv(checked.pose, checked.terms, method))
 
 
@@ -95,7 +95,7 @@ def aba(
     **terms: Any,
 ) -> Array:
     """Return forward dynamics' accelerations."""
-    checked = request(model, f_ext, terms, q=q, qd=qd, tau=tau)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, tau=tau)
     x = checked.states
     return checked.shaped(
         recursion.aba(checked.pose, x["qd"], x["tau"], checked.f_ext, checked.terms)
@@ -114,7 +114,7 @@ def rnea_derivatives(
 ) -> tuple[Array, Array]:
     """Return the gradient of inverse dynamics."""
     check_method(model, method)
-    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
     by_q, by_qd = derivatives.rnea_derivatives(
         checked.pose, x["qd"], x["qdd"], checked.f_ext, checked.terms
@@ -134,7 +134,7 @@ def fd_derivatives(
 ) -> tuple[Array, Array, Array, Array]:
     """Return forward dynamics with its gradient: qdd, dqdd_dq, dqdd_dqd, minv."""
     check_method(model, method)
-    checked = request(model, f_ext, terms, q=q, qd=qd, tau=tau)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, tau=tau)
     x = checked.states
     qdd, by_q, by_qd, inverse = derivatives.fd_derivatives(
         checked.pose, x["qd"], x["tau"], checked.f_ext, checked.terms
@@ -156,7 +156,7 @@ def fd_derivatives_from_minv(
 ) -> tuple[Array, Array]:
     """Return the gradient of forward dynamics from accelerations and M^-1."""
     check_method(model, method)
-    checked = request(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
+    checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
     nv = model.nv
     lower = np.tril(checked_array("minv", minv, (*checked.batch, nv, nv))).reshape(-1, nv, nv)
@@ -169,13 +169,13 @@ def fd_derivatives_from_minv(
 
 def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
     """Return the kinetic energy."""
-    checked = request(model, q=q, qd=qd)
+    checked = checked_arguments(model, q=q, qd=qd)
     return checked.shaped(energy.kinetic_energy(checked.pose, checked.states["qd"]))
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
     """Return the potential energy."""
-    checked = request(model, q=q)
+    checked = checked_arguments(model, q=q)
     return checked.shaped(energy.potential_energy(model, checked.states["q"]))
 
 

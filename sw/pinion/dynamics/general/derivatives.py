@@ -31,20 +31,12 @@ from pinion.dynamics.joint_terms import JointTerms
 
 from .recursion import aba, minv
 from .spatial import Array, cross_motion, crossed_by, times, transposed
-from .state import (
-    Motion,
-    Pose,
-    body_forces,
-    columns_above,
-    gathered,
-    motion_of,
-    weight,
-)
+from .state import BodyMotions, BodyPoses, body_forces, columns_above, gathered, motion_of, weight
 from .terms import rises, slopes
 
 
 def rnea_derivatives(
-    pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms
+    pose: BodyPoses, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms
 ) -> tuple[Array, Array]:
     """Return dtau/dq and dtau/dqd, (n, nv, nv) each; columns of dq are tangent directions."""
     motion = motion_of(pose, qd, qdd)
@@ -78,7 +70,7 @@ def rnea_derivatives(
 
 
 def fd_derivatives(
-    pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerms
+    pose: BodyPoses, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerms
 ) -> tuple[Array, Array, Array, Array]:
     """Return qdd (n, nv), dqdd/dq, dqdd/dqd and M^-1 (n, nv, nv)."""
     qdd = aba(pose, qd, tau, f_ext, terms)
@@ -87,14 +79,14 @@ def fd_derivatives(
 
 
 def fd_derivatives_from_minv(
-    pose: Pose, qd: Array, qdd: Array, inverse: Array, f_ext: Array | None, terms: JointTerms
+    pose: BodyPoses, qd: Array, qdd: Array, inverse: Array, f_ext: Array | None, terms: JointTerms
 ) -> tuple[Array, Array]:
     """Return dqdd/dq and dqdd/dqd: ``-M^-1`` times RNEA's gradient at qdd."""
     by_q, by_qd = rnea_derivatives(pose, qd, qdd, f_ext, terms)
     return -inverse @ by_q, -inverse @ by_qd
 
 
-def _drag(pose: Pose, motion: Motion, i: int) -> Array:
+def _drag(pose: BodyPoses, motion: BodyMotions, i: int) -> Array:
     """Return D_i (n, 6, 6): the change of a body's force per change of velocity."""
     inertia, v = pose.I[i], motion.v[i]
     carried = cross_motion(v)
@@ -102,7 +94,7 @@ def _drag(pose: Pose, motion: Motion, i: int) -> Array:
     return np.asarray(-transposed(carried) @ inertia - inertia @ carried + crossed_by(momentum))
 
 
-def _columns(pose: Pose, motion: Motion) -> tuple[Array, Array, Array, Array]:
+def _columns(pose: BodyPoses, motion: BodyMotions) -> tuple[Array, Array, Array, Array]:
     """Return S, P, Q and ``P + v x S`` of all velocities, (n, 6, nv) each."""
     moved: list[Array] = []
     accelerated: list[Array] = []

@@ -13,8 +13,8 @@ method itself.
 
 Changes of positions are tangent: along each body's axes at q, and at q+ for the result.
 
-For positions that add, :func:`pinion.dynamics.discrete.discrete_dynamics_scalars` is the same step
-over any scalar: it needs no exponential, and can be traced.
+:func:`pinion.dynamics.steps.step_scalars` has the same steps over any scalar, with power series for
+exponentials, so they can be traced.
 """
 
 from __future__ import annotations
@@ -29,11 +29,7 @@ from pinion.robot import Model
 
 from .manifold import integrate
 from .spatial import Array
-from .tangent import (
-    integrate_jacobians,
-    tangent_rates,
-    tangent_rates_jacobians,
-)
+from .tangent import integrate_jacobians, tangent_rates, tangent_rates_jacobians
 
 StepMethod = Literal["semi_implicit", "rk4"]
 

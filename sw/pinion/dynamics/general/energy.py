@@ -10,10 +10,10 @@ import numpy as np
 from pinion.robot import Model
 
 from .spatial import Array, times
-from .state import Pose, first_moments, placements, velocities
+from .state import BodyPoses, first_moments, placements, velocities
 
 
-def kinetic_energy(pose: Pose, qd: Array) -> Array:
+def kinetic_energy(pose: BodyPoses, qd: Array) -> Array:
     """Return the sum of ``1/2 v^T I v`` over the bodies, including the armature's [J]: (n,)."""
     armature = [
         body.joint.armature for body in pose.model.bodies for _ in range(body.joint.kind.nv)

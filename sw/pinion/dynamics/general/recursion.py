@@ -24,7 +24,7 @@ from pinion.dynamics.joint_terms import JointTerms
 
 from .spatial import Array, times, transposed
 from .state import (
-    Pose,
+    BodyPoses,
     body_forces,
     columns_above,
     drifts,
@@ -38,7 +38,7 @@ from .state import (
 from .terms import armature_of, efforts
 
 
-def rnea(pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms) -> Array:
+def rnea(pose: BodyPoses, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms) -> Array:
     """Return inverse dynamics' tau (n, nv)."""
     forces = gathered(pose, body_forces(pose, motion_of(pose, qd, qdd), f_ext))
     tau = armature_of(terms) * qdd + efforts(terms, pose.q, qd)
@@ -47,7 +47,7 @@ def rnea(pose: Pose, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTer
     return tau
 
 
-def crba(pose: Pose, terms: JointTerms) -> Array:
+def crba(pose: BodyPoses, terms: JointTerms) -> Array:
     """Return the joint-space inertia matrix including the armature, (n, nv, nv), symmetric."""
     nv = pose.model.nv
     M = np.zeros((pose.n, nv, nv))
@@ -66,7 +66,7 @@ def crba(pose: Pose, terms: JointTerms) -> Array:
     return M
 
 
-def minv(pose: Pose, terms: JointTerms, method: str) -> Array:
+def minv(pose: BodyPoses, terms: JointTerms, method: str) -> Array:
     """Return the inverse of the joint-space inertia matrix, (n, nv, nv).
 
     ``ltdl`` factorises CRBA's matrix (here densely, by Cholesky), ``aba`` computes the articulated
@@ -85,7 +85,7 @@ def minv(pose: Pose, terms: JointTerms, method: str) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Articulated:
+class ArticulatedTerms:
     """Articulated inertia, ``U = I^A S`` and ``(S^T U)^-1`` of each body."""
 
     IA: list[Array]
@@ -93,7 +93,7 @@ class Articulated:
     Dinv: list[Array]
 
 
-def articulated(pose: Pose, terms: JointTerms) -> Articulated:
+def articulated(pose: BodyPoses, terms: JointTerms) -> ArticulatedTerms:
     """Return the articulated inertias; armature adds to the diagonal of ``S^T I^A S``."""
     count = len(pose.I)
     IA = list(pose.I)
@@ -110,12 +110,12 @@ def articulated(pose: Pose, terms: JointTerms) -> Articulated:
             raise _singular(pose) from None
         if parent >= 0:
             IA[parent] = IA[parent] + IA[i] - U[i] @ Dinv[i] @ transposed(U[i])
-    return Articulated(IA=IA, U=U, Dinv=Dinv)
+    return ArticulatedTerms(IA=IA, U=U, Dinv=Dinv)
 
 
 def response(
-    pose: Pose,
-    bodies: Articulated,
+    pose: BodyPoses,
+    bodies: ArticulatedTerms,
     tau: Array,
     *,
     bias: list[Array] | None = None,
@@ -159,7 +159,7 @@ def response(
     return qdd
 
 
-def aba(pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerms) -> Array:
+def aba(pose: BodyPoses, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerms) -> Array:
     """Return forward dynamics' qdd (n, nv) by articulated bodies."""
     v = velocities(pose, qd)
     bias = [force[..., None] for force in less_external(pose, gyroscopic(pose, v), f_ext)]
@@ -170,7 +170,7 @@ def aba(pose: Pose, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerm
     return response(pose, bodies, acting, bias=bias, drift=drift, base=base)[..., 0]
 
 
-def _singular(pose: Pose) -> DynamicsError:
+def _singular(pose: BodyPoses) -> DynamicsError:
     return DynamicsError(
         f"The joint-space inertia matrix of {pose.model.name!r} is not positive definite: a joint "
         "moves bodies without inertia; give them mass, or their joint an armature."

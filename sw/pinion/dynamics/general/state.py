@@ -31,7 +31,7 @@ from .spatial import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pose:
+class BodyPoses:
     """Pose of the bodies at a batch of n positions.
 
     Members
@@ -66,7 +66,7 @@ class Pose:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Motion:
+class BodyMotions:
     """Velocities and accelerations of the bodies, (n, 6) each, base axes about the point.
 
     ``a`` includes minus gravity, which accounts for the weight of every body.
@@ -102,7 +102,7 @@ def first_moments(model: Model, R: list[Array], p: list[Array]) -> list[Array]:
     ]
 
 
-def pose_of(model: Model, q: Array) -> Pose:
+def pose_of(model: Model, q: Array) -> BodyPoses:
     """Return the pose of the bodies at checked positions q (n, nq)."""
     R, p = placements(model, q)
     S: list[Array] = []
@@ -114,15 +114,17 @@ def pose_of(model: Model, q: Array) -> Pose:
         X = force_to_base(R[i], from_point)
         to_base.append(X)
         inertias.append(X @ inertia_matrix(body.inertia) @ transposed(X))
-    return Pose(model=model, q=q, R=R, p=p, S=S, to_base=to_base, I=inertias, slices=model.v_slices)
+    return BodyPoses(
+        model=model, q=q, R=R, p=p, S=S, to_base=to_base, I=inertias, slices=model.v_slices
+    )
 
 
-def weight(pose: Pose) -> Array:
+def weight(pose: BodyPoses) -> Array:
     """Return the acceleration of a base at rest in gravity, (6,): minus gravity."""
     return np.concatenate([np.zeros(3), -np.array(pose.model.gravity)])
 
 
-def velocities(pose: Pose, qd: Array) -> list[Array]:
+def velocities(pose: BodyPoses, qd: Array) -> list[Array]:
     """Return ``v_i = v_parent + S_i qd_i`` of every body."""
     v: list[Array] = []
     for i, parent in enumerate(pose.parents):
@@ -131,7 +133,7 @@ def velocities(pose: Pose, qd: Array) -> list[Array]:
     return v
 
 
-def drifts(pose: Pose, v: list[Array], qd: Array) -> list[Array]:
+def drifts(pose: BodyPoses, v: list[Array], qd: Array) -> list[Array]:
     """Return ``v_i x S_i qd_i`` of every body: its acceleration by its joint's rate."""
     return [
         times(cross_motion(v[i]), times(S, qd[:, v_at]))
@@ -139,7 +141,7 @@ def drifts(pose: Pose, v: list[Array], qd: Array) -> list[Array]:
     ]
 
 
-def motion_of(pose: Pose, qd: Array, qdd: Array) -> Motion:
+def motion_of(pose: BodyPoses, qd: Array, qdd: Array) -> BodyMotions:
     """Return velocities, and ``a_i = a_parent + S_i qdd_i + v_i x S_i qd_i``."""
     v = velocities(pose, qd)
     drift = drifts(pose, v, qd)
@@ -147,10 +149,10 @@ def motion_of(pose: Pose, qd: Array, qdd: Array) -> Motion:
     for i, parent in enumerate(pose.parents):
         a_parent = weight(pose) if parent < 0 else a[parent]
         a.append(a_parent + times(pose.S[i], qdd[:, pose.slices[i]]) + drift[i])
-    return Motion(v=v, a=a)
+    return BodyMotions(v=v, a=a)
 
 
-def body_forces(pose: Pose, motion: Motion, f_ext: Array | None) -> list[Array]:
+def body_forces(pose: BodyPoses, motion: BodyMotions, f_ext: Array | None) -> list[Array]:
     """Return ``I a + v x* I v`` less the external force, (n, 6) for each body.
 
     ``f_ext`` as for :func:`less_external`.
@@ -159,12 +161,12 @@ def body_forces(pose: Pose, motion: Motion, f_ext: Array | None) -> list[Array]:
     return less_external(pose, [times(inertia, a) + force for inertia, a, force in parts], f_ext)
 
 
-def gyroscopic(pose: Pose, v: list[Array]) -> list[Array]:
+def gyroscopic(pose: BodyPoses, v: list[Array]) -> list[Array]:
     """Return ``v x* I v``, (n, 6) for each body: the force that its velocity needs."""
     return [cross_force(v[i], times(inertia, v[i])) for i, inertia in enumerate(pose.I)]
 
 
-def less_external(pose: Pose, forces: list[Array], f_ext: Array | None) -> list[Array]:
+def less_external(pose: BodyPoses, forces: list[Array], f_ext: Array | None) -> list[Array]:
     """Return the bodies' forces less the external ones, (n, 6) each.
 
     f_ext : (n, bodies, 6) in body coordinates about the bodies' origins, or None.
@@ -174,7 +176,7 @@ def less_external(pose: Pose, forces: list[Array], f_ext: Array | None) -> list[
     return [force - times(pose.to_base[i], f_ext[:, i]) for i, force in enumerate(forces)]
 
 
-def gathered(pose: Pose, values: list[Array]) -> list[Array]:
+def gathered(pose: BodyPoses, values: list[Array]) -> list[Array]:
     """Return for each body the sum over its subtree."""
     total = list(values)
     for i in reversed(range(len(total))):
@@ -184,7 +186,7 @@ def gathered(pose: Pose, values: list[Array]) -> list[Array]:
     return total
 
 
-def columns_above(pose: Pose) -> list[NDArray[np.intp]]:
+def columns_above(pose: BodyPoses) -> list[NDArray[np.intp]]:
     """Return for each body the numbers of the velocities that move its parent."""
     above: list[NDArray[np.intp]] = []
     through: list[NDArray[np.intp]] = []

@@ -11,20 +11,21 @@ from __future__ import annotations
 import dis
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion import dynamics
+from pinion.base.arrays import Floats
 from pinion.base.escaping import one_line
-from pinion.functions.blocks import Block, LoadBox, State
+from pinion.dynamics.rnea import no_region
+from pinion.functions.blocks import Block, State
 from pinion.functions.built import BuiltFunction
-from pinion.functions.errors import FunctionError
-from pinion.functions.mistakes import Place, UserError, caller, place_of, return_of, said
+from pinion.functions.mistakes import CodePosition, UserError, caller, place_of, return_of, said
 from pinion.functions.reduced import numbered_graph
-from pinion.functions.row import Function, columns_of
+from pinion.functions.row import Function, word_columns
 from pinion.functions.samples import sample
 from pinion.functions.table import FUNCTIONS
 from pinion.graph import Graph, Word, names
@@ -40,11 +41,10 @@ from .described import (
     check_name,
     dimensions,
     of_robot,
-    parameters_of,
+    python_parameters,
 )
 from .returned import boxed, elements, ordered
 
-Floats = NDArray[np.float64]
 MOST_NODES = 2_000_000
 """Most operations of a trace; a function with millions more contains an unintended loop."""
 
@@ -84,21 +84,6 @@ class OwnFunction(Function):
     def __wrapped__(self) -> Callable[..., Any]:
         return self.python
 
-    def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:
-        """Raise unless there are no names: only rows of the table take parameters.
-
-        Raises
-        ------
-        pinion.functions.FunctionError
-            If parameters are named.
-        """
-        if names:
-            raise FunctionError(
-                f"'{self.name}' is user-defined, and only functions of the table take parameters: "
-                "give it an input instead."
-            )
-        return super().with_parameters(names, load)
-
     def check(self, model: Model) -> None:
         """Trace for a robot, and compare the trace with the Python function and the reference.
 
@@ -129,7 +114,7 @@ class OwnFunction(Function):
                     "anything that depends on earlier calls or on chance."
                 )
             if self.reference is not None:
-                other = self.evaluate(model, states)
+                other = self._by_reference(model, states, stream.states)
                 if difference := self._apart(traced, other, SAME_AS_REFERENCE, "its reference"):
                     at = return_of(self.reference)
                     raise UserError(f"{at}: {difference}: one of the two is wrong.")
@@ -143,7 +128,7 @@ class OwnFunction(Function):
         """Evaluate every operation of the trace on arrays: the float model."""
         blocks = (*self.inputs, *self.states)
         states = {block.name: values for block, values in zip(blocks, arrays, strict=True)}
-        columns = columns_of(self.states, model, states)
+        columns = word_columns(self.states, model, states)
         with np.errstate(all="ignore"):
             results = BuiltFunction.of(self, model).step(model, states, columns)
         # Nobody uses the next states of a single step.
@@ -157,16 +142,38 @@ class OwnFunction(Function):
             arrays[block.name] = flat.reshape(len(flat), *block.dims(model))
         return arrays
 
+    def _by_reference(
+        self, model: Model, states: Mapping[str, Floats], columns: Mapping[str, Floats]
+    ) -> dict[str, Floats]:
+        """Evaluate the reference, for a robot of its own in each state if it has parameters."""
+        if not self.parameters:
+            return self.evaluate(model, states)
+        inputs, sets = self.inputs[:-1], states[self.inputs[-1].name]
+        plain = replace(self, parameters=(), load=None, inputs=inputs)
+        each = [
+            plain.step(
+                dynamics.parametric_model(model, self.parameters, values.tolist()),
+                {block.name: states[block.name][k : k + 1] for block in inputs},
+                {word: column[k : k + 1] for word, column in columns.items()},
+            )
+            for k, values in enumerate(sets)
+        ]
+        return {name: np.concatenate([part[name] for part in each]) for name in each[0]}
+
     def _on_numbers(self, model: Model, states: Mapping[str, Floats]) -> dict[str, Floats]:
         """Call the Python function on plain numbers, state by state."""
         results: dict[str, list[Floats]] = {block.name: [] for block in self.outputs}
         for state in range(CHECKED):
-            values = [
+            values: list[Any] = [
                 # A copy: the function may write to its arguments.
                 states[b.name][state].copy() if b.shape else float(states[b.name][state])
                 for b in (*self.inputs, *self.states)
             ]
-            returned = self.scalars(model, *values, region=_unmarked)
+            robot = model
+            if self.parameters:
+                numbers = values.pop(len(self.inputs) - 1).tolist()
+                robot = dynamics.parametric_model(model, self.parameters, numbers)
+            returned = self.scalars(robot, *values, region=no_region)
             for block, flat in zip(self.outputs, returned, strict=False):
                 array = np.array(flat, np.float64).reshape(block.dims(model))
                 if block.symmetric and not _is_symmetric(array):
@@ -178,7 +185,7 @@ class OwnFunction(Function):
                 results[block.name].append(array)
         return {name: np.stack(arrays) for name, arrays in results.items()}
 
-    def _check_finite(self, results: Mapping[str, Floats], place: Place) -> None:
+    def _check_finite(self, results: Mapping[str, Floats], place: CodePosition) -> None:
         for name, values in results.items():
             bad = values[~np.isfinite(values)]
             if bad.size:
@@ -318,7 +325,7 @@ def function(
                     "of an input or an output: give it another."
                 )
         taken_all, given_all = (*input_blocks, *state_blocks), (*output_blocks, *state_blocks)
-        extra = parameters_of(python, taken_all, function_name, place)
+        extra = python_parameters(python, taken_all, function_name, place)
         lines = (inspect.getdoc(python) or function_name).splitlines()
         robot = MODEL in extra or any(of_robot(block) for block in (*taken_all, *output_blocks))
         return OwnFunction(
@@ -348,7 +355,7 @@ def _algorithm(
     inputs: Sequence[Block],
     outputs: Sequence[Block],
     extra: Sequence[str],
-    place: Place,
+    place: CodePosition,
 ) -> Callable[..., list[list[Any]]]:
     """Return the Python function as a row's algorithm: elements of each output, row by row."""
 
@@ -373,7 +380,7 @@ def _batches(
 ) -> Callable[..., list[Floats]]:
     """Return a reference as a row's float model, with results of the right shapes."""
     place, ends = place_of(reference), return_of(reference)
-    extra = parameters_of(reference, inputs, name, place)
+    extra = python_parameters(reference, inputs, name, place)
 
     def floats(model: Model, *values: Floats) -> list[Floats]:
         count = len(values[0])
@@ -400,11 +407,6 @@ def _is_symmetric(matrix: Floats) -> bool:
     """Whether a matrix is symmetric, to rounding; NaN and infinity count as symmetric."""
     size = float(np.max(np.abs(matrix), initial=0.0))
     return not (np.abs(matrix - matrix.T) > SAME * max(size, SAME)).any()
-
-
-def _unmarked(name: str, body: int | None = None) -> AbstractContextManager[object]:
-    """Replace a marker of regions where nothing is marked."""
-    return nullcontext((name, body))
 
 
 def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.base.escaping import control_in
 from pinion.functions.blocks import (
     DIMENSIONS,
@@ -24,11 +24,10 @@ from pinion.functions.blocks import (
     Uniform,
 )
 from pinion.functions.errors import FunctionError
-from pinion.functions.mistakes import Place, UserError, caller, said
+from pinion.functions.mistakes import CodePosition, UserError, caller, said
 
 Blocks = Mapping[str, Block] | Iterable[tuple[str, Block]]
 
-Floats = NDArray[np.float64]
 
 MODEL, REGION = "model", "region"
 """Parameters of a Python function that are not inputs: the robot, and the marker of regions."""
@@ -153,7 +152,7 @@ def uniform(low: float, high: float) -> Uniform:
         return Uniform(float(low), float(high))
 
 
-def dimensions(dims: Mapping[Any, Any], place: Place) -> Mapping[str, int]:
+def dimensions(dims: Mapping[Any, Any], place: CodePosition) -> Mapping[str, int]:
     """Check lengths of axes with user-defined names, and return them."""
     for name, size in dims.items():
         if not isinstance(name, str) or not name.isidentifier() or name in DIMENSIONS:
@@ -168,7 +167,7 @@ def dimensions(dims: Mapping[Any, Any], place: Place) -> Mapping[str, int]:
     return dims
 
 
-def check_name(name: Any, subject: str, place: Place) -> None:
+def check_name(name: Any, subject: str, place: CodePosition) -> None:
     """Raise `UserError` for a name that is not an identifier; `subject` begins the sentence."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise UserError(
@@ -183,11 +182,12 @@ def check_name(name: Any, subject: str, place: Place) -> None:
 
 
 def blocks_of(
-    described: Blocks, kind: str, function: str, dims: Mapping[str, int], place: Place
+    described: Blocks, kind: str, function: str, dims: Mapping[str, int], place: CodePosition
 ) -> tuple[Block, ...]:
     """Return inputs or outputs with their names, and their axes as numbers where known."""
     try:
-        pairs = [(name, block) for name, block in _pairs(described)]
+        items = described.items() if isinstance(described, Mapping) else described
+        pairs = [(name, block) for name, block in items]
     except (TypeError, ValueError):
         raise UserError(
             f"{place}: the {kind}s of '{function}' are {described!r:.60}: give a dictionary of "
@@ -221,12 +221,8 @@ def blocks_of(
     return tuple(blocks.values())
 
 
-def _pairs(described: Blocks) -> Iterable[tuple[str, Block]]:
-    return described.items() if isinstance(described, Mapping) else described
-
-
 def _named(
-    block: Block, name: str, kind: str, function: str, dims: Mapping[str, int], place: Place
+    block: Block, name: str, kind: str, function: str, dims: Mapping[str, int], place: CodePosition
 ) -> Block:
     for axis in block.shape:
         if isinstance(axis, str) and axis not in DIMENSIONS and axis not in dims:
@@ -257,7 +253,7 @@ def _named(
 
 
 def _check_initial(
-    block: State, name: str, function: str, dims: Mapping[str, int], place: Place
+    block: State, name: str, function: str, dims: Mapping[str, int], place: CodePosition
 ) -> None:
     """Raise `UserError` if the initial values do not match the elements, where known."""
     sizes = [dims.get(axis) if isinstance(axis, str) else axis for axis in block.shape]
@@ -270,8 +266,8 @@ def _check_initial(
         )
 
 
-def parameters_of(
-    python: Callable[..., Any], blocks: Sequence[Block], name: str, place: Place
+def python_parameters(
+    python: Callable[..., Any], blocks: Sequence[Block], name: str, place: CodePosition
 ) -> list[str]:
     """Check the parameters of a Python function, and return `model` and `region` if it has them."""
     inputs = [block.name for block in blocks]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pinion.functions.blocks import Block, State
-from pinion.functions.mistakes import Place, UserError
+from pinion.functions.mistakes import CodePosition, UserError
 from pinion.graph import Symbol
 
 
@@ -30,7 +30,7 @@ def boxed(value: Any) -> Any:
     return boxed
 
 
-def ordered(returned: Any, outputs: Sequence[Block], name: str, place: Place) -> list[Any]:
+def ordered(returned: Any, outputs: Sequence[Block], name: str, place: CodePosition) -> list[Any]:
     """Return the returned values of the outputs, in their order."""
     names = [block.name for block in outputs]
     listed = ", ".join(names)
@@ -66,7 +66,9 @@ def ordered(returned: Any, outputs: Sequence[Block], name: str, place: Place) ->
     return list(returned)
 
 
-def elements(value: Any, dims: tuple[int, ...], block: Block, name: str, place: Place) -> list[Any]:
+def elements(
+    value: Any, dims: tuple[int, ...], block: Block, name: str, place: CodePosition
+) -> list[Any]:
     """Return the elements of an output, row by row; check their number and types."""
     kind = "next value of the state" if isinstance(block, State) else "output"
     subject = f"the {kind} '{block.name}' of '{name}'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pinion.functions.blocks import Block, Quantity, Uniform
+from pinion.robot import tip_of
 
 Q = Block(name="q", shape=("nq",), unit="rad | m", sampling=Quantity.POSITION)
 QD = Block(name="qd", shape=("nv",), unit="rad/s | m/s", sampling=Quantity.VELOCITY)
@@ -21,4 +22,27 @@ def single(scalars: Any, floats: Any) -> dict[str, Any]:
     return {
         "scalars": lambda model, *x, region, **terms: (scalars(model, *x, region=region, **terms),),
         "floats": lambda model, *x, **terms: (floats(model, *x, **terms),),
+    }
+
+
+def of_frames(scalars: Any, floats: Any = None) -> dict[str, Any]:
+    """Return members of a row with the results of frames, or of the tip.
+
+    ``scalars``, ``floats`` : functions of the model, the inputs and the name of a frame, which
+    return the outputs of that frame; without ``floats`` the algorithm runs on arrays.
+    """
+
+    def of_each(algorithm: Any) -> Any:
+        def results(model: Any, *x: Any, frames: Any, **options: Any) -> tuple[Any, ...]:
+            each = (algorithm(model, *x, name, **options) for name in frames or (tip_of(model),))
+            return tuple(result for of_frame in each for result in of_frame)
+
+        return results
+
+    return {
+        "scalars": of_each(scalars),
+        "floats": None if floats is None else of_each(floats),
+        "of_frames": True,
+        "joint_space": False,
+        "passive": False,
     }

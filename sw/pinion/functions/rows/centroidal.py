@@ -1,4 +1,4 @@
-"""Momentum about the centre of mass, its rate, and derivatives of both."""
+"""Centroidal momentum, its rate, and derivatives of both."""
 
 from __future__ import annotations
 

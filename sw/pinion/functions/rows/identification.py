@@ -1,4 +1,4 @@
-"""Regressors, and derivatives by inertial parameters: what identification needs."""
+"""Functions for identification: regressors, and derivatives by inertial parameters."""
 
 from __future__ import annotations
 

@@ -1,44 +1,78 @@
-"""Poses of the robot's tip and centre of mass, and their Jacobians."""
+"""Poses, Jacobians and motions of frames, and the centre of mass."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pinion import dynamics
-from pinion.dynamics.kinematics import Reference
 from pinion.functions.blocks import Block
+from pinion.functions.frames import REFERENCES
 from pinion.functions.row import Function
-from pinion.robot import Model, tip_of
+from pinion.robot import Model
 
-from .blocks import Q, single
+from .blocks import QD, QDD, Q, of_frames, single
 
 _R = Block(name="R", shape=(3, 3), unit="1")
 _P = Block(name="p", shape=(3,), unit="m")
+_J = Block(name="J", shape=(6, "nv"), unit="rad/rad, m/rad | rad/m, 1")
 _COM = Block(name="com", shape=(3,), unit="m")
 _J_COM = Block(name="J_com", shape=(3, "nv"), unit="m/rad | 1")
 
+_ACCELERATION = "rad/s^2, m/s^2"
+_POINT = f"[angular; linear] {REFERENCES['local_world_aligned']}"
 
-def _frame_jacobian(name: str, reference: Reference, doc: str) -> Function:
-    def scalars(model: Model, q: Any, *, region: Any) -> tuple[Any, ...]:
-        tip = tip_of(model)
-        J = dynamics.frame_jacobian_scalars(model, q, tip, reference=reference, region=region)
-        return J, *dynamics.frame_placement_scalars(model, q, tip, region)
 
-    def floats(model: Model, q: Any) -> tuple[Any, ...]:
-        tip = tip_of(model)
-        J = dynamics.frame_jacobian(model, q, tip, reference=reference)
-        return J, *dynamics.frame_placement(model, q, tip)
+def _jacobian(model: Model, q: Any, frame: str, *, region: Any, reference: Any) -> tuple[Any, ...]:
+    J = dynamics.frame_jacobian_scalars(model, q, frame, reference=reference, region=region)
+    return J, *dynamics.frame_placement_scalars(model, q, frame, region)
 
+
+def _jacobian_floats(model: Model, q: Any, frame: str, *, reference: Any) -> tuple[Any, ...]:
+    J = dynamics.frame_jacobian(model, q, frame, reference=reference)
+    return J, *dynamics.frame_placement(model, q, frame)
+
+
+def _classical(*x: Any, **options: Any) -> tuple[Any]:
+    return (dynamics.frame_acceleration_scalars(*x, classical=True, **options),)
+
+
+def _drift(model: Model, q: Any, qd: Any, frame: str, *, region: Any, reference: Any) -> tuple[Any]:
+    # The rate of J qd without accelerations: what J' qd is in each reference.
+    classical = reference == "local_world_aligned"
+    return (
+        dynamics.frame_acceleration_scalars(
+            model, q, qd, None, frame, region, reference=reference, classical=classical
+        ),
+    )
+
+
+_FRAME_JACOBIAN = Function(
+    name="frame_jacobian",
+    doc=f"Jacobian of the tip, {_POINT}",
+    inputs=(Q,),
+    outputs=(_J, _R, _P),
+    optional=("R", "p"),
+    references=tuple(REFERENCES),
+    **of_frames(_jacobian, _jacobian_floats),
+)
+
+
+def _with_reference(reference: str) -> Function:
+    """Return the row of Jacobians in one reference, under the name it has besides."""
+    row = _FRAME_JACOBIAN.with_reference(reference)
+    name = f"{row.name}_{reference}"
+    return replace(row, name=name, references=(reference,), frame_reference="")
+
+
+def _of_motion(name: str, doc: str, block: Block, *inputs: Block, **algorithms: Any) -> Function:
     return Function(
         name=name,
-        doc=doc,
-        inputs=(Q,),
-        outputs=(Block(name="J", shape=(6, "nv"), unit="rad/rad, m/rad | rad/m, 1"), _R, _P),
-        optional=("R", "p"),
-        scalars=scalars,
-        floats=floats,
-        joint_space=False,
-        passive=False,
+        doc=f"{doc}, {_POINT}",
+        inputs=inputs,
+        outputs=(block,),
+        references=tuple(REFERENCES),
+        **algorithms,
     )
 
 
@@ -53,27 +87,48 @@ ROWS = (
         doc="pose of the tip in the base: rotation R and position p",
         inputs=(Q,),
         outputs=(_R, _P),
-        scalars=lambda model, q, *, region: dynamics.frame_placement_scalars(
-            model, q, tip_of(model), region
+        **of_frames(dynamics.frame_placement_scalars, dynamics.frame_placement),
+    ),
+    _FRAME_JACOBIAN,
+    _with_reference("local"),
+    _with_reference("world"),
+    _of_motion(
+        "frame_velocity",
+        "velocity of the tip",
+        Block(name="v", shape=(6,), unit="rad/s, m/s"),
+        *(Q, QD),
+        **of_frames(
+            lambda *x, **options: (dynamics.frame_velocity_scalars(*x, **options),),
+            lambda *x, **options: (dynamics.frame_velocity(*x, **options),),
         ),
-        floats=lambda model, q: dynamics.frame_placement(model, q, tip_of(model)),
-        joint_space=False,
-        passive=False,
     ),
-    _frame_jacobian(
-        "frame_jacobian",
-        "local_world_aligned",
-        "Jacobian of the tip, [angular; linear] of its origin in base axes",
+    _of_motion(
+        "frame_acceleration",
+        "spatial acceleration of the tip",
+        Block(name="a", shape=(6,), unit=_ACCELERATION),
+        *(Q, QD, QDD),
+        **of_frames(lambda *x, **options: (dynamics.frame_acceleration_scalars(*x, **options),)),
     ),
-    _frame_jacobian(
-        "frame_jacobian_local",
-        "local",
-        "Jacobian of the tip, [angular; linear] of its origin in its own axes",
+    _of_motion(
+        "frame_classical_acceleration",
+        "classical acceleration of the tip",
+        Block(name="a_classical", shape=(6,), unit=_ACCELERATION),
+        *(Q, QD, QDD),
+        **of_frames(_classical),
     ),
-    _frame_jacobian(
-        "frame_jacobian_world",
-        "world",
-        "Jacobian of the tip, [angular; linear] of its point at the base's origin in base axes",
+    _of_motion(
+        "frame_drift",
+        "rate of J qd of the tip without accelerations, Jdot qd",
+        Block(name="drift", shape=(6,), unit=_ACCELERATION),
+        *(Q, QD),
+        **of_frames(_drift),
+    ),
+    _of_motion(
+        "frame_jacobian_rate",
+        "rate of the Jacobian of the tip",
+        Block(name="Jdot", shape=(6, "nv"), unit="1/s, m/(rad s) | rad/(m s), 1/s"),
+        *(Q, QD),
+        **of_frames(lambda *x, **options: (dynamics.frame_jacobian_rate_scalars(*x, **options),)),
     ),
     Function(
         name="centre_of_mass",

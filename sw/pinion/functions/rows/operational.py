@@ -5,9 +5,8 @@ from __future__ import annotations
 from pinion import dynamics
 from pinion.functions.blocks import Block, Uniform
 from pinion.functions.row import Function
-from pinion.robot import tip_of
 
-from .blocks import Q
+from .blocks import Q, of_frames
 
 # Twice the range still has no value below zero.
 _DAMPING = Block(
@@ -23,14 +22,14 @@ ROWS = (
         doc="inertia of the tip, (J M^-1 J^T + damping)^-1, [angular; linear] in base axes",
         inputs=(Q, _DAMPING),
         outputs=(Block(name="Lambda", shape=(6, 6), unit="kg m^2, kg m, kg", symmetric=True),),
-        scalars=lambda model, q, damping, *, region: (
-            dynamics.operational_space_inertia_scalars(model, q, tip_of(model), damping, region),
+        **of_frames(
+            lambda model, q, damping, frame, *, region: (
+                dynamics.operational_space_inertia_scalars(model, q, frame, damping, region),
+            ),
+            lambda model, q, damping, frame: (
+                dynamics.operational_space_inertia(model, q, frame, damping),
+            ),
         ),
-        floats=lambda model, q, damping: (
-            dynamics.operational_space_inertia(model, q, tip_of(model), damping),
-        ),
-        joint_space=False,
-        passive=False,
     ),
     Function(
         name="inverse_operational_space_inertia",
@@ -44,13 +43,11 @@ ROWS = (
                 symmetric=True,
             ),
         ),
-        scalars=lambda model, q, *, region: (
-            dynamics.inverse_operational_space_inertia_scalars(model, q, tip_of(model), region),
+        **of_frames(
+            lambda model, q, frame, *, region: (
+                dynamics.inverse_operational_space_inertia_scalars(model, q, frame, region),
+            ),
+            lambda model, q, frame: (dynamics.inverse_operational_space_inertia(model, q, frame),),
         ),
-        floats=lambda model, q: (
-            dynamics.inverse_operational_space_inertia(model, q, tip_of(model)),
-        ),
-        joint_space=False,
-        passive=False,
     ),
 )

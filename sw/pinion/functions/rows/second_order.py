@@ -38,12 +38,6 @@ def _fd(
     return derivatives.q_q, derivatives.q_qd, derivatives.qd_qd, derivatives.q_tau
 
 
-def _step(
-    model: Model, q: Any, qd: Any, tau: Any, dt: Any, value: Any, *, region: Any, **terms: Any
-) -> tuple[Any, ...]:
-    return dynamics.step_second_derivatives_scalars(model, q, qd, tau, dt, value, region, **terms)
-
-
 ROWS = (
     Function(
         name="rnea_second_derivatives",
@@ -81,7 +75,7 @@ ROWS = (
             Block(name="S_qd_qd", shape=MATRIX, unit="s^2/rad^2 | s^2/m^2", symmetric=True),
             Block(name="S_q_tau", shape=MATRIX, unit="1/(N m rad) | 1/(N m)"),
         ),
-        scalars=_step,
+        scalars=dynamics.step_second_derivatives_scalars,
         passive=True,
     ),
 )

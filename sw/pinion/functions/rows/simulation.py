@@ -1,4 +1,4 @@
-"""One step of a simulation, and its derivatives."""
+"""Simulation steps with their derivatives."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pinion.base.arrays import Flags, Floats, Ints
 from pinion.base.progress import SILENT, Progress
 from pinion.graph import names
 from pinion.graph.costs import Costs
@@ -30,18 +31,7 @@ from pinion.graph.graph import Graph
 from pinion.graph.ops import OPS, Family
 
 from .numbering import number_values
-from .samples import (
-    TOLERANCE,
-    Bools,
-    Errors,
-    Floats,
-    Ints,
-    Samples,
-    States,
-    arrivals,
-    is_short,
-    slacks,
-)
+from .samples import TOLERANCE, Errors, Samples, States, arrivals, is_short, slacks
 from .simplify import Folder, Signed
 
 # Savings of a smaller part of a product's price are not worth a change, such as replacing a product
@@ -111,7 +101,7 @@ class _Candidates:
             result = result * of[self.args[1]]
         return result
 
-    def definitions(self, holds: Bools) -> Iterator[Definition]:
+    def definitions(self, holds: Flags) -> Iterator[Definition]:
         """Yield the definitions that hold."""
         nodes = self.nodes[holds].tolist()
         args, factors = (
@@ -333,9 +323,9 @@ class _Sieve:
         places &= len(self.table) - 1
         return places
 
-    def near(self, values: Floats) -> Bools:
+    def near(self, values: Floats) -> Flags:
         """Return whether a known magnitude may be near a value's, whatever its sign."""
-        near: Bools = self.table.take(self._places(values))
+        near: Flags = self.table.take(self._places(values))
         return near
 
 
@@ -407,10 +397,10 @@ class _Finder:
             progress.advance(min(1.0, (at + _NODES) / len(nodes)))
         return sorted(definitions, key=lambda new: new.node)
 
-    def _early(self, nodes: Ints, args: Ints, op: str) -> Bools:
+    def _early(self, nodes: Ints, args: Ints, op: str) -> Flags:
         """Return which nodes have others that are ready early enough for the operation."""
         starts = self.latest[nodes] - self.costs.latency(op)
-        early: Bools = (self.ready[args] <= starts) & (args != nodes)
+        early: Flags = (self.ready[args] <= starts) & (args != nodes)
         return early
 
     def _sums(self, nodes: Ints) -> Iterator[_Candidates]:
@@ -470,10 +460,10 @@ class _Finder:
             k += step
         return np.concatenate(rows), np.concatenate(places)
 
-    def _near(self, j: Ints, sizes: Floats, slack: Floats) -> Bools:
+    def _near(self, j: Ints, sizes: Floats, slack: Floats) -> Flags:
         """Return which nodes have these magnitudes."""
         size = np.abs(self.first[j])
-        near: Bools = (size >= sizes - slack) & (size <= sizes + slack)
+        near: Flags = (size >= sizes - slack) & (size <= sizes + slack)
         return near
 
     def _pairs(
@@ -529,12 +519,12 @@ class _Finder:
         near = np.abs(factor - short) <= TOLERANCE * np.abs(factor)
         yield _Candidates("multiple", node[fit], (i[fit],), (np.where(near, short, factor),))
 
-    def _true(self, new: _Candidates) -> Bools:
+    def _true(self, new: _Candidates) -> Flags:
         """Return which definitions are true in both batches."""
         samples = self.samples
         return samples.agree(new.nodes, new.values(samples.search), new.values(samples.check))
 
-    def _precise(self, new: _Candidates) -> Bools:
+    def _precise(self, new: _Candidates) -> Flags:
         """Return which definitions are as precise as those that they replace."""
         errors, result = self.errors, np.ones(len(new.nodes), dtype=np.bool_)
         x = [self.samples.search[a] for a in new.args]

@@ -8,16 +8,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pinion.base.arrays import Flags, Floats, Ints
 from pinion.graph import names
 from pinion.graph.costs import Costs
 from pinion.graph.graph import Graph
 from pinion.graph.ops import OPS, Family
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 States = Mapping[str, Floats]
 
 # Values that are equal in real arithmetic differ by rounding in float64, about 1e-15; where
@@ -65,7 +62,7 @@ class Samples:
         """(nodes,) each, the largest magnitudes in both batches."""
         return np.max(np.abs(self.search), axis=1), np.max(np.abs(self.check), axis=1)
 
-    def agree(self, nodes: int | Ints, searched: Floats, confirmed: Floats) -> Bools:
+    def agree(self, nodes: int | Ints, searched: Floats, confirmed: Floats) -> Flags:
         """Return whether nodes have these values in both batches.
 
         Parameters
@@ -82,15 +79,15 @@ class Samples:
             result = result & (error <= TOLERANCE * largest[nodes]) & np.isfinite(largest[nodes])
         return result
 
-    def vanishing(self) -> Bools:
+    def vanishing(self) -> Flags:
         """Return (nodes,) which nodes are sums that cancel to rounding errors in both batches.
 
         A product of such a node needs no test: it folds.
         """
-        worst: Bools = np.maximum(*self.largest) <= TOLERANCE * self.terms
+        worst: Flags = np.maximum(*self.largest) <= TOLERANCE * self.terms
         return worst & np.isfinite(self.terms)
 
-    def steady(self) -> Bools:
+    def steady(self) -> Flags:
         """Return (nodes,) which nodes have one value in all states of both batches."""
         first = self.search[:, :1]
         return self.agree(np.arange(len(first)), first, first)

@@ -146,6 +146,10 @@ def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
             if body.joint.name not in locked
             for rate in model.rated_velocity[rates]
         ),
+        fixed_joints=(
+            *model.fixed_joints,
+            *((b.joint.name, b.name) for b in model.bodies if b.joint.name in locked),
+        ),
     )
 
 

@@ -60,7 +60,8 @@ def tip_of(model: Model) -> str:
         listed = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
         raise RobotError(
             f"The robot {model.name!r} has several tips, {listed}: choose a link, such as "
-            f"tip={leaves[0]!r} (--tip), which keeps the chain from the base to it."
+            f"tip={leaves[0]!r} (--tip), which keeps the chain from the base to it, or frames "
+            f"of the whole robot in a row that takes them, frames={leaves[0]!r} (--frames)."
         )
     return leaves[0]
 
@@ -95,6 +96,12 @@ def cut_down(model: Model, link: str) -> Model:
             body = replace(body, joint=replace(body.joint, mimic=None))
         bodies.append(replace(body, parent=new - 1))
     places = uncoupled(model).v_slices
+    frames = tuple(
+        replace(frame, body=numbers.get(frame.body, -1))
+        for frame in model.frames
+        if frame.body < 0 or frame.body in numbers
+    )
+    links = {frame.name for frame in frames}
     mass = math.fsum(body.inertia.mass for body in cut)
     plural = "ies" if len(cut) > 1 else "y"
     notes.append(
@@ -104,12 +111,9 @@ def cut_down(model: Model, link: str) -> Model:
     return replace(
         model,
         bodies=tuple(bodies),
-        frames=tuple(
-            replace(frame, body=numbers.get(frame.body, -1))
-            for frame in model.frames
-            if frame.body < 0 or frame.body in numbers
-        ),
+        frames=frames,
         notes=tuple(notes),
         rated_velocity=tuple(rate for k in chain for rate in model.rated_velocity[places[k]]),
         tips=(link,),
+        fixed_joints=tuple(pair for pair in model.fixed_joints if pair[1] in links),
     )

@@ -9,25 +9,8 @@ from types import MappingProxyType
 
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft, LinkFigures
-from pinion.robot.inertia import (
-    ZERO,
-    combine,
-    place,
-    significant,
-    snap_inertia,
-    snap_vector,
-)
-from pinion.robot.model import (
-    Body,
-    Frame,
-    Inertia,
-    Joint,
-    JointKind,
-    Mat3,
-    Model,
-    Transform,
-    Vec3,
-)
+from pinion.robot.inertia import ZERO, combine, place, significant, snap_inertia, snap_vector
+from pinion.robot.model import Body, Frame, Inertia, Joint, JointKind, Mat3, Model, Transform, Vec3
 from pinion.robot.rotation import (
     AS_READ,
     IDENTITY,
@@ -153,6 +136,7 @@ def canonicalise(
         notes=tuple(notes),
         rated_velocity=tuple(rated),
         tips=_tips(urdf, placed),
+        fixed_joints=tuple((j.name, j.child) for j in urdf.joints if j.type == "fixed"),
     )
     return Draft(model=model, figures=figures)
 

@@ -16,13 +16,7 @@ from pinion.robot.faults import Draft
 from pinion.robot.model import JointKind, Mat3, Model, Vec3, vec3
 from pinion.robot.rotation import add, multiply, rotate
 
-from .imported import (
-    ImportedFrame,
-    ImportedInertial,
-    ImportedJoint,
-    Pose,
-    assemble,
-)
+from .imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
 from .mjcf_terms import FileTerms, file_terms
 
 # By the values of MuJoCo's mjtJoint.

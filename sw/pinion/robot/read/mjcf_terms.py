@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.robot.model import Vec3
-
-Array = NDArray[np.float64]
 
 _FREE, _BALL = 0, 1
 """Values of MuJoCo's mjtJoint; slide and hinge, which have one position, are larger."""
@@ -45,12 +44,12 @@ class FileTerms:
     """
 
     gravity: Vec3
-    armature: Array
-    damping: Array
-    friction: Array
-    damping_poly: Array
-    stiffness: Array
-    stiffness_poly: Array
+    armature: Floats
+    damping: Floats
+    friction: Floats
+    damping_poly: Floats
+    stiffness: Floats
+    stiffness_poly: Floats
     limited: NDArray[np.bool_]
     notes: tuple[str, ...]
 
@@ -117,7 +116,7 @@ def _geared(compiled: Any) -> list[tuple[int, float]]:
     ]
 
 
-def _polynomial(compiled: Any, name: str, count: int) -> Array:
+def _polynomial(compiled: Any, name: str, count: int) -> Floats:
     """Return higher-order coefficients (count, 2), which older releases do not have."""
     coefficients = getattr(compiled, name, None)
     return np.zeros((count, _ORDERS)) if coefficients is None else np.array(coefficients)
@@ -152,7 +151,7 @@ def _switched_off(flag: str, matters: bool) -> list[str]:
 
 
 def _of_free_joints(
-    figures: dict[str, Array], free: NDArray[np.bool_], names: list[str]
+    figures: dict[str, Floats], free: NDArray[np.bool_], names: list[str]
 ) -> list[str]:
     """Return notes on terms that act along world axes in MuJoCo and along body axes here."""
     notes = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -14,13 +15,7 @@ from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
 from pinion.robot.model import JointKind, Mat3, Model, Vec3, vec3
 
-from .imported import (
-    ImportedFrame,
-    ImportedInertial,
-    ImportedJoint,
-    Pose,
-    assemble,
-)
+from .imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
 from .urdf import LARGEST
 
 _SUPPORTED = re.compile(
@@ -85,7 +80,7 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
     ]
     model_gravity = gravity if gravity is not None else _gravity(pin_model)
     name = str(pin_model.name) or "robot"
-    return assemble(
+    draft = assemble(
         name=name,
         source=f"Pinocchio model {name}",
         joints=joints,
@@ -95,6 +90,8 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
         snap=snap,
         notes=[*_one_sided(pin_model), *_unused_rotors(pin_model)],
     )
+    model = replace(draft.model, fixed_joints=tuple(_fixed_joints(pin_model)))
+    return replace(draft, model=model)
 
 
 def _gravity(pin_model: Any) -> Vec3:
@@ -224,6 +221,18 @@ def _frames(pin_model: Any) -> list[ImportedFrame]:
         )
         for frame in pin_model.frames
         if str(frame.type).endswith("BODY")
+    ]
+
+
+def _fixed_joints(pin_model: Any) -> list[tuple[str, str]]:
+    """Return the frames of type FIXED_JOINT, each with the BODY frame that it places."""
+    if not all(hasattr(frame, "parentFrame") for frame in pin_model.frames):
+        return []  # older releases
+    pairs = ((pin_model.frames[frame.parentFrame], frame) for frame in pin_model.frames)
+    return [
+        (str(above.name), str(frame.name))
+        for above, frame in pairs
+        if str(frame.type).endswith("BODY") and str(above.type).endswith("FIXED_JOINT")
     ]
 
 

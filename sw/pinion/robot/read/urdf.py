@@ -265,7 +265,7 @@ def _size_limit(
     """Return a limit of magnitude; None if it is missing, infinite or -1."""
     value = _optional(limit, key, where, infinite=True)
     if value == -1.0:
-        notes.append(f"J{where[1:]} has the {key} limit -1, which is taken for none.")
+        notes.append(f"J{where[1:]} has the {key} limit -1, which means no limit.")
         return None
     value = _not_negative(value, f"{key} limit", where)
     return None if value == math.inf else value

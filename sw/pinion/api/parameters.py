@@ -1,0 +1,240 @@
+"""Parameters of a backend by link: sets for a call, and loads for all following ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion.batch import Backend, InputError, Result
+from pinion.dynamics import DynamicsError, parameters_of
+from pinion.dynamics.parametric import Parameter, check_values, rigid_body
+from pinion.functions import Function
+from pinion.robot import Model, RobotError, payload
+
+Array = NDArray[np.float64]
+
+PARAMETERS = "parameters"
+"""Name of the input."""
+
+RIGID_BODY = ("mass", "com", "inertia")
+"""What a set may be described by."""
+
+ROUND = 1e-6
+"""Share of a set beside its axis that counts as rounding."""
+
+
+class ParametricBackend(Backend):
+    """A backend whose input ``parameters`` may be left out, and is checked.
+
+    By default it is what the robot's file says and the attached loads add. Attributes are those of
+    the backend inside.
+
+    Members
+    -------
+    backend : computes the batches.
+    """
+
+    def __init__(
+        self, *, backend: Backend, model: Model, function: Function, accept_inertia: bool
+    ) -> None:
+        self.backend = backend
+        self._model = model
+        self._inputs = len(function.inputs)
+        self._parameters = parameters_of(model, function.parameters)
+        self._checked = not accept_inertia
+        self._accepted = b""
+        self._loads: Mapping[str, Array] = {}
+        self._set = self._with_loads()
+
+    @property
+    def parameters(self) -> Array:
+        """The default of the input ``parameters``, (count,)."""
+        return self._set.copy()
+
+    def attach(
+        self,
+        link: str,
+        *,
+        mass: float,
+        com: Sequence[float] = (0.0, 0.0, 0.0),
+        inertia: Sequence[float] | None = None,
+    ) -> None:
+        """Attach a load, as :meth:`pinion.batch.Backend.attach` says."""
+        parameter = self._of_link(link)
+        loads = {name: load for name, load in self._loads.items() if name != parameter.name}
+        if mass != 0.0:
+            try:
+                payload(self._model, parameter.owner, mass=mass, com=com, inertia=inertia)
+            except RobotError as error:
+                raise InputError(str(error)) from None
+            about_com = (0.0,) * 6 if inertia is None else inertia
+            load = rigid_body(*(np.array(x, np.float64) for x in (mass, com, about_com)))
+            loads[parameter.name] = _values(parameter, load, parameter.basis)
+        # Assigned at once: calls in other threads have the old set or the new one.
+        self._loads = loads
+        self._set = self._with_loads()
+
+    def run(
+        self,
+        /,
+        *values: ArrayLike,
+        inertia: Mapping[str, Any] | None = None,
+        **arrays: Any,
+    ) -> Result:
+        """Compute a batch.
+
+        Parameters
+        ----------
+        values, arrays : as of any backend.
+        inertia : sets of this call by link (or other name among the parameters), in place of the
+            default: ten numbers as in ``parameters``, or a dictionary of ``mass`` [kg], ``com``
+            (3,) in the link's frame [m] and ``inertia`` about it (6,), xx, xy, xz, yy, yz, zz
+            [kg m^2]; three numbers of gravity, one of a joint. With a batch axis each sample has
+            its own.
+
+        Raises
+        ------
+        pinion.batch.InputError
+            Also for a set that no body can have, unless the robot was opened with `accept_inertia`.
+        """
+        if len(values) >= self._inputs or PARAMETERS in arrays:
+            if inertia is not None:
+                raise InputError(
+                    "The parameters are given twice, as 'parameters' and as 'inertia': give one."
+                )
+            explicit = arrays.get(PARAMETERS, values[-1] if values else None)
+            self._check(explicit, self._parameters)
+            return self.backend.run(*values, **arrays)
+        current = self._set
+        if inertia is not None:
+            current = self._replaced(current, inertia)
+        return self.backend.run(*values, **{**arrays, PARAMETERS: current})
+
+    def close(self) -> None:
+        """Close the backend inside."""
+        self.backend.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "backend":
+            raise AttributeError(name)
+        return getattr(self.backend, name)
+
+    def __repr__(self) -> str:
+        return repr(self.backend)
+
+    def _repr_html_(self) -> str:
+        html: Any = self.backend
+        return str(html._repr_html_())
+
+    def _with_loads(self) -> Array:
+        return np.concatenate(
+            [p.reading @ p.file + self._loads.get(p.name, 0.0) for p in self._parameters]
+        )
+
+    def _named(self, name: str) -> Parameter:
+        for parameter in self._parameters:
+            if name == parameter.name or (parameter.of_link and name == parameter.owner):
+                return parameter
+        listed = ", ".join(repr(p.name) for p in self._parameters)
+        raise InputError(
+            f"There are no parameters of {name!r} but of {listed}: name it when the backend is "
+            f"opened, in parameters=."
+        )
+
+    def _of_link(self, name: str) -> Parameter:
+        parameter = self._named(name)
+        if not parameter.of_link:
+            raise InputError(f"{name!r} is not a link: attach the load to one.")
+        return parameter
+
+    def _replaced(self, current: Array, sets: Mapping[str, Any]) -> Array:
+        """Return the parameters with other sets, (count,) or (n, count)."""
+        parts = np.split(current, [p.first for p in self._parameters[1:]])
+        named = {name: self._named(name) for name in sets}
+        for name, value in sets.items():
+            parameter = named[name]
+            parts[self._parameters.index(parameter)] = _set_of(parameter, value)
+        lengths = {len(part) for part in parts if part.ndim > 1}
+        if len(lengths) > 1:
+            raise InputError(
+                f"The sets of 'inertia' are for {' and '.join(map(str, sorted(lengths)))} samples: "
+                "give the same number in each, or one set that serves all."
+            )
+        batch = tuple(lengths)
+        replaced = np.concatenate(
+            [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts], axis=-1
+        )
+        self._check(replaced, list(named.values()))
+        return replaced
+
+    def _check(self, values: Any, parameters: Sequence[Parameter]) -> None:
+        """Raise for a set that no body can have; other mistakes are the backend's."""
+        if not self._checked or hasattr(values, "__cuda_array_interface__"):
+            return
+        try:
+            numbers = np.asarray(values)
+        except ValueError:
+            return
+        count = len(self._set)
+        if numbers.dtype.kind not in "fiu" or numbers.shape[-1:] != (count,) or numbers.ndim > 2:
+            return
+        numbers = numbers.astype(np.result_type(numbers, np.float32), copy=False)
+        # Control loops pass the same set with every call.
+        single = numbers.tobytes() if numbers.ndim == 1 else b""
+        if (single and single == self._accepted) or not np.isfinite(numbers).all():
+            return
+        try:
+            check_values(parameters, numbers)
+        except DynamicsError as error:
+            raise InputError(str(error)) from None
+        self._accepted = single
+
+
+def _set_of(parameter: Parameter, value: Any) -> Array:
+    """Return the values of a set, (count,) or (n, count)."""
+    numbers = len(parameter.file)
+    try:
+        if isinstance(value, Mapping):
+            array = _rigid_body(parameter, value)
+        else:
+            array = np.asarray(value, np.float64)
+            if numbers == 1 and array.shape[-1:] != (1,):
+                array = array[..., None]
+    except (TypeError, ValueError):
+        array = np.empty(())
+    if array.ndim not in (1, 2) or array.shape[-1] != numbers:
+        described = " or mass, com and inertia" if parameter.of_link else ""
+        raise InputError(
+            f"The set of {parameter.name!r} has a wrong form: give {numbers} "
+            f"number{'s' if numbers > 1 else ''}{described}, for all samples or for each."
+        )
+    if not parameter.of_link:
+        return array
+    return _values(parameter, array, parameter.basis, parameter.origin)
+
+
+def _rigid_body(parameter: Parameter, described: Mapping[str, Any]) -> Array:
+    if not parameter.of_link or "mass" not in described or not described.keys() <= {*RIGID_BODY}:
+        raise ValueError(described)
+    mass = np.asarray(described["mass"], np.float64)
+    com, inertia = (
+        np.zeros(n) if described.get(name) is None else np.asarray(described[name], np.float64)
+        for name, n in (("com", 3), ("inertia", 6))
+    )
+    return rigid_body(mass, com, inertia)
+
+
+def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.0) -> Array:
+    """Return the values of ten numbers (..., 10), which a link on the axis must be able to have."""
+    values = numbers @ parameter.reading.T
+    beside = np.abs(numbers - origin - values @ basis.T).max(axis=-1)
+    if np.any(beside > ROUND * np.abs(numbers).max(axis=-1)):
+        raise InputError(
+            f"What is on {parameter.owner!r} is not symmetric about its joint's axis, to which "
+            f"{parameter.name!r} is limited: open the backend with parameters="
+            f"({parameter.owner!r},)."
+        )
+    return np.asarray(values)

@@ -1,0 +1,63 @@
+"""Parameters of the robot in a batch: checked, and which requests share a packet."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pinion.base.arrays import Floats32
+from pinion.batch import RequestArrays
+from pinion.link import Manifest
+
+from .errors import DriverError
+
+
+class ParameterSets:
+    """The input of a build that travels once a packet, before its records.
+
+    Parameters
+    ----------
+    manifest : of a build with parameters.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        assert manifest.parameters is not None
+        self._array = array = manifest.parameters
+        self._range = manifest.options.get("parameter_range", "the default range")
+        self._names = list(manifest.parameter_low)
+        # The bounds are float32 numbers, like requests.
+        self._low = np.array(list(manifest.parameter_low.values()), dtype=np.float32)
+        self._high = np.array(list(manifest.parameter_high.values()), dtype=np.float32)
+        self._size = math.prod(array.shape)
+
+    def runs(self, requests: RequestArrays) -> list[tuple[int, int, Floats32]]:
+        """Return the runs of requests with the same parameters: first, end, and the words (n,).
+
+        Raises
+        ------
+        DriverError
+            If a value is outside the bounds that the formats of the build were chosen for.
+        """
+        values = requests.arrays[self._array.name].reshape(-1, self._size)
+        words = np.ascontiguousarray(self._array.gather(values).astype(np.float32))
+        self._check(words)
+        if len(words) == 1:
+            return [(0, requests.count, words[0])]
+        changes = np.flatnonzero((words[1:] != words[:-1]).any(axis=1)) + 1
+        starts = [0, *changes.tolist()]
+        ends = [*starts[1:], len(words)]
+        return [(start, end, words[start]) for start, end in zip(starts, ends, strict=True)]
+
+    def _check(self, words: Floats32) -> None:
+        outside = (words < self._low) | (words > self._high)
+        if not outside.any():
+            return
+        request, word = (int(k) for k in np.argwhere(outside)[0])
+        where = f" of request {request}" if len(words) > 1 else ""
+        raise DriverError(
+            f"{self._names[word]}{where} is {words[request, word]:g}, outside of "
+            f"{self._low[word]:g} to {self._high[word]:g}, for which the formats of this build "
+            f"were chosen ({self._range}): give parameters within it, or build again for "
+            "these (--parameter-range, --gravity)."
+        )
