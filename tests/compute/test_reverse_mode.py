@@ -279,3 +279,16 @@ def test_joints_that_follow_others_have_no_derivative_of_the_jacobian() -> None:
     check("minv", tied)
     call = differentiable(tied, "frame_jacobian", compile=compiled)
     assert "whose joints follow others" in call.refusal(["q"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rnea", "aba"])
+def test_gradients_by_figures_of_joints_and_loads_on_an_axis_are_slopes(name: str) -> None:
+    figures = ("iiwa_joint_2:armature", "iiwa_joint_3:damping", "iiwa_link_7:on-axis")
+    check(name, model_of("iiwa14"), parameters=figures, joint_terms=("damping",))
+
+
+def test_frames_and_references_are_refused() -> None:
+    for options in ({"frames": ("iiwa_link_4",)}, {"reference": "world"}):
+        with pytest.raises(InputError, match=r"'frame_jacobian' are of the robot's tip.*leave "):
+            differentiable("iiwa14", "frame_jacobian", compile=compiled, **options)

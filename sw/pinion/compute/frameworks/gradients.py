@@ -405,6 +405,12 @@ def differentiable(
         raise InputError(f"'{function}' has no gradient: {WITHOUT[function]}.")
     if function not in RULES:
         raise InputError(f"'{function}' has no gradient: choose one of {', '.join(RULES)}.")
+    for name in ("frames", "reference"):
+        if options.pop(name, None):
+            raise InputError(
+                f"Gradients of '{function}' are of the robot's tip, in the function's own "
+                f"reference: leave {name} out."
+            )
     row, rule = FUNCTIONS[function], RULES[function]
     outputs, parameters = (
         tuple(x.strip() for x in names.split(",") if x.strip())
