@@ -27,12 +27,12 @@ from pinion.compute import cuda
 from pinion.compute.cuda import kernel as kernels
 from pinion.compute.cuda import threads
 from pinion.compute.cuda.parts import Room
-from pinion.compute.frameworks.gradients import RULES, Differentiable
 from pinion.compute.native import HEADERS
 from pinion.native import isa as isas
 from pinion.native.toolchain import compile_library, find_compiler
 from tests.support.cuda_device import HostDevice
 from tests.support.cuda_host import HostKernels
+from tests.support.jacobians import KERNELS, Jacobians
 
 if importlib.util.find_spec("jax") is None:
     pytest.skip("JAX is not installed", allow_module_level=True)
@@ -174,10 +174,10 @@ def close(values: Any, right: Any) -> bool:
     return bool(values.shape == right.shape and np.max(np.abs(values - right)) <= 1e-4)
 
 
-@pytest.mark.parametrize("name", list(RULES))
+@pytest.mark.parametrize("name", list(KERNELS))
 def test_xla_queues_the_kernels(player: Player, name: str) -> None:
     call = dynamics("two_link", name, device=player.card)
-    right = Differentiable("two_link", name, dtype="float32")
+    right = Jacobians("two_link", name, dtype="float32")
     for count in (CROSSOVER - 1, CROSSOVER, 300):
         inputs = random_inputs(count, 2)
         value, (_, jacobians) = right.value(*inputs), right.linear(*inputs)
@@ -194,7 +194,7 @@ def test_xla_queues_the_kernels(player: Player, name: str) -> None:
         total, pulled = jax.block_until_ready(both(*inputs))
         # XLA may choose another order, and omits unused results.
         assert sorted(kernel.removeprefix("pinion_") for kernel, _, _ in player.driver.started) == (
-            sorted(kernel for kernel, _ in RULES[name].kernels)
+            sorted(kernel for kernel, _ in KERNELS[name])
         )
         assert abs(total - value.sum()) <= 1e-4 * count
         for gradient, jacobian in zip(pulled, jacobians, strict=True):
@@ -203,7 +203,7 @@ def test_xla_queues_the_kernels(player: Player, name: str) -> None:
 
 def test_mapped_and_without_samples(player: Player) -> None:
     call = dynamics("two_link", "aba", device=player.card)
-    right = Differentiable("two_link", "aba", dtype="float32")
+    right = Jacobians("two_link", "aba", dtype="float32")
     inputs = random_inputs(4, 3, 2)
     value = right.value(*(x.reshape(12, 2) for x in inputs)).reshape(4, 3, 2)
     assert close(jax.vmap(call)(*inputs), value)
@@ -224,7 +224,7 @@ def test_what_passes_between_kernels_is_the_memory_of_xla(
 ) -> None:
     monkeypatch.setattr(threads, "_ROOMS", {"float32": Room(plain=10, registers=8, slots=4)})
     call = dynamics("two_link", "aba", device=player.card)
-    right = Differentiable("two_link", "aba", dtype="float32")
+    right = Jacobians("two_link", "aba", dtype="float32")
     inputs = random_inputs(40, 2)
     before = player.number("pinion_taken").value
     gradient = jax.jit(jax.grad(lambda *x: jnp.sum(call(*x))))

@@ -1,125 +1,436 @@
-"""Dynamics with their Jacobians, for PyTorch and JAX.
+"""Rows of the table of functions with their gradients, for PyTorch and JAX.
 
-Two functions have Jacobians by all of their inputs:
-
-======== ================== =======================================================
-function value              Jacobians
-======== ================== =======================================================
-rnea     tau(q, qd, qdd)    dtau_dq, dtau_dqd, and the inertia matrix M by qdd
-aba      qdd(q, qd, tau)    dqdd_dq, dqdd_dqd, and its inverse by tau
-======== ================== =======================================================
-
-They are the analytic Jacobians of the compiled functions ``rnea_derivatives`` with ``crba`` and
-``fd_derivatives`` with ``minv``; the algorithm is not differentiated automatically.
+The gradients are analytic: the rows that :mod:`.rules` names for a row are compiled and multiplied
+with the cotangents of its results; no algorithm is differentiated automatically. Frameworks
+differentiate these products and, by the rules of their rows, these rows, as often as rules exist.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pinion.batch import InputError
 from pinion.compute import cpu
+from pinion.dynamics import count_of, parameters_of
+from pinion.dynamics.parametric import GRAVITY
+from pinion.functions import FUNCTIONS, Block
 from pinion.robot import Model, coupled, load
 
-Run = Callable[[Any, Mapping[str, Any]], Mapping[str, Any]]
-"""A function that runs a kernel with its inputs by name and returns its results by name."""
+from .positions import CROSS, Space, ambient, tangent
+from .rules import CONSTANTS, RULES, STEP, UNIT, WITHOUT, ZERO, Call, Term
+
+Arrays = Mapping[str, Any]
+
+Run = Callable[["Differentiable", Arrays], Arrays]
+"""Computes the results of a function from its inputs, both by name."""
+
+_WEIGHTLESS = ("crba", "minv")
+"""Rows that rules call for functions of gravity, and that do not depend on it."""
+
+_PARAMETERS = "parameters"
 
 
 @dataclass(frozen=True)
-class Rule:
-    """The kernels and Jacobians of a function.
+class _Plan:
+    """What gradients by some inputs need.
 
     Members
     -------
-    inputs : names of its arguments, each (n, nv).
-    value : name of its result.
-    kernels : functions that compute the Jacobians, each with its optional results.
-    jacobians : names of the results that are the Jacobians, in the order of the inputs.
+    terms : the products.
+    operands : names of the arrays that they use.
+    calls : calls by name, in order, each with its results.
     """
 
-    inputs: tuple[str, ...]
-    value: str
-    kernels: tuple[tuple[str, tuple[str, ...]], ...]
-    jacobians: tuple[str, ...]
+    terms: Sequence[Term]
+    operands: Set[str]
+    calls: Mapping[str, tuple[Call, Sequence[str]]]
 
 
-RULES: Mapping[str, Rule] = MappingProxyType(
-    {
-        "rnea": Rule(
-            inputs=("q", "qd", "qdd"),
-            value="tau",
-            kernels=(("rnea", ()), ("rnea_derivatives", ()), ("crba", ())),
-            jacobians=("dtau_dq", "dtau_dqd", "M"),
-        ),
-        "aba": Rule(
-            inputs=("q", "qd", "tau"),
-            value="qdd",
-            kernels=(("fd_derivatives", ("minv",)),),
-            jacobians=("dqdd_dq", "dqdd_dqd", "minv"),
-        ),
-    }
-)
-
-
-def _called(kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    result = kernel(**arguments)
-    return {name: result[name] for name in result.names}
-
-
-class Differentiable:
-    """A function of a robot with its Jacobians.
+class Kernels:
+    """Compiled rows of a robot, each compiled when it is first needed.
 
     Members
     -------
-    model, function, rule : its robot, name and rule.
-    plain : the kernel of the function alone.
-    kernels : the kernels of value and Jacobians.
+    model : the robot.
+    parameters : links whose inertial parameters are inputs, or ``gravity``.
     """
 
     def __init__(
         self,
-        model: Model | str,
-        function: str,
-        *,
-        dtype: str = "float64",
-        compile: Callable[..., Any] = cpu.compile,
-        **options: Any,
+        model: Model,
+        compile: Callable[..., Any],
+        parameters: tuple[str, ...],
+        options: Mapping[str, Any],
     ) -> None:
-        """Compile the kernels.
+        self.model = model
+        self.parameters = parameters
+        self._compile = compile
+        self._options = options
+        self._compiled: dict[tuple[str, tuple[str, ...]], Any] = {}
+        self._functions: dict[tuple[str, tuple[str, ...]], Differentiable] = {}
+
+    def __call__(self, row: str, results: Collection[str]) -> Any:
+        """Return the kernel of a row with these results at least."""
+        outputs = tuple(name for name in FUNCTIONS[row].optional if name in results)
+        key = row, outputs
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(
+                self.model, row, outputs=outputs, parameters=self.parameters, **self._options
+            )
+        return self._compiled[key]
+
+    def function(self, row: str, results: Sequence[str]) -> Differentiable:
+        """Return a row with these results and its gradient."""
+        key = row, tuple(results)
+        if key not in self._functions:
+            self._functions[key] = Differentiable(self, row, results)
+        return self._functions[key]
+
+    def of(self, row: str) -> Kernels:
+        """Return the kernels that a row's gradient takes: without gravity if it has none."""
+        return self._weightless if row in _WEIGHTLESS and GRAVITY in self.parameters else self
+
+    @cached_property
+    def _weightless(self) -> Kernels:
+        names = tuple(name for name in self.parameters if name != GRAVITY)
+        return Kernels(self.model, self._compile, names, self._options)
+
+    def places(self, names: Collection[str]) -> list[int]:
+        """Return where the values of some parameters are among those of all."""
+        return [
+            p.first + k
+            for p in parameters_of(self.model, self.parameters)
+            if p.name in names
+            for k in range(p.count)
+        ]
+
+
+class Differentiable:
+    """A function of a robot with its vector-Jacobian product.
+
+    Members
+    -------
+    kernels : the compiled rows.
+    row : the function's name.
+    inputs : shapes of its inputs, without the batch.
+    results : shapes of the results that it returns.
+    terms : products that are its gradient.
+    """
+
+    def __init__(self, kernels: Kernels, row: str, results: Sequence[str]) -> None:
+        self.kernels = kernels = kernels.of(row)
+        self.row = row
+        self.inputs = self._shapes(row)
+        self._outputs = {b.name: b for b in FUNCTIONS[row].outputs}
+        self.results = {r: self._outputs[r].dims(kernels.model) for r in results}
+        self._rule = RULES.get(row)
+        self._plans: dict[frozenset[str], _Plan] = {}
+        self.terms = tuple(
+            term
+            for term in (() if self._rule is None else self._rule.terms)
+            if term.of in self.results and term.by in self.inputs
+        )
+
+    def _shapes(self, row: str) -> dict[str, tuple[int, ...]]:
+        shapes = {b.name: b.dims(self.kernels.model) for b in FUNCTIONS[row].inputs}
+        if self.kernels.parameters:
+            shapes[_PARAMETERS] = (count_of(self.kernels.parameters),)
+        return shapes
+
+    @property
+    def kernel(self) -> Any:
+        """The compiled function."""
+        return self.kernels(self.row, self.results)
+
+    def answer(self, values: Arrays) -> Any:
+        """Return results as users get them: a single array, or a named tuple."""
+        ordered = [values[name] for name in self.results]
+        return ordered[0] if len(ordered) == 1 else self._answer(*ordered)
+
+    @cached_property
+    def _answer(self) -> Any:
+        # One class for all calls, because JAX compares the types of results.
+        return namedtuple(self.row, tuple(self.results))
+
+    def compile(self) -> None:
+        """Compile what the function and its gradients of first order need."""
+        _ = self.kernel
+        needs = [name for name in self.inputs if not self.refusal([name])]
+        for call, results in self._plan(needs).calls.values():
+            _ = self.kernels.function(call.row, results).kernel
+
+    def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+        """Return the axes of the batch for shapes of the inputs, in their order.
+
+        Raises
+        ------
+        InputError
+            If there are more or fewer arrays than inputs, or a shape does not fit: every array has
+            the same axes of the batch, or none.
+        """
+        if len(shapes) != len(self.inputs):
+            raise InputError(
+                f"'{self.row}' takes {', '.join(self.inputs)}, not {len(shapes)} "
+                f"array{'s' * (len(shapes) != 1)}."
+            )
+        batch: tuple[int, ...] = ()
+        for (name, inner), shape in zip(self.inputs.items(), shapes, strict=True):
+            outer = tuple(shape[: len(shape) - len(inner)])
+            fits = len(shape) >= len(inner) and tuple(shape[len(outer) :]) == inner
+            if not fits or (outer and batch and outer != batch):
+                axes = ", ".join(["...", *map(str, inner)])
+                raise InputError(
+                    f"'{name}' has the shape {tuple(shape)}: give ({axes}), with the same batch "
+                    f"axes as the other arrays, or {inner}."
+                )
+            batch = batch or outer
+        return batch
+
+    def refusal(self, needs: Collection[str]) -> str:
+        """Return why there is no gradient by these inputs, a sentence; empty if there is one."""
+        if self._rule is None:
+            return f"'{self.row}' has no gradient: {WITHOUT[self.row]}."
+        pairs = {(term.of, term.by) for term in self.terms} | set(self._rule.zero)
+        for by in needs:
+            for of in self.results:
+                if (of, by) not in pairs:
+                    others = [x for x in self.inputs if (of, x) in pairs]
+                    return (
+                        f"'{of}' of '{self.row}' has no gradient by '{by}', only by "
+                        f"{', '.join(others)}: pass '{by}' as a constant."
+                    )
+        if self.kernels.model.coupled and any("before" in t.arrays for t in self.terms):
+            return (
+                f"'{self.row}' has no gradient for '{self.kernels.model.name}', whose joints "
+                "follow others: use 'forward_kinematics', differentiated once."
+            )
+        return ""
+
+    def operands(self, needs: Collection[str]) -> tuple[str, ...]:
+        """Return the names of the arrays, other than inputs, that gradients by inputs need."""
+        return tuple(sorted(self._plan(needs).operands - self.inputs.keys()))
+
+    def linear(self, space: Space, inputs: Arrays, needs: Collection[str], run: Run) -> Arrays:
+        """Return the results, and the arrays by which :meth:`pull` multiplies cotangents.
 
         Parameters
         ----------
-        compile : returns a kernel, as :func:`pinion.compute.cpu.compile` and
-            :func:`pinion.compute.cuda.compile` do.
-        options : of `compile`.
+        inputs : (..., *shape) each.
+        needs : inputs by which gradients are needed.
+        run : computes rows.
         """
-        if function not in RULES:
-            raise InputError(f"'{function}' has no gradient: choose one of {', '.join(RULES)}.")
-        self.model = coupled(load(model) if isinstance(model, str) else model)
-        self.function = function
-        self.rule = RULES[function]
-        if self.model.nq != self.model.nv:
+        refusal = self.refusal(needs)
+        if refusal:
+            raise InputError(refusal)
+        plan = self._plan(needs)
+        calls, operands = plan.calls, plan.operands
+        values = {
+            result: source
+            for result, source in (self._rule.value if self._rule else {}).items()
+            if source.partition(".")[0] in calls
+        }
+        every = [r for r in self._outputs if r in self.results or r in operands]
+        arrays: dict[str, Any] = {}
+        if direct := [r for r in every if r not in values]:
+            arrays |= run(self.kernels.function(self.row, direct), inputs)
+        for label, (call, results) in calls.items():
+            function = self.kernels.function(call.row, results)
+            arguments = function.arguments(space, call, {**inputs, **arrays}, self)
+            arrays |= {f"{label}.{r}": x for r, x in run(function, arguments).items()}
+            arrays |= {r: arrays[s] for r, s in values.items() if s.partition(".")[0] == label}
+        return {name: x for name, x in arrays.items() if name in operands or name in self.results}
+
+    def pull(
+        self, space: Space, arrays: Arrays, cotangents: Arrays, needs: Collection[str]
+    ) -> dict[str, Any]:
+        """Return the gradients by the inputs that are not zero everywhere.
+
+        Parameters
+        ----------
+        arrays : inputs, and the arrays of :meth:`linear`.
+        cotangents : of the results, (..., *shape) each; a missing one is zero.
+        """
+        gradients: dict[str, Any] = {}
+        tangents = {
+            name: tangent(space, self.kernels.model, arrays[name], x)
+            if self._moves(self._outputs[name])
+            else x
+            for name, x in cotangents.items()
+        }
+        for term in self._plan(needs).terms:
+            if term.of not in tangents:
+                continue
+            factors = [
+                self._constant(space, name) if name in CONSTANTS else arrays[name]
+                for name in term.arrays
+            ]
+            part = space.module.einsum(term.spec, tangents[term.of], *factors)
+            part = part if term.factor == 1.0 else term.factor * part
+            gradients[term.by] = gradients[term.by] + part if term.by in gradients else part
+        if "q" in gradients:
+            gradients["q"] = ambient(space, self.kernels.model, arrays["q"], gradients["q"])
+        return gradients
+
+    def arguments(
+        self, space: Space, call: Call, arrays: Arrays, caller: Differentiable
+    ) -> dict[str, Any]:
+        """Return this function's inputs for a call by another one.
+
+        Parameters
+        ----------
+        arrays : inputs of the other one, and results so far.
+        """
+        name, inner = next(iter(caller.inputs.items()))
+        batch = tuple(arrays[name].shape[: arrays[name].ndim - len(inner)])
+        units = call.units
+        rows = () if units is None else self.inputs[units]
+
+        def full(array: Any, shape: tuple[int, ...]) -> Any:
+            return space.module.broadcast_to(array, (*batch, *rows, *shape))
+
+        def argument(name: str, shape: tuple[int, ...]) -> Any:
+            source = call.at.get(name, name)
+            if source == ZERO:
+                return full(space.constant(f"0 {shape}", np.zeros(shape)), shape)
+            if source == UNIT:
+                return full(space.constant(f"1 {shape}", np.eye(shape[0])), shape)
+            array = arrays[name if source == STEP else source]
+            if name == _PARAMETERS and array.shape[-1:] != shape:
+                array = array[..., caller.kernels.places(self.kernels.parameters)]
+            array = array.reshape((*batch, *(1 for _ in rows), *shape))
+            if source == STEP:
+                array = array + space.constant(f"1 {shape}", np.eye(shape[0]))
+            return full(array, shape)
+
+        return {name: argument(name, shape) for name, shape in self.inputs.items()}
+
+    def _moves(self, block: Block) -> bool:
+        return block.shape == ("nq",)
+
+    def _plan(self, needs: Collection[str]) -> _Plan:
+        """Return what gradients by some inputs need."""
+        key = frozenset(needs)
+        if key not in self._plans:
+            terms = [term for term in self.terms if term.by in key]
+            operands = {name for term in terms for name in term.arrays} - CONSTANTS
+            # Cotangents of positions become tangent at the positions.
+            operands |= {t.of for t in terms if self._moves(self._outputs[t.of])}
+            self._plans[key] = _Plan(terms, operands, self._calls(terms))
+        return self._plans[key]
+
+    def _calls(self, terms: Sequence[Term]) -> dict[str, tuple[Call, list[str]]]:
+        """Return the calls that terms use, in order, each with its results."""
+        if self._rule is None:
+            return {}
+        sources = {name for term in terms for name in term.arrays if "." in name}
+        calls: dict[str, tuple[Call, list[str]]] = {}
+        for label, call in reversed(list(self._rule.calls.items())):
+            if any(s.partition(".")[0] == label for s in sources):
+                sources |= {s for s in call.at.values() if "." in s}
+        for label, call in self._rule.calls.items():
+            sources_of = {s for s in sources if s.partition(".")[0] == label}
+            if sources_of:
+                sources_of |= {s for s in self._rule.value.values() if s.startswith(f"{label}.")}
+                outputs = [b.name for b in FUNCTIONS[call.row].outputs]
+                calls[label] = call, [r for r in outputs if f"{label}.{r}" in sources_of]
+        return calls
+
+    def _constant(self, space: Space, name: str) -> Any:
+        if name == "ones":
+            shape = self.inputs[_PARAMETERS]
+            return space.constant(f"ones {shape}", np.ones(shape))
+        return space.constant(name, self._constants[name])
+
+    @cached_property
+    def _constants(self) -> dict[str, NDArray[np.float64]]:
+        """Constants of the terms by name (:data:`.rules.CONSTANTS`)."""
+        model = self.kernels.model
+        n = model.nv
+        both = np.eye(6)
+        turn, swing = np.zeros((2, 6, 6, 6))
+        # Changes of a column j of J when the tip turns with column k, and is moved by it.
+        turn[:3, :3, :3] = turn[3:, :3, 3:] = CROSS
+        swing[3:, 3:, :3] = -CROSS
+        start = np.concatenate([np.full(s.stop - s.start, s.start) for s in model.v_slices])
+        before = (start[:, None] <= start[None, :]).astype(float)  # joint of k, joint of j
+        mass = sum(body.inertia.mass for body in model.bodies)
+        return {
+            "angular": both[:3],
+            "linear": both[3:],
+            "cross": CROSS,
+            "turn": turn,
+            "swing": swing,
+            "bracket": turn - swing,
+            "before": before,
+            "after": 1.0 - before,
+            "first": np.eye(n, 2 * n),
+            "last": np.eye(n, 2 * n, n),
+            "per_mass": np.array(1.0 / mass if mass > 0.0 else np.nan),
+        }
+
+
+def differentiable(
+    model: Model | str,
+    function: str,
+    *,
+    outputs: Sequence[str] = (),
+    parameters: Sequence[str] = (),
+    joint_terms: bool | Sequence[str] = (),
+    compile: Callable[..., Any] = cpu.compile,
+    **options: Any,
+) -> Differentiable:
+    """Return a row of the table with its gradients, compiled.
+
+    Parameters
+    ----------
+    outputs, parameters, joint_terms : of the row (:class:`pinion.functions.RowOptions`); `outputs`
+        may also name A and B of ``euler_step``.
+    compile : returns a kernel, as :func:`pinion.compute.cpu.compile` and
+        :func:`pinion.compute.cuda.compile` do.
+    options : of `compile`.
+
+    Raises
+    ------
+    InputError
+        As `compile`, or if the row has no gradient; the sentence names what can be used.
+    """
+    if function in WITHOUT:
+        raise InputError(f"'{function}' has no gradient: {WITHOUT[function]}.")
+    if function not in RULES:
+        raise InputError(f"'{function}' has no gradient: choose one of {', '.join(RULES)}.")
+    for name in ("frames", "reference"):
+        if options.pop(name, None):
             raise InputError(
-                f"'{self.model.name}' has {self.model.nq} positions but {self.model.nv} "
-                "velocities: gradients need a robot whose joints have one coordinate each."
+                f"Gradients of '{function}' are of the robot's tip, in the function's own "
+                f"reference: leave {name} out."
             )
-        self.plain = compile(self.model, function, dtype=dtype, **options)
-        self.kernels = tuple(
-            compile(self.model, name, dtype=dtype, outputs=outputs, **options)
-            for name, outputs in self.rule.kernels
-        )
-
-    def value(self, *inputs: Any, run: Run = _called) -> Any:
-        """Return the function of arrays (n, nv) or (nv,), or of other types that `run` accepts."""
-        return run(self.plain, dict(zip(self.rule.inputs, inputs, strict=True)))[self.rule.value]
-
-    def linear(self, *inputs: Any, run: Run = _called) -> tuple[Any, Sequence[Any]]:
-        """Return the function and its Jacobians, (n, nv) and (n, nv, nv) each."""
-        arguments = dict(zip(self.rule.inputs, inputs, strict=True))
-        results: dict[str, Any] = {}
-        for kernel in self.kernels:
-            results |= run(kernel, {a.name: arguments[a.name] for a in kernel.inputs})
-        return results[self.rule.value], [results[name] for name in self.rule.jacobians]
+    row, rule = FUNCTIONS[function], RULES[function]
+    outputs, parameters = (
+        tuple(x.strip() for x in names.split(",") if x.strip())
+        if isinstance(names, str)
+        else tuple(names)
+        for names in (outputs, parameters)
+    )
+    choice = {term.of for term in rule.terms}
+    for name in outputs:
+        if name not in choice:
+            raise InputError(
+                f"'{function}' has no result '{name}' with a gradient; its results are "
+                f"{', '.join(b.name for b in row.outputs if b.name in choice)}."
+            )
+    if row.passive:
+        # Rows that no terms change are differentiated by rows that terms would change.
+        options["joint_terms"] = joint_terms
+    usual = rule.results or tuple(b.name for b in row.outputs if b.name not in row.optional)
+    results = [b.name for b in row.outputs if b.name in usual or b.name in outputs]
+    robot = coupled(load(model) if isinstance(model, str) else model)
+    result = Kernels(robot, compile, parameters, options).function(function, results)
+    result.compile()
+    return result

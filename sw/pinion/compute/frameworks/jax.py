@@ -5,8 +5,9 @@
 >>> jax.grad(lambda tau: forward(q, qd, tau).sum())(tau)                  # doctest: +SKIP
 >>> on_a_gpu = dynamics("iiwa14", "aba", device="cuda")                   # doctest: +SKIP
 
-It supports `jax.jit`, `jax.vmap` and one derivative in reverse mode. Compiled code contains
-addresses of this process, so it cannot be exported.
+It supports `jax.jit`, `jax.vmap` and derivatives in reverse mode (`jax.grad`, `jax.jacrev`), of
+these too: a Hessian is ``jax.jacrev(jax.jacrev(f))``. Compiled code contains addresses of this
+process, so it cannot be exported.
 
 On a GPU a C++ call makes the driver run the kernels on XLA's stream and in XLA's memory
 (``runtime/jaxcuda.cpp``, by XLA's foreign function interface, jax.ffi), without copies, waits or
@@ -24,21 +25,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
 from pinion.batch import InputError
 from pinion.compute import cpu, cuda
 from pinion.compute.cuda.device import CudaDevice
 from pinion.compute.native import HEADERS, cached_library
+from pinion.functions import RowOptions
 from pinion.native import Cache, default_folder, find_compiler
 from pinion.native import isa as isas
 from pinion.robot import Model
 
-from .gradients import Differentiable
+from .gradients import Differentiable, differentiable
+from .positions import Space
 
 __all__ = ["JaxGpu", "dynamics"]
 
@@ -133,72 +137,46 @@ def dynamics(
     threads: int = 0,
     compiler: str | None = None,
     cache: Path | None = None,
+    **options: Unpack[RowOptions],
 ) -> Callable[..., Any]:
     """Return a differentiable function of arrays.
 
     Parameters
     ----------
     model : a robot, or the name or path of one.
-    function : ``rnea`` (tau of q, qd, qdd) or ``aba`` (qdd of q, qd, tau).
+    function : a row of the table with reverse mode, such as ``rnea`` (tau of q, qd, qdd), ``aba``
+        (qdd of q, qd, tau) or ``forward_kinematics`` (R and p of q).
     dtype : of the arrays; float64 needs ``jax_enable_x64``.
     device : of the arrays: ``cpu``, ``cuda`` (the first GPU) or ``cuda:1``. Other GPUs of the same
         architecture can be used too.
     threads, compiler, cache : as for :func:`pinion.compute.cpu.compile`.
+    options : ``outputs``, ``parameters`` and ``joint_terms`` of the row.
 
     Returns
     -------
-    A function of three arrays (..., nv) of one shape, which returns an array of that shape.
+    A function of the row's inputs, (..., *shape) each, with the same axes of the batch or none. It
+    returns an array, or a named tuple of several results. The gradient by q has the shape of q
+    (:mod:`.positions`). It can be differentiated as often as the rows of its gradient can.
 
     Raises
     ------
     InputError
-        As `compile`, or if there is no such device; by the function if a dtype, a shape or the
-        device of an array does not fit.
+        As `compile`, if the row has no gradient, or if there is no such device; by the function if
+        a dtype, a shape or the device of an array does not fit, or an input that needs a gradient
+        has none.
     """
     place = _placed(device, threads, compiler, cache)
-    differentiable = Differentiable(
-        model, function, dtype=dtype, compile=place.compile, cache=cache
+    operation = differentiable(
+        model, function, dtype=dtype, compile=place.compile, cache=cache, **options
     )
-    names, nv = differentiable.rule.inputs, differentiable.model.nv
-
-    def run(kernel: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        batch = arguments[kernel.inputs[0].name].shape[:-1]
-        shapes = [jax.ShapeDtypeStruct((*batch, *a.shape), kernel.dtype) for a in kernel.results]
-        call = jax.ffi.ffi_call(place.target, shapes, vmap_method="broadcast_all")
-        results = call(*(arguments[a.name] for a in kernel.inputs), **place.attributes(kernel))
-        return {a.name: r for a, r in zip(kernel.results, results, strict=True)}
-
-    def check(arrays: Sequence[Any]) -> None:
-        for name, array in zip(names, arrays, strict=True):
-            if array.dtype != differentiable.plain.dtype:
-                raise InputError(
-                    f"'{name}' has the dtype {array.dtype}: give {differentiable.plain.dtype.name}."
-                )
-            if array.shape != arrays[0].shape or array.shape[-1:] != (nv,):
-                raise InputError(
-                    f"'{name}' has the shape {array.shape}: give (..., {nv}), the same for all."
-                )
-
-    @jax.custom_vjp  # type: ignore[untyped-decorator]
-    def call(*arrays: Any) -> Any:
-        check(arrays)
-        return differentiable.value(*arrays, run=run)
-
-    def forward(*arrays: Any) -> Any:
-        check(arrays)
-        value, jacobians = differentiable.linear(*arrays, run=run)
-        return value, tuple(jacobians)
-
-    def backward(jacobians: Sequence[Any], gradient: Any) -> Any:
-        return tuple(jnp.einsum("...i,...ij->...j", gradient, j) for j in jacobians)
-
-    call.defvjp(forward, backward)
+    runner = _Runner(place, np.dtype(dtype))
 
     def checked(*arrays: Any) -> Any:
-        if len(arrays) != len(names):
-            raise InputError(f"'{function}' takes {', '.join(names)}, not {len(arrays)} arrays.")
         converted = [jnp.asarray(array) for array in arrays]
-        for name, array in zip(names, converted, strict=True):
+        batch = operation.batch([array.shape for array in converted])
+        for name, array in zip(operation.inputs, converted, strict=True):
+            if array.dtype != runner.dtype:
+                raise InputError(f"'{name}' has the dtype {array.dtype}: give {runner.dtype.name}.")
             # XLA places traced arrays later, and reports if a device lacks the call.
             if not isinstance(array, jax.core.Tracer):
                 for array_device in array.devices():
@@ -207,9 +185,78 @@ def dynamics(
                             f"'{name}' is on the device '{array_device}': give arrays on a "
                             f"'{place.platform}', or choose another device."
                         )
-        return call(*converted)
+        inputs = {
+            name: jnp.broadcast_to(array, (*batch, *shape))
+            for (name, shape), array in zip(operation.inputs.items(), converted, strict=True)
+        }
+        return operation.answer(runner.applied(operation, inputs))
 
     return checked
+
+
+class _Runner:
+    """Runs functions on a place, with or without their gradients.
+
+    Members
+    -------
+    dtype : of the arrays.
+    """
+
+    def __init__(self, place: JaxDevice, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self._place = place
+        self._operations: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
+        self._space = Space(jnp, lambda name, array: array.astype(dtype))
+
+    def plain(self, function: Differentiable, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a kernel on arrays of any batch."""
+        kernel = function.kernel
+        first = kernel.inputs[0]
+        batch = inputs[first.name].shape
+        batch = batch[: len(batch) - len(first.shape)]
+        shapes = [jax.ShapeDtypeStruct((*batch, *a.shape), kernel.dtype) for a in kernel.results]
+        call = jax.ffi.ffi_call(self._place.target, shapes, vmap_method="broadcast_all")
+        attributes = self._place.attributes(kernel)
+        results = call(*(inputs[a.name] for a in kernel.inputs), **attributes)
+        named = {a.name: x for a, x in zip(kernel.results, results, strict=True)}
+        return {name: named[name] for name in function.results}
+
+    def applied(self, function: Differentiable, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a function so that JAX can differentiate it."""
+        key = function.row, tuple(function.results)
+        if key not in self._operations:
+            self._operations[key] = self._operation(function)
+        results = self._operations[key](*(inputs[name] for name in function.inputs))
+        return dict(zip(function.results, results, strict=True))
+
+    def _operation(self, function: Differentiable) -> Callable[..., Any]:
+        names = tuple(function.inputs)
+
+        @jax.custom_vjp  # type: ignore[untyped-decorator]
+        def call(*arrays: Any) -> Any:
+            return tuple(self.plain(function, dict(zip(names, arrays, strict=True))).values())
+
+        def forward(*primals: Any) -> Any:
+            arrays = {name: x.value for name, x in zip(names, primals, strict=True)}
+            needs = [name for name, x in zip(names, primals, strict=True) if x.perturbed]
+            linear = function.linear(self._space, arrays, needs, self.applied)
+            # Keys of a dictionary are not traced; they say which gradients are needed.
+            needed = {name: arrays[name] for name in needs}
+            return tuple(linear[name] for name in function.results), (arrays, linear, needed)
+
+        def backward(residuals: Any, gradients: Sequence[Any]) -> Any:
+            arrays, linear, needed = residuals
+            cotangents = {
+                name: x
+                for name, x in zip(function.results, gradients, strict=True)
+                if not isinstance(x, SymbolicZero)
+            }
+            pulled = function.pull(self._space, {**linear, **arrays}, cotangents, tuple(needed))
+            return tuple(pulled.get(n, jnp.zeros_like(arrays[n])) for n in names)
+
+        call.defvjp(forward, backward, symbolic_zeros=True)
+        operation: Callable[..., Any] = call
+        return operation
 
 
 def _placed(

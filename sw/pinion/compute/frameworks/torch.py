@@ -8,7 +8,8 @@
 
 Tensors, results and gradients are on one device; contiguous memory of the kernel's dtype is used
 without a copy. If an input needs a gradient, the Jacobians are computed once with the value and
-stay on the device until `backward`, which multiplies them there.
+stay on the device until `backward`, which multiplies them there. With ``create_graph=True`` they
+are computed again, so that they can be differentiated.
 
 On a GPU the kernels are queued on PyTorch's current stream, and nothing waits for them. All memory
 comes from PyTorch's allocator and is taken and freed on that stream, so work queued there later may
@@ -36,7 +37,8 @@ from pinion.compute import cpu, cuda
 from pinion.compute.cuda.device import CudaDevice
 from pinion.robot import Model
 
-from .gradients import Differentiable
+from .gradients import Differentiable, differentiable
+from .positions import Space
 
 __all__ = ["TorchGpu", "dynamics"]
 
@@ -137,30 +139,34 @@ def dynamics(
     Parameters
     ----------
     model : a robot, or the name or path of one.
-    function : ``rnea`` (tau of q, qd, qdd) or ``aba`` (qdd of q, qd, tau).
+    function : a row of the table with reverse mode, such as ``rnea`` (tau of q, qd, qdd), ``aba``
+        (qdd of q, qd, tau) or ``forward_kinematics`` (R and p of q).
     dtype : of the tensors, ``float32`` or ``float64``. Most GPUs compute float32 many times faster.
     device : of the tensors: ``cpu``, ``cuda`` (PyTorch's current one) or ``cuda:1``.
-    options : as for :func:`pinion.compute.cpu.compile` or :func:`pinion.compute.cuda.compile`.
+    options : ``outputs``, ``parameters`` and ``joint_terms`` of the row
+        (:class:`pinion.functions.RowOptions`), and those of :func:`pinion.compute.cpu.compile` or
+        :func:`pinion.compute.cuda.compile`.
 
     Returns
     -------
-    A function of three tensors (..., nv) of one shape, which returns a tensor of that shape. It can
-    be differentiated once.
+    A function of the row's inputs, (..., *shape) each, with the same axes of the batch or none. It
+    returns a tensor, or a named tuple of several results. The gradient by q has the shape of q
+    (:mod:`.positions`). It can be differentiated as often as the rows of its gradient can.
 
     Raises
     ------
     InputError
-        As `compile`, or if PyTorch has no such device; by the function if the device, dtype or
-        shape of a tensor does not fit.
+        As `compile`, if the row has no gradient, or if PyTorch has no such device; by the function
+        if the device, dtype or shape of a tensor does not fit, or an input that needs a gradient
+        has none.
     """
     place = _placed(device, options.get("cache"))
-    differentiable = Differentiable(model, function, dtype=dtype, compile=place.compile, **options)
-    kind, nv = getattr(torch, dtype), differentiable.model.nv
+    operation = differentiable(model, function, dtype=dtype, compile=place.compile, **options)
+    kind, names = getattr(torch, dtype), tuple(operation.inputs)
+    runner = _Runner(place, kind)
 
     def call(*tensors: Any) -> Any:
-        names = differentiable.rule.inputs
-        if len(tensors) != len(names):
-            raise InputError(f"'{function}' takes {', '.join(names)}, not {len(tensors)} tensors.")
+        batch = operation.batch([tensor.shape for tensor in tensors])
         for name, tensor in zip(names, tensors, strict=True):
             if tensor.device != place.device:
                 raise InputError(
@@ -169,12 +175,11 @@ def dynamics(
                 )
             if tensor.dtype != kind:
                 raise InputError(f"'{name}' has the dtype {tensor.dtype}: give {kind}.")
-            if tensor.shape != tensors[0].shape or tensor.shape[-1:] != (nv,):
-                raise InputError(
-                    f"'{name}' has the shape {tuple(tensor.shape)}: give (..., {nv}), the same for "
-                    "all."
-                )
-        return _Dynamics.apply(place, differentiable, *tensors)
+        inputs = {
+            name: tensor.expand((*batch, *shape))
+            for (name, shape), tensor in zip(operation.inputs.items(), tensors, strict=True)
+        }
+        return operation.answer(runner.applied(operation, inputs, keep=True))
 
     return call
 
@@ -207,34 +212,88 @@ def _gpu(index: int, cache: Path | None) -> TorchGpu:
     )
 
 
-def _run(place: TorchDevice, kernel: Any, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    some = next(iter(arguments.values()))
-    out = {a.name: some.new_empty((len(some), *a.shape)) for a in kernel.results}
-    place.run(kernel, arguments, out)
-    return out
+class _Runner:
+    """Runs functions on a place, with or without their gradients.
 
+    Members
+    -------
+    space : PyTorch, with constants on the place's device.
+    """
 
-class _Dynamics(torch.autograd.Function):  # type: ignore[misc]
-    @staticmethod
-    def forward(ctx: Any, place: TorchDevice, differentiable: Differentiable, *tensors: Any) -> Any:
-        shape, nv, run = tensors[0].shape, differentiable.model.nv, partial(_run, place)
+    def __init__(self, place: TorchDevice, kind: torch.dtype) -> None:
+        self._place = place
+        self._kind = kind
+        self._constants: dict[str, Any] = {}
+        self.space = Space(torch, self._constant)
+
+    def _constant(self, name: str, array: Any) -> Any:
+        if name not in self._constants:
+            self._constants[name] = torch.as_tensor(
+                array, dtype=self._kind, device=self._place.device
+            )
+        return self._constants[name]
+
+    def plain(self, function: Differentiable, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run a kernel on tensors of any batch."""
+        kernel, some = function.kernel, next(iter(inputs.values()))
+        first = next(iter(function.inputs.values()))
+        batch = some.shape[: some.ndim - len(first)]
+        count = batch.numel()
         # A tensor may be a negative view of its memory, which kernels do not support.
-        flat = [t.detach().resolve_neg().reshape(-1, nv).contiguous() for t in tensors]
-        if not any(ctx.needs_input_grad[2:]):
-            return differentiable.value(*flat, run=run).reshape(shape)
-        value, jacobians = differentiable.linear(*flat, run=run)
-        needs_gradient = ctx.needs_input_grad[2:]
-        ctx.save_for_backward(
-            *(j if needed else None for j, needed in zip(jacobians, needs_gradient, strict=True))
-        )
-        return value.reshape(shape)
+        flat = {
+            name: inputs[name].detach().resolve_neg().reshape((count, *shape)).contiguous()
+            for name, shape in function.inputs.items()
+        }
+        out = {a.name: some.new_empty((count, *a.shape)) for a in kernel.results}
+        self._place.run(kernel, flat, out)
+        return {name: out[name].reshape((*batch, *s)) for name, s in function.results.items()}
+
+    def applied(
+        self, function: Differentiable, inputs: Mapping[str, Any], *, keep: bool = False
+    ) -> Mapping[str, Any]:
+        """Run a function so that PyTorch can differentiate it.
+
+        Parameters
+        ----------
+        keep : whether to compute what the gradient needs along with the value.
+        """
+        ordered = (inputs[name] for name in function.inputs)
+        results = _Operation.apply(self, function, keep, *ordered)
+        return dict(zip(function.results, results, strict=True))
+
+
+class _Operation(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(
+        ctx: Any, runner: _Runner, function: Differentiable, keep: bool, *tensors: Any
+    ) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.runner, ctx.function = runner, function
+        inputs = dict(zip(function.inputs, tensors, strict=True))
+        needs = [n for n, x in zip(inputs, ctx.needs_input_grad[3:], strict=True) if x]
+        if keep and needs:
+            arrays = function.linear(runner.space, inputs, needs, runner.plain)
+            ctx.names = function.operands(needs)
+        else:
+            arrays = runner.plain(function, inputs)
+            ctx.names = ()
+        ctx.save_for_backward(*tensors, *(arrays[name] for name in ctx.names))
+        return tuple(arrays[name] for name in function.results)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, gradient: Any) -> Any:
-        rows = gradient.reshape(-1, 1, gradient.shape[-1])
-        parts = [
-            None if jacobian is None else (rows @ jacobian).reshape(gradient.shape)
-            for jacobian in ctx.saved_tensors
-        ]
-        return (None, None, *parts)
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        runner, function = ctx.runner, ctx.function
+        saved = ctx.saved_tensors
+        inputs = dict(zip(function.inputs, saved, strict=False))
+        needs = [n for n, x in zip(inputs, ctx.needs_input_grad[3:], strict=True) if x]
+        if torch.is_grad_enabled():  # the gradient itself will be differentiated
+            arrays = function.linear(runner.space, inputs, needs, runner.applied)
+        elif ctx.names:
+            arrays = dict(zip(ctx.names, saved[len(inputs) :], strict=True))
+        else:
+            arrays = function.linear(runner.space, inputs, needs, runner.plain)
+        cotangents = {
+            name: x for name, x in zip(function.results, gradients, strict=True) if x is not None
+        }
+        pulled = function.pull(runner.space, {**arrays, **inputs}, cotangents, needs)
+        return (None, None, None, *(pulled.get(name) for name in inputs))
