@@ -318,6 +318,7 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
         ("BUILT", "--states", "10", "-o", "NEW.sqlite"),
         "pinion.campaign:campaign",
     ),
+    "program": (("two_link", "rnea"), "pinion.processor:compile_program"),
     "batch": (
         ("two_link", "rnea", "--states", "10", "-o", "NEW.sqlite"),
         "pinion.campaign:batch",

@@ -67,6 +67,7 @@ VERBS = {
     "explore two_link rnea --scheduler tcp://127.0.0.1:1": "hw,campaign",
     "campaign b --states 10 -o s.sqlite": "hw,campaign",
     "batch two_link rnea --states 10 -o s.sqlite": "hw,campaign",
+    "program two_link rnea": "",
     "card b": "hw,sim",
     "bitstream b": "hw",
     "report b -o b.html": "hw",

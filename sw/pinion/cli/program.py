@@ -36,7 +36,8 @@ def command(
 ) -> None:
     """Compile a program for the dynamics processor, and check it.
 
-    The processor exists as a model (device 'processor'); its hardware does not exist yet.
+    The processor exists as a model (device 'processor') and as gateware of its lanes, without a
+    link: no board runs a program yet.
     """
     from pinion.processor import Machine, compile_program
     from pinion.processor.listing import listing as text_of

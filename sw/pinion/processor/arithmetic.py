@@ -46,7 +46,7 @@ def narrow(b: Ints, half: int, machine: Machine) -> Ints:
 
 
 @cache
-def _mantissas() -> Reciprocal:
+def mantissa_reciprocal() -> Reciprocal:
     """Return the table of reciprocals of numbers from 1 to 2."""
     return Reciprocal(source=Format(MANTISSA + 2, MANTISSA), target=Format(MANTISSA + 2, MANTISSA))
 
@@ -63,7 +63,7 @@ def reciprocal(x: Ints, points: int, machine: Machine) -> tuple[Ints, Flags]:
     length = np.frexp(np.where(zero, 1, magnitude).astype(np.float64))[1].astype(np.int64)
     up = MANTISSA + 1 - length
     mantissa = np.where(up >= 0, magnitude << np.maximum(up, 0), magnitude >> np.maximum(-up, 0))
-    inverse, _ = _mantissas().compute(np.where(zero, 1 << MANTISSA, mantissa))
+    inverse, _ = mantissa_reciprocal().compute(np.where(zero, 1 << MANTISSA, mantissa))
     # 2**points / x = inverse * 2**(points - MANTISSA - (length - 1)), rounded.
     drop = MANTISSA + length - 1 - points
     down = np.clip(drop, 0, 62)

@@ -1,0 +1,135 @@
+"""A team of lanes that runs one program for one sample after the other."""
+
+from __future__ import annotations
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from pinion.gateware.component import Component
+from pinion.processor.encoding import NO_SOURCE, Encoding, Field
+
+from .inverse import InverseUnit
+from .lane import Lane
+
+
+class Team(Component):
+    """Program memory, sequencer, lanes, crossbar and reciprocal unit.
+
+    Parameters
+    ----------
+    encoding : of the machine.
+    rows : words of the program memory.
+
+    Members
+    -------
+    program_write, program_row, program_data : In
+        A row of the program to be stored, while nothing runs.
+    load, load_lane, load_to, load_word : In
+        A word of a lane's memory to be stored, constant or input, while nothing runs.
+    start, rows : In
+        Begin a sample; the rows of the program.
+    busy : Out(1)
+        A sample is being computed.
+    output, output_place, output_word : Out
+        A result word, with its place in the record.
+    flag : Out(1)
+        A value of the sample left its format; valid when it is no longer busy.
+
+    Latency: as many cycles as the program has rows, and two.
+    Throughput: one sample in that time.
+    """
+
+    def __init__(self, *, encoding: Encoding, rows: int) -> None:
+        self.encoding = encoding
+        self.program_rows = rows
+        machine = encoding.machine
+        word = signed(machine.word)
+        address = (machine.words - 1).bit_length()
+        super().__init__(
+            {
+                "program_write": In(1),
+                "program_row": In(range(rows)),
+                "program_data": In(encoding.width),
+                "load": In(1),
+                "load_lane": In(range(machine.lanes)),
+                "load_to": In(address),
+                "load_word": In(word),
+                "start": In(1),
+                "rows": In(range(rows + 1)),
+                "busy": Out(1),
+                "output": Out(1),
+                "output_place": Out(encoding.team["output"].width),
+                "output_word": Out(word),
+                "flag": Out(1),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the sequencer, and what a row tells lanes, crossbar and unit."""
+        m = Module()
+        encoding, machine = self.encoding, self.encoding.machine
+        m.submodules.program = program = Memory(
+            shape=encoding.width, depth=self.program_rows, init=[]
+        )
+        write, read = program.write_port(), program.read_port()
+        row, running, executes = Signal(range(self.program_rows + 1)), Signal(), Signal()
+        m.d.comb += [
+            write.addr.eq(self.program_row),
+            write.data.eq(self.program_data),
+            write.en.eq(self.program_write),
+            read.addr.eq(row),
+            read.en.eq(1),
+            self.busy.eq(running | executes),
+        ]
+        m.d.sync += executes.eq(running)
+        with m.If(running):
+            m.d.sync += row.eq(row + 1)
+            with m.If(row == self.rows - 1):
+                m.d.sync += running.eq(0)
+        with m.Elif(self.start):
+            m.d.sync += [row.eq(0), running.eq(1), self.flag.eq(0)]
+        # Nothing happens in rows that are not executed.
+        data = Mux(executes, read.data, 0)
+
+        place = 0
+
+        def fields(layout: dict[str, Field]) -> dict[str, Value]:
+            nonlocal place
+            values = {}
+            for name, field in layout.items():
+                values[name] = data[place : place + field.width]
+                place += field.width
+            return values
+
+        lanes, controls = [], []
+        for number in range(machine.lanes):
+            m.submodules[f"lane{number}"] = lane = Lane(encoding=encoding)
+            lanes.append(lane)
+            controls.append(fields(dict(encoding.lane)))
+        team = fields(dict(encoding.team))
+        m.submodules.inverse = inverse = InverseUnit(machine=machine)
+        results = [*(lane.result for lane in lanes), inverse.o]
+        # The code of no source reads anything, and nobody takes it.
+        sources = Array([results[0], *results])
+        for number, (lane, control) in enumerate(zip(lanes, controls, strict=True)):
+            source = control.pop("source")
+            to = control.pop("to")
+            m.d.comb += [getattr(lane, name).eq(value) for name, value in control.items()]
+            loads = self.load & (self.load_lane == number)
+            m.d.comb += [
+                lane.write.eq((source != NO_SOURCE) | loads),
+                lane.to.eq(Mux(loads, self.load_to, to)),
+                lane.word.eq(Mux(loads, self.load_word, sources[source])),
+            ]
+        m.d.comb += [
+            inverse.x.eq(sources[team["operand"]]),
+            inverse.points.eq(team["points"]),
+            inverse.valid.eq(team["operand"] != NO_SOURCE),
+            self.output.eq(team["output_source"] != NO_SOURCE),
+            self.output_place.eq(team["output"]),
+            self.output_word.eq(sources[team["output_source"]]),
+        ]
+        with m.If(Cat(*(lane.clipped for lane in lanes), inverse.lost).any()):
+            m.d.sync += self.flag.eq(1)
+        return m

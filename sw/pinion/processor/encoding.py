@@ -1,0 +1,132 @@
+"""Rows of a program as bits: what hardware reads, each field in the cycle in which it is used.
+
+A slot passes through stages, and its fields are needed some cycles after its addresses. They stand
+in that much later rows, so that lanes need no registers to delay them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from .machine import SHIFTS, Half, Machine
+from .program import NOTHING, Program
+from .schedule import UNIT
+
+FINE = 3
+"""Bits of a shift in its last stage."""
+
+NO_SOURCE = 0
+"""Code of :data:`.program.NOTHING`; lane k has the code k + 1, the reciprocal unit the next."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a row: its bits, and the cycles after its row in which it is used."""
+
+    width: int
+    skew: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """Layout of the rows of a machine's programs, lowest bits first: lane by lane, then the team.
+
+    Members
+    -------
+    machine : parameters.
+    outputs : most words of a result record.
+    """
+
+    machine: Machine
+    outputs: int = 512
+
+    @property
+    def sources(self) -> int:
+        """Bits of a source."""
+        return (self.machine.lanes + 1).bit_length()
+
+    @property
+    def lane(self) -> Mapping[str, Field]:
+        """Fields of a lane."""
+        address = (self.machine.words - 1).bit_length()
+        return {
+            "a": Field(address),
+            "b": Field(address),
+            "half": Field(2, 1),
+            "coarse": Field((SHIFTS[1] - SHIFTS[0]).bit_length() - FINE, 5),
+            "fine": Field(FINE, 6),
+            "negate": Field(1, 6),
+            "active": Field(1, 7),
+            "first": Field(1, 7),
+            "wrap": Field(1, 8),
+            "last": Field(1, 10),
+            "source": Field(self.sources),
+            "to": Field(address),
+        }
+
+    @property
+    def team(self) -> Mapping[str, Field]:
+        """Fields of the team."""
+        return {
+            "output_source": Field(self.sources),
+            "output": Field((self.outputs - 1).bit_length()),
+            "operand": Field(self.sources),
+            "points": Field(8),
+        }
+
+    @property
+    def width(self) -> int:
+        """Bits of a row."""
+        lane = sum(field.width for field in self.lane.values())
+        return self.machine.lanes * lane + sum(field.width for field in self.team.values())
+
+
+def encoded_rows(program: Program) -> list[int]:
+    """Return the rows of a program as integers, row 0 first."""
+    encoding = Encoding(machine=program.machine)
+    rows = [0] * program.cycles
+    place = 0
+    for lane in range(program.machine.lanes):
+        slots = program.lanes[:, lane]
+        shift = slots["shift"].astype(np.int64) - SHIFTS[0]
+        active = slots["half"] != Half.IDLE
+        columns = {
+            "coarse": shift >> FINE,
+            "fine": shift & (1 << FINE) - 1,
+            "active": active,
+            "source": _codes(slots["source"], program.machine),
+            **{name: slots[name] for name in ("a", "b", "half", "negate", "first", "last")},
+            **{name: slots[name] for name in ("wrap", "to")},
+        }
+        for name, field in encoding.lane.items():
+            column = columns[name].astype(np.int64)
+            if name not in ("source", "to"):
+                column = np.where(active, column, 0)
+            _put(rows, column, place, field)
+            place += field.width
+    team = program.team
+    columns = {
+        "output_source": _codes(team["output_source"], program.machine),
+        "output": np.maximum(team["output"], 0),
+        "operand": _codes(team["operand"], program.machine),
+        "points": np.where(team["operand"] == NOTHING, 0, team["points"]),
+    }
+    for name, field in encoding.team.items():
+        _put(rows, columns[name].astype(np.int64), place, field)
+        place += field.width
+    return rows
+
+
+def _codes(sources: np.ndarray, machine: Machine) -> np.ndarray:
+    codes = np.where(sources == UNIT, machine.lanes + 1, sources.astype(np.int64) + 1)
+    return np.where(sources == NOTHING, NO_SOURCE, codes)
+
+
+def _put(rows: list[int], column: np.ndarray, place: int, field: Field) -> None:
+    assert ((column >= 0) & (column < 1 << field.width)).all(), "a field exceeds its bits"
+    for row, value in enumerate(column.tolist()):
+        if value:
+            rows[row + field.skew] |= value << place

@@ -1,0 +1,197 @@
+"""A team of lanes in RTL against the model of the processor, bit for bit."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
+from pinion.functions import named_function, sample
+from pinion.functions.row import word_columns
+from pinion.gateware.processor import Lane, Team
+from pinion.gateware.processor.inverse import InverseUnit
+from pinion.processor import Compiled, Machine, compile_program, run
+from pinion.processor.arithmetic import reciprocal
+from pinion.processor.encoding import Encoding, encoded_rows
+from pinion.processor.machine import RECIPROCAL_DELAY
+from pinion.robot import coupled, load
+from tests.gateware.link.mutants import mutant
+from tests.support.breadth import some, some_rows
+
+
+@cache
+def compiled(robot: str, function: str, lanes: int, precision: str) -> Compiled:
+    machine = Machine(lanes=lanes)
+    return compile_program(load(robot), named_function(function), machine, precision=precision)
+
+
+def requests(program: Compiled, robot: str, function: str, count: int, seed: int) -> np.ndarray:
+    """Return float32 bits of states, one of which is out of range."""
+    row, model = named_function(function), load(robot)
+    arrays = sample(model, row, count, distribution="beyond", seed=seed)
+    columns = {str(w): c for w, c in word_columns(row.inputs, coupled(model), arrays).items()}
+    words = np.stack([columns[str(word)] for word, _, _ in program.program.inputs], axis=1)
+    words[1, -1] *= 1e4
+    return words.astype(np.float32).view(np.uint32)
+
+
+def simulated(team: Team, program: Compiled, words: np.ndarray) -> tuple[np.ndarray, list[bool]]:
+    """Return result words of requests, and the flags that values set."""
+    rows = encoded_rows(program.program)
+    fixed = [
+        float32_to_fixed(np.ascontiguousarray(column), fmt)[0]
+        for column, (_, fmt, _) in zip(words.T, program.program.inputs, strict=True)
+    ]
+    integers = np.zeros((len(words), len(program.program.outputs)), dtype=np.int64)
+    flags: list[bool] = []
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(team.program_write, 1)
+        for number, row in enumerate(rows):
+            ctx.set(team.program_row, number)
+            ctx.set(team.program_data, row)
+            await ctx.tick()
+        ctx.set(team.program_write, 0)
+        ctx.set(team.rows, len(rows))
+        ctx.set(team.load, 1)
+        for lane, constants in enumerate(program.program.constants):
+            for place, integer in constants.items():
+                await store(ctx, lane, place, integer)
+        for request in range(len(words)):
+            ctx.set(team.load, 1)
+            for column, (*_, memory) in zip(fixed, program.program.inputs, strict=True):
+                for lane, place in memory.items():
+                    await store(ctx, lane, place, int(column[request]))
+            ctx.set(team.load, 0)
+            ctx.set(team.start, 1)
+            await ctx.tick()
+            ctx.set(team.start, 0)
+            cycles = 0
+            while ctx.get(team.busy):
+                if ctx.get(team.output):
+                    integers[request, ctx.get(team.output_place)] = ctx.get(team.output_word)
+                cycles += 1
+                await ctx.tick()
+            assert cycles == program.program.cycles + 1
+            flags.append(bool(ctx.get(team.flag)))
+
+    async def store(ctx: Any, lane: int, place: int, integer: int) -> None:
+        ctx.set(team.load_lane, lane)
+        ctx.set(team.load_to, place)
+        ctx.set(team.load_word, integer)
+        await ctx.tick()
+
+    simulator = Simulator(team)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    results = np.empty(integers.shape, dtype=np.uint32)
+    for place, (_, fmt) in enumerate(program.program.outputs):
+        results[:, place] = fixed_to_float32(integers[:, place], fmt)
+    return results, flags
+
+
+@pytest.mark.parametrize(
+    ("robot", "function", "lanes", "precision"),
+    some_rows(
+        [
+            ("two_link", "aba", 1, "fine"),
+            ("two_link", "aba", 4, "fast"),
+            ("iiwa14", "rnea", 4, "fine"),
+            ("iiwa14", "aba", 4, "fine"),
+            ("iiwa14", "minv", 2, "fast"),
+            ("hyq", "aba", 8, "fine"),
+        ],
+        2,
+    ),
+)
+def test_a_team_equals_the_model_in_every_bit(robot, function, lanes, precision):
+    program = compiled(robot, function, lanes, precision)
+    words = requests(program, robot, function, 6, seed=3)
+    expected, expected_flags = run(program.program, words)
+    team = Team(encoding=Encoding(machine=program.program.machine), rows=program.program.cycles)
+    results, flags = simulated(team, program, words)
+    assert np.array_equal(results, expected)
+    # An input that does not fit is found at the edge, which a team does not have.
+    edge = [
+        float32_to_fixed(np.ascontiguousarray(column), fmt)[1]
+        for column, (_, fmt, _) in zip(words.T, program.program.inputs, strict=True)
+    ]
+    assert (np.array(flags) | np.any(edge, axis=0)).tolist() == expected_flags.tolist()
+    assert expected_flags.any() and not expected_flags.all()
+
+
+MUTANTS = {
+    "B is not rounded": ("high + reads[1][low - 1]", "high"),
+    "a turn is clipped": ("fits | self.wrap", "fits"),
+    "terms are not negated": ("Mux(self.negate, -shifted, shifted)", "shifted"),
+    "a sum begins with a quarter of a unit": ("GUARD - 1", "GUARD - 2"),
+    "a sum keeps the one before it": ("Mux(self.first, ", "Mux(0, "),
+    "low bits have a sign": ("reads[1][:low])", "reads[1][:low].as_signed())"),
+    "the last coarse shift is lost": ("(self.coarse << FINE)", "(self.coarse[:2] << FINE)"),
+}
+
+
+@pytest.mark.parametrize("name", some(MUTANTS, 4))
+def test_a_broken_team_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pinion.gateware.processor.team.Lane", mutant(Lane, *MUTANTS[name]))
+    for precision in ("fast", "fine"):
+        program = compiled("two_link", "aba", 1, precision)
+        words = requests(program, "two_link", "aba", 4, seed=5)
+        team = Team(encoding=Encoding(machine=program.program.machine), rows=program.program.cycles)
+        if not np.array_equal(simulated(team, program, words)[0], run(program.program, words)[0]):
+            return
+    raise AssertionError("nothing differs")
+
+
+def wrong_reciprocals(unit: Any, count: int) -> int:
+    """Return how many reciprocals of operands of every size differ from the model."""
+    machine = unit.machine
+    rng = np.random.default_rng(9)
+    bits = rng.integers(0, machine.word, count)
+    operands = rng.integers(-(1 << bits), (1 << bits) + 1).clip(-(1 << 34), machine.largest)
+    operands[:5] = 0, 1, -1, machine.largest, -machine.largest - 1
+    points = rng.integers(0, 100, count)
+    outputs: list[tuple[int, int]] = []
+
+    async def bench(ctx: Any) -> None:
+        for number in range(count + RECIPROCAL_DELAY + 1):
+            ctx.set(unit.valid, number < count)
+            if number < count:
+                ctx.set(unit.x, int(operands[number]))
+                ctx.set(unit.points, int(points[number]))
+            outputs.append((ctx.get(unit.o), ctx.get(unit.lost)))
+            await ctx.tick()
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    wrong = 0
+    for number in range(count):
+        expected, lost = reciprocal(operands[number : number + 1], int(points[number]), machine)
+        after = number + RECIPROCAL_DELAY
+        wrong += (outputs[after][0], outputs[after - 1][1]) != (expected[0], lost[0])
+    return wrong
+
+
+def test_reciprocals_of_every_size() -> None:
+    assert not wrong_reciprocals(InverseUnit(machine=Machine()), 400)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("Mux(minus, -value, value)", "value"),
+        ("<< top) + half", "<< top)"),
+        ("huge | zero", "huge"),
+        ("RECIPROCAL_DELAY - 1 - spent", "RECIPROCAL_DELAY - spent"),
+    ],
+    ids=str,
+)
+def test_a_broken_unit_is_noticed(change: tuple[str, str]) -> None:
+    assert wrong_reciprocals(mutant(InverseUnit, *change)(machine=Machine()), 60)
