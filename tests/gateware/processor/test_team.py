@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 from amaranth.sim import Simulator
 
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
@@ -14,6 +17,7 @@ from pinion.functions import named_function, sample
 from pinion.functions.row import word_columns
 from pinion.gateware.processor import Lane, Team
 from pinion.gateware.processor.inverse import InverseUnit
+from pinion.gateware.yosys import run_yosys
 from pinion.processor import Compiled, Machine, compile_program, run
 from pinion.processor.arithmetic import reciprocal
 from pinion.processor.encoding import Encoding, encoded_rows
@@ -21,6 +25,8 @@ from pinion.processor.machine import RECIPROCAL_DELAY
 from pinion.robot import coupled, load
 from tests.gateware.link.mutants import mutant
 from tests.support.breadth import some, some_rows
+
+CELLS = ("LUT4", "TRELLIS_FF", "MULT18X18D", "DP16KD")
 
 
 @cache
@@ -196,3 +202,15 @@ def test_reciprocals_of_every_size() -> None:
 )
 def test_a_broken_unit_is_noticed(change: tuple[str, str]) -> None:
     assert wrong_reciprocals(mutant(InverseUnit, *change)(machine=Machine()), 60)
+
+
+@pytest.mark.slow
+def test_a_lane_has_the_resources_of_the_page(tmp_path: Path) -> None:
+    lane = Lane(encoding=Encoding(machine=Machine(lanes=4)))
+    (tmp_path / "lane.il").write_text(rtlil.convert(lane, name="lane", emit_src=False))
+    commands = ("read_rtlil lane.il", "synth_ecp5 -abc9 -top lane", "stat -json")
+    log = run_yosys(commands, folder=tmp_path)
+    counts = {name: int(re.findall(rf'"{name}": +(\d+)', log)[-1]) for name in CELLS}
+    page = (Path(__file__).parents[3] / "docs/concepts/processor.md").read_text()
+    assert "a lane takes {LUT4} LUT4, {TRELLIS_FF} registers".format(**counts) in page
+    assert counts["MULT18X18D"] == counts["DP16KD"] == 2
