@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pinion.api as pinion
-from pinion.functions import Function, named_function, sample
+from pinion.functions import FUNCTIONS, Function, named_function, sample
 from pinion.functions.row import word_columns
 from pinion.graph import evaluate_floats
 from pinion.processor import Compiled, Machine, ProgramError, compile_program, run
@@ -210,6 +210,21 @@ def test_a_large_robot_fits_on_four_lanes_and_not_on_one():
     assert largest_error(program, states("atlas", row, "reference", 500, seed=6)) <= 2e-5
     with pytest.raises(ProgramError, match=r"has \d+ rows, \d+ more than the processor's 8192"):
         compiled("atlas", "aba", lanes=1)
+
+
+TOO_LARGE = ("rk4_step",)
+"""Rows of the iiwa14 that need more words than four lanes have."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_row_of_an_arm_has_a_program_or_does_not_fit(function):
+    if function in TOO_LARGE:
+        with pytest.raises(ProgramError, match="512 words, and the program needs more"):
+            compiled("iiwa14", function)
+        return
+    program, row = compiled("iiwa14", function), named_function(function)
+    assert largest_error(program, states("iiwa14", row, "reference", 500, seed=6)) <= 2e-5
 
 
 def test_what_does_not_fit_is_a_sentence():

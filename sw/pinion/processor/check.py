@@ -128,8 +128,14 @@ class _Symbols:
 
     def _same(self, a: int, b: int) -> bool:
         """Whether two values are the same number: equal sums exist twice in some functions."""
-        first, second = self.sums.values[a], self.sums.values[b]
-        return a == b or (first.terms != () and first.terms == second.terms)
+        return a == b or (bool(self._products(a)) and self._products(a) == self._products(b))
+
+    def _products(self, number: int) -> list[tuple[int, ...]]:
+        """Return a sum's products in a fixed order, with signs, powers of two and its point."""
+        value, point = self.sums.values[number], self.points.fracs[number]
+        return sorted(
+            (*self._pair(t.a, t.b), t.sign, t.power, value.wraps, point) for t in value.terms
+        )
 
     def step(self, cycle: int) -> None:
         for source, value in self.due.pop(cycle, {}).items():
