@@ -123,18 +123,18 @@ class _Symbols:
             actual = self.results.get(place)
             if actual is None or not self._same(actual, number):
                 raise CheckError(f"The result {word} is not computed, or is another value.")
-            if self.program.outputs[place][1].frac != self.points.fracs[actual]:
+            if self.program.outputs[place][1].frac != self.points.fracs[number]:
                 raise CheckError(f"The result {word} has another binary point.")
 
     def _same(self, a: int, b: int) -> bool:
-        """Whether two values are the same number: equal sums exist twice in some functions."""
+        """Whether two values are one integer: a sum and its double are, at another point."""
         return a == b or (bool(self._products(a)) and self._products(a) == self._products(b))
 
     def _products(self, number: int) -> list[tuple[int, ...]]:
-        """Return a sum's products in a fixed order, with signs, powers of two and its point."""
+        """Return a sum's products in a fixed order, with their signs and the point of their sum."""
         value, point = self.sums.values[number], self.points.fracs[number]
         return sorted(
-            (*self._pair(t.a, t.b), t.sign, t.power, value.wraps, point) for t in value.terms
+            (*self._pair(t.a, t.b), t.sign, t.power + point, value.wraps) for t in value.terms
         )
 
     def step(self, cycle: int) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -119,6 +119,14 @@ def sums_of(graph: Graph) -> Sums:
 _LINEAR = (names.ADD, names.SUB, names.SUM, names.NEG, names.DOT, names.MUL)
 
 
+def _pair(term: Term) -> tuple[int, int]:
+    return min(term.a, term.b), max(term.a, term.b)
+
+
+def _order(term: Term) -> tuple[int, int, int, int]:
+    return (*_pair(term), term.power, term.sign)
+
+
 class _Scaled(NamedTuple):
     """A value times ``sign * 2**power``."""
 
@@ -132,6 +140,7 @@ class _Gatherer:
     graph: Graph
     values: list[Value] = field(default_factory=list)
     constants: dict[float, int] = field(default_factory=dict)
+    sums: dict[Any, _Scaled] = field(default_factory=dict)
     placed: dict[int, _Scaled] = field(default_factory=dict)
     turns: dict[_Scaled, tuple[_Scaled, _Scaled]] = field(default_factory=dict)
     half: dict[tuple[_Scaled, str], _Scaled] = field(default_factory=dict)
@@ -154,9 +163,9 @@ class _Gatherer:
     def result(self, i: int) -> int:
         """Return the value of a result, which a lane computes even if it is known or an input."""
         value = self.value(i)
-        if self.values[value.number].operands:
+        if self.values[value.number].operands and value[1:] == (1, 0):
             return value.number
-        return self.sum([self.lone(value)], self.graph.nodes[i]).number
+        return self._copy(value, self.graph.nodes[i])
 
     def add(self, value: Value) -> int:
         self.values.append(value)
@@ -169,8 +178,20 @@ class _Gatherer:
         return _Scaled(self.constants[mantissa], -1 if number < 0.0 else 1, power)
 
     def sum(self, terms: Sequence[Term], like: Node, *, wraps: bool = False) -> _Scaled:
-        value = Value(terms=tuple(terms), wraps=wraps, region=like.region, line=like.line)
-        return _Scaled(self.add(value))
+        """Return a sum, or an equal one, up to sign and a power of two, that exists."""
+        first = min(terms, key=_order)
+        sign, power = (1, 0) if wraps else (first.sign, first.power)
+        key = wraps, tuple(sorted((*_pair(t), t.power - power, t.sign * sign) for t in terms))
+        if key not in self.sums:
+            value = Value(terms=tuple(terms), wraps=wraps, region=like.region, line=like.line)
+            self.sums[key] = _Scaled(self.add(value), sign, power)
+        number, known_sign, known_power = self.sums[key]
+        return _Scaled(number, sign * known_sign, power - known_power)
+
+    def _copy(self, value: _Scaled, like: Node) -> int:
+        """Return a sum of a value alone, with its sign and power of two."""
+        alone = Value(terms=(self.lone(value),), region=like.region, line=like.line)
+        return self.add(alone)
 
     def term(self, sign: int, a: _Scaled, b: _Scaled, power: int = 0) -> Term:
         return Term(sign * a.sign * b.sign, a.number, b.number, power + a.power + b.power)
@@ -259,9 +280,9 @@ class _Gatherer:
     def _computed(self, i: int) -> int:
         """Return the value of a node that a lane computes: one that has a result register."""
         value = self.placed[i]
-        if self.values[value.number].terms:
+        if self.values[value.number].terms and value[1:] == (1, 0):
             return value.number
-        return self.sum([self.lone(value)], self.graph.nodes[i]).number
+        return self._copy(value, self.graph.nodes[i])
 
     def _term(self, sign: int, a: int, b: int | None) -> Term:
         if b is None:

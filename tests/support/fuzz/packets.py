@@ -32,7 +32,7 @@ CONTROL, STATUS, ERROR = (register(name).offset for name in ("CONTROL", "STATUS"
 def compute(words: Words) -> Answers:
     """Results that no two requests share, flagged by their first bit."""
     results = words[:, :5] * np.uint32(2_654_435_761) + words[:, 2:7]
-    if words.shape[1] > LAYOUT.words_in:
+    if words.shape[1] == LAYOUT.words_in + LAYOUT.parameter_words:
         results ^= words[:, 7:12] * words[:, 11:16]
     return Answers(words=results, flagged=(words[:, 0] & 1).astype(np.bool_), cycles=10)
 
