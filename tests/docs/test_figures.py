@@ -23,7 +23,6 @@ MADE = {
 CONSTANTS = {
     ("docs/architecture.md", "Two comparisons"): "the limit that the tests set for budgets",
     ("docs/campaigns.md", "What it prints"): "the width of a bin follows from its bits",
-    ("docs/concepts/processor.md", "The machine"): "parameters of the machine",
     ("docs/driver.md", "When something is wrong"): "a default of the vendor's kernel module",
     ("docs/link.md", "An example, byte for byte"): "a number in the packet that is shown",
     ("docs/vcu118.md", "Several dies"): "the share from which on the script takes several dies",

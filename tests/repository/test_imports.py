@@ -62,6 +62,6 @@ def test_the_names_of_hardware_packages_are_all_there_are(packages: dict[str, ob
     """A new package in hw/ or sim/ must be named in the check."""
     roots = {"fixedpoint", "robot", "dynamics", "graph", "functions", "link", "driver"}
     roots |= {"base", "batch", "chains", "formats", "native", "request"}
-    above = {"report", "console", "cli", "bench", "control", "compute", "api"}
+    above = {"report", "console", "cli", "bench", "control", "compute", "processor", "api"}
     names = {name.removeprefix("pinion.") for name in packages}
     assert names - roots - above == set(imports.HARDWARE)

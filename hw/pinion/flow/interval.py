@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pinion.base.amounts import amount
+from pinion.functions.blocks import PARAMETERS
 from pinion.graph import Graph, op_counts
 
 # Best published rates of PCIe Gen3 x16 with a Xilinx DMA on this die family, bytes per second.
@@ -36,7 +37,9 @@ def choose_interval(folded: Graph, *, clock_mhz: float) -> IntervalChoice:
     ----------
     folded : the graph with constant results and unread words already taken out.
     """
-    words_in, words_out = len(folded.inputs), len(folded.outputs)
+    # Parameters travel once a packet.
+    words_in = sum(word.block != PARAMETERS for word in folded.inputs)
+    words_out = len(folded.outputs)
     counts = op_counts(folded)
     products = counts["mul"] + counts["mul_const"]
     cycle = 1e-6 / clock_mhz

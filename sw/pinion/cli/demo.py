@@ -11,9 +11,8 @@ import typer
 
 from pinion.base.installation import require
 from pinion.base.progress import Progress
-from pinion.bench.functions.measure import by_block
 from pinion.console.errors import CHECK_FAILED, UsageError
-from pinion.console.terminal import margin_words, out, put_json, say, steps, table
+from pinion.console.terminal import by_block, margin_words, out, put_json, say, steps, table
 
 from .options import Json, names
 

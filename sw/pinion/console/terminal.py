@@ -136,3 +136,8 @@ def margin_words(ratios: Mapping[str, float | None]) -> str | None:
     """Return the range of ratios of budgets to largest errors, None without errors."""
     low, high = ratios["min"], ratios["max"]
     return None if low is None or high is None else f"{low:.2g} to {high:.2g}"
+
+
+def by_block(values: Mapping[str, float | None]) -> str:
+    """Return errors by block with two digits, one per line."""
+    return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())

@@ -12,6 +12,9 @@ from pinion.link import Manifest
 
 from .errors import DriverError
 
+TINY = 1e-30
+"""Bounds closer to zero are rounded zeros."""
+
 
 class ParameterSets:
     """The input of a build that travels once a packet, before its records.
@@ -24,7 +27,11 @@ class ParameterSets:
     def __init__(self, manifest: Manifest) -> None:
         assert manifest.parameters is not None
         self._array = array = manifest.parameters
-        self._range = manifest.options.get("parameter_range", "the default range")
+        self._made_for = ", ".join(
+            text
+            for name in ("parameters", "parameter_range")
+            if (text := manifest.options.get(name))
+        )
         self._names = list(manifest.parameter_low)
         # The bounds are float32 numbers, like requests.
         self._low = np.array(list(manifest.parameter_low.values()), dtype=np.float32)
@@ -39,6 +46,8 @@ class ParameterSets:
         DriverError
             If a value is outside the bounds that the formats of the build were chosen for.
         """
+        if not requests.count:
+            return []
         values = requests.arrays[self._array.name].reshape(-1, self._size)
         words = np.ascontiguousarray(self._array.gather(values).astype(np.float32))
         self._check(words)
@@ -55,9 +64,9 @@ class ParameterSets:
             return
         request, word = (int(k) for k in np.argwhere(outside)[0])
         where = f" of request {request}" if len(words) > 1 else ""
+        low, high = (float(f"{end[word]:.3g}") for end in (self._low, self._high))
         raise DriverError(
             f"{self._names[word]}{where} is {words[request, word]:g}, outside of "
-            f"{self._low[word]:g} to {self._high[word]:g}, for which the formats of this build "
-            f"were chosen ({self._range}): give parameters within it, or build again for "
-            "these (--parameter-range, --gravity)."
+            f"{0.0 if abs(low) < TINY else low:g} to {high:g}, for which this build was made "
+            f"({self._made_for}): give parameters within it, or build again for others."
         )

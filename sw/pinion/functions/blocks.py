@@ -31,6 +31,10 @@ DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
 )
 
 
+PARAMETERS = "parameters"
+"""Name of the input that holds a function's parameters (:meth:`.row.Function.with_parameters`)."""
+
+
 class Quantity(Enum):
     """Quantity of a robot's state that an input holds: it is drawn along with the others."""
 

@@ -56,10 +56,16 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
         if label in labels:
             raise FunctionError(
                 f"The frames {labels[label]!r} and {frame!r} both name their results '{label}': "
-                f"name each frame once, and give the second a label, as in {label}_2={frame}."
+                "name each frame once, and give the second a label, as in "
+                f"{_fresh(label)}={_split(frame)[1]}."
             )
         labels[label] = frame
     return tuple(labels)
+
+
+def _fresh(label: str) -> str:
+    """Return a label like another one that is taken, and a valid one."""
+    return f"{label}_2" if label[:1].isalpha() or label[:1] == "_" else f"frame_{label}"
 
 
 def frame_names(frames: Sequence[str]) -> tuple[str, ...]:

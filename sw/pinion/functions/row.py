@@ -25,7 +25,7 @@ from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Stream, Tracer, names, stream_floats
 from pinion.robot import Model, coupled
 
-from .blocks import Block, LoadBox, Quantity, State
+from .blocks import PARAMETERS, Block, LoadBox, Quantity, State
 from .errors import FunctionError
 from .frames import REFERENCES, blocks_of_frames, frame_labels, frame_names, split_frames
 
@@ -376,7 +376,7 @@ class Function:
                 "them out."
             )
         block = Block(
-            name="parameters",
+            name=PARAMETERS,
             shape=(dynamics.count_of(names),),
             unit=_unit_of(names),
             sampling=Quantity.PARAMETER,
@@ -563,7 +563,7 @@ class Function:
         count = len(arrays[0]) if arrays else 1
         arguments = []
         for block, array in zip((*self.inputs, *self.states), arrays, strict=True):
-            columns = array.reshape(count, -1)
+            columns = array.reshape(count, math.prod(block.dims(model)))
             arguments.append(block.nested(dict(enumerate(columns.T)), model))
         if self.parameters:
             values = arguments.pop(len(self.inputs) - 1)
@@ -591,7 +591,7 @@ def word_columns(
     columns: dict[str, Floats] = {}
     for block in blocks:
         array = np.asarray(arrays[block.name], dtype=np.float64)
-        flat = array.reshape(len(array), -1)
+        flat = array.reshape(len(array), math.prod(block.dims(model)))
         columns |= {word: flat[:, at] for word, at in block.positions(model).items()}
     return columns
 

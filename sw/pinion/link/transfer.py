@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .frames import Layout
+from .frames import Layout, layout_of
 from .manifest import Manifest
 from .protocol import FLAGS_PER_BEAT, WORDS_PER_BEAT
 
@@ -68,7 +68,7 @@ def card_us(manifest: Manifest, count: int) -> float:
     """
     step = max(
         manifest.ii / manifest.clock_mhz,
-        manifest.words_in / WORDS_PER_BEAT / LINK_MHZ,
+        layout_of(manifest).words_in / WORDS_PER_BEAT / LINK_MHZ,
         manifest.words_out / WORDS_PER_BEAT / LINK_MHZ,
     )
     first = manifest.latency_cycles / manifest.clock_mhz

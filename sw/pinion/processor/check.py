@@ -8,6 +8,7 @@ say. What hardware leaves undefined is an error.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from .program import NOTHING, Program
 from .schedule import UNIT
 from .sums import Sums
 
-_Key = tuple[tuple[tuple[int, int, bool], int], ...]
+_Key = tuple[tuple[tuple[int, int, bool, int], ...], bool]
 
 
 class _Slot(NamedTuple):
@@ -58,7 +59,7 @@ class _Symbols:
         lanes = range(machine.lanes)
         words = {str(value.word): n for n, value in enumerate(sums.values) if value.word}
         self.integers: dict[int, int] = {}
-        self.equal = self._equal_constants()
+        self.same = self._representatives()
         # By lane: what each word of memory holds.
         self.memory: list[dict[int, int]] = [{} for _ in lanes]
         for word, _, memory in program.inputs:
@@ -75,44 +76,45 @@ class _Symbols:
         self.by_products = self._sums()
         self.results: dict[int, int] = {}
 
-    def _equal_constants(self) -> dict[int, int]:
-        """Return for each constant the first with the same integer: in memory they are one."""
-        first: dict[int, int] = {}
-        equal = {}
+    def _representatives(self) -> list[int]:
+        """Return for each value the first that is the same integer, perhaps at another point."""
+        first: dict[object, int] = {}
+        same: list[int] = []
         for number, value in enumerate(self.sums.values):
+            key: object = number
             if value.constant is not None:
-                integer = round(value.constant * 2.0 ** self.points.fracs[number])
-                equal[number] = first.setdefault(integer, number)
-        self.integers = first
-        return equal
+                key = "constant", round(value.constant * 2.0 ** self.points.fracs[number])
+                self.integers.setdefault(key[1], number)
+            elif value.inverse is not None:
+                points = self.points.fracs[value.inverse] + self.points.fracs[number]
+                key = "inverse", same[value.inverse], points
+            elif value.terms:
+                key = value.wraps, tuple(self._terms(number, same))
+            same.append(first.setdefault(key, number))
+        return same
+
+    def _terms(self, number: int, same: Sequence[int]) -> list[tuple[int, int, bool, int]]:
+        """Return a sum's products of representatives, negated or not, and at which points."""
+        fracs, terms = self.points.fracs, []
+        for t in self.sums.values[number].terms:
+            a, b = same[t.a], same[t.b]
+            point = fracs[number] + t.power + fracs[a] - fracs[t.a] + fracs[b] - fracs[t.b]
+            if fracs[a] + fracs[b] - self.machine.low - point - GUARD <= SHIFTS[1]:
+                terms.append((min(a, b), max(a, b), t.sign < 0, point))
+        return sorted(terms)
 
     def _constant(self, integer: int) -> int:
         if integer not in self.integers:
             raise CheckError(f"The constant {integer} is none of the function's.")
         return self.integers[integer]
 
-    def _pair(self, a: int, b: int) -> tuple[int, int]:
-        """Return two factors in a fixed order."""
-        x, y = (self.equal.get(number, number) for number in (a, b))
-        return min(x, y), max(x, y)
-
-    def _sums(self) -> dict[_Key, list[int]]:
-        """Return the sums by their products, without powers of two: equal ones exist twice."""
-        by_products: dict[_Key, list[int]] = {}
-        for number, value in enumerate(self.sums.values):
-            if value.terms:
-                by_products.setdefault(self._key(number), []).append(number)
-        return by_products
-
-    def _key(self, number: int) -> _Key:
-        """Return the products of a sum that a lane can shift to its point."""
-        fracs, low = self.points.fracs, self.machine.low
-        products = Counter(
-            (*self._pair(t.a, t.b), t.sign < 0)
-            for t in self.sums.values[number].terms
-            if fracs[t.a] + fracs[t.b] - low - t.power - fracs[number] - GUARD <= SHIFTS[1]
-        )
-        return tuple(sorted(products.items()))
+    def _sums(self) -> dict[_Key, int]:
+        """Return the representatives by their products."""
+        return {
+            (tuple(self._terms(number, self.same)), value.wraps): self.same[number]
+            for number, value in enumerate(self.sums.values)
+            if value.terms
+        }
 
     def run(self) -> None:
         for cycle in range(self.program.cycles):
@@ -121,21 +123,10 @@ class _Symbols:
             raise CheckError("The program ends within a sum.")
         for place, (word, number) in enumerate(self.sums.results):
             actual = self.results.get(place)
-            if actual is None or not self._same(actual, number):
+            if actual is None or actual != self.same[number]:
                 raise CheckError(f"The result {word} is not computed, or is another value.")
             if self.program.outputs[place][1].frac != self.points.fracs[number]:
                 raise CheckError(f"The result {word} has another binary point.")
-
-    def _same(self, a: int, b: int) -> bool:
-        """Whether two values are one integer: a sum and its double are, at another point."""
-        return a == b or (bool(self._products(a)) and self._products(a) == self._products(b))
-
-    def _products(self, number: int) -> list[tuple[int, ...]]:
-        """Return a sum's products in a fixed order, with their signs and the point of their sum."""
-        value, point = self.sums.values[number], self.points.fracs[number]
-        return sorted(
-            (*self._pair(t.a, t.b), t.sign, t.power + point, value.wraps) for t in value.terms
-        )
 
     def step(self, cycle: int) -> None:
         for source, value in self.due.pop(cycle, {}).items():
@@ -169,10 +160,10 @@ class _Symbols:
 
     def _invert(self, cycle: int, operand: int, points: int) -> None:
         for number, value in enumerate(self.sums.values):
-            if value.inverse == operand:
-                if points != self.points.fracs[operand] + self.points.fracs[number]:
-                    raise CheckError(f"Row {cycle} has the points {points} of another reciprocal.")
-                self._later(cycle + RECIPROCAL_DELAY, UNIT, number)
+            if value.inverse is None or self.same[value.inverse] != operand:
+                continue
+            if points == self.points.fracs[value.inverse] + self.points.fracs[number]:
+                self._later(cycle + RECIPROCAL_DELAY, UNIT, self.same[number])
                 return
         raise CheckError(f"Row {cycle} takes a reciprocal that the function does not have.")
 
@@ -208,22 +199,20 @@ class _Symbols:
 
     def _close(self, where: str, slots: list[_Slot], *, wrap: bool) -> int:
         """Return the sum that some slots are."""
-        products = Counter(
-            (*self._pair(s.a, s.b), s.negate) for s in slots if s.half is not Half.LOW
-        )
-        high = Counter((s.a, s.b, s.negate) for s in slots if s.half is Half.HIGH)
-        low = Counter((s.a, s.b, s.negate) for s in slots if s.half is Half.LOW)
+        high = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.HIGH)
+        low = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.LOW)
         if low - high:
             raise CheckError(f"{where} ends a sum with low bits and not the high ones.")
-        complaint = f"{where} ends a sum that the function does not have."
-        for number in self.by_products.get(tuple(sorted(products.items())), ()):
-            value = self.sums.values[number]
-            points = sorted(
-                (*self._pair(t.a, t.b), t.sign < 0, self.points.fracs[number] + t.power)
-                for t in value.terms
-            )
-            actual = {(*self._pair(s.a, s.b), s.negate, s.point) for s in slots}
-            if value.wraps == wrap and actual <= set(points):
-                return number
-            complaint = f"{where} ends a sum with a product at another point."
-        raise CheckError(complaint)
+        for a, b, _, point in high - low:
+            shift = self.points.fracs[a] + self.points.fracs[b] - point - GUARD
+            if shift <= SHIFTS[1]:
+                raise CheckError(f"{where} ends a sum with high bits and not the low ones.")
+        products = sorted(
+            (min(s.a, s.b), max(s.a, s.b), s.negate, s.point)
+            for s in slots
+            if s.half is not Half.LOW
+        )
+        number = self.by_products.get((tuple(products), wrap))
+        if number is None:
+            raise CheckError(f"{where} ends a sum that the function does not have.")
+        return number

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .machine import SHIFTS, Half, Machine
+from .machine import MOST_RESULTS, SHIFTS, Half, Machine
 from .program import NOTHING, Program
 from .schedule import UNIT
 
@@ -41,7 +41,7 @@ class Encoding:
     """
 
     machine: Machine
-    outputs: int = 512
+    outputs: int = MOST_RESULTS
 
     @property
     def sources(self) -> int:

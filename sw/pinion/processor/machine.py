@@ -23,6 +23,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from .errors import ProgramError
+
 GUARD = 12
 """Bits of the accumulator below the last bit of a result."""
 
@@ -34,6 +36,12 @@ SHIFTS = (-6, 57)
 
 RECIPROCAL_DELAY = 16
 """Cycles from the operand of a reciprocal to its result."""
+
+MOST_LANES = 8
+"""Lanes of the largest team."""
+
+MOST_RESULTS = 4096
+"""Most words of a result record."""
 
 MANTISSA = 26
 """Bits of a reciprocal's operand below its highest one."""
@@ -70,6 +78,11 @@ class Machine:
     words: int = 512
     rows: int = 8192
     delay: int = 12
+
+    def __post_init__(self) -> None:
+        lanes: object = self.lanes
+        if type(lanes) is not int or not 1 <= lanes <= MOST_LANES:
+            raise ProgramError(f"A team has 1 to {MOST_LANES} lanes, not {lanes!r}.")
 
     @property
     def low(self) -> int:

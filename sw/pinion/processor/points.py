@@ -103,6 +103,12 @@ def choose_points(
         if value.constant is not None:
             fracs.append(_tight(abs(value.constant), machine))
         elif value.wraps:
+            if min(_finest(t, fracs, machine) for t in value.terms) < machine.word:
+                raise ProgramError(
+                    f"The angle of a sine or cosine ({value.line or 'of the graph'}) has up to "
+                    f"{largest / MARGIN:.3g} turns over the states, more than the processor wraps: "
+                    "build a core."
+                )
             fracs.append(machine.word)
         elif value.inverse is not None:
             fracs.append(_tight(MARGIN / reach.smallest[value.inverse], machine))

@@ -12,7 +12,7 @@ from pinion.fixedpoint import Format
 from pinion.graph import Word
 
 from .errors import ProgramError, WordsError
-from .machine import Machine
+from .machine import MOST_RESULTS, Machine
 from .points import Points, Slot
 from .schedule import UNIT, Schedule
 from .sums import Sums
@@ -119,6 +119,11 @@ def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Pr
         raise ProgramError(
             f"The program has {plan.cycles} rows, {plan.cycles - machine.rows} more than the "
             f"processor's {machine.rows}: use more lanes, or build a core."
+        )
+    if len(sums.results) > MOST_RESULTS:
+        raise ProgramError(
+            f"The function has {len(sums.results)} result words, and a program at most "
+            f"{MOST_RESULTS}: build a core."
         )
     lanes = np.zeros((plan.cycles, machine.lanes), dtype=LANE_FIELDS)
     lanes["source"] = NOTHING

@@ -41,7 +41,7 @@ def _card(link: Data, m: Data) -> str:
         rows=[
             (which, words, 4 * words, f"{link[f'beats_{way}']:.2f}", link[packet])
             for which, words, way, packet in (
-                ("request", m["words_in"], "in", "request_1"),
+                ("request", link["bytes_in"] // 4, "in", "request_1"),
                 ("result", m["words_out"], "out", "response_1"),
             )
         ],

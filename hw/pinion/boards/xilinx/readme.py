@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pinion.base.escaping import markdown
-from pinion.link import Manifest
+from pinion.link import Manifest, layout_of
 from pinion.synthesis.estimate import Multipliers, in_words
 
 from .board import Board
@@ -73,7 +73,7 @@ def readme(
         latency_us=manifest.latency_cycles / core_mhz,
         words_in=manifest.words_in,
         words_out=manifest.words_out,
-        gbytes_in=manifest.words_in * 4 * rate / 1e9,
+        gbytes_in=layout_of(manifest).words_in * 4 * rate / 1e9,
         gbytes_out=manifest.words_out * 4 * rate / 1e9,
         multipliers=manifest.multipliers,
         tables=manifest.table_multipliers,

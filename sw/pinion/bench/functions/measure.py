@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pinion.console.errors import CHECK_FAILED, complain
-from pinion.console.terminal import counted, margin_words, out, put_json, say, table
-from pinion.report import cell
+from pinion.console.terminal import by_block, counted, margin_words, out, put_json, say, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -137,11 +136,6 @@ def _hardware_table(rows: list[dict[str, Any]]) -> Table:
         ],
         title="Hardware",
     )
-
-
-def by_block(values: Mapping[str, float | None]) -> str:
-    """Return errors by block with two digits, one per line."""
-    return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())
 
 
 def _error_table(rows: list[dict[str, Any]]) -> Table:
