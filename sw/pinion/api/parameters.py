@@ -12,12 +12,10 @@ from pinion.batch import Backend, InputError, Result
 from pinion.dynamics import DynamicsError, parameters_of
 from pinion.dynamics.parametric import Parameter, check_values, rigid_body
 from pinion.functions import Function
+from pinion.functions.blocks import PARAMETERS
 from pinion.robot import Model, RobotError, payload
 
 Array = NDArray[np.float64]
-
-PARAMETERS = "parameters"
-"""Name of the input."""
 
 RIGID_BODY = ("mass", "com", "inertia")
 """What a set may be described by."""

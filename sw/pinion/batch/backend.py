@@ -81,8 +81,8 @@ class Backend(Closing, Protocol):
         """
         del mass, com, inertia
         raise InputError(
-            f"The robot's inertias are constants here: open the backend with "
-            f"parameters=({link!r},), in the layout aos, to attach a load."
+            f"The robot's inertias are constants here: open the backend by pinion.api.backend "
+            f"with parameters=({link!r},), in the layout aos, to attach a load."
         )
 
 

@@ -22,7 +22,7 @@ from pinion.robot import Model
 
 from .blocks import Block, LoadBox, Quantity, Sampling, State, Table, Uniform
 from .errors import FunctionError
-from .row import Function, word_columns
+from .row import Function, block_arrays, word_columns
 
 FORMAT = "pinion.function"
 VERSION = 1
@@ -120,19 +120,13 @@ class BuiltFunction:
         """Evaluate the float model of requests in these states, columns (n,) by word."""
         count = len(arrays[self.inputs[0].name]) if self.inputs else 1
         columns = word_columns(self.inputs, model, arrays) | dict(states)
-        results = {b.name: np.zeros((count, *b.dims(model))) for b in self.results}
+        results = {word: np.empty(count) for b in self.results for word in b.positions(model)}
         for start in range(0, count, _CHUNK):
             part = {word: column[start : start + _CHUNK] for word, column in columns.items()}
             values = evaluate_floats(self.graph, part)
-            for block in self.results:
-                flat = results[block.name].reshape(count, -1)
-                for word, at in block.positions(model).items():
-                    flat[start : start + _CHUNK, at] = values[word]
-        for block in self.results:
-            if block.symmetric:
-                matrix = results[block.name]
-                matrix += np.swapaxes(np.tril(matrix, -1), -1, -2)
-        return results
+            for word, column in results.items():
+                column[start : start + _CHUNK] = values[word]
+        return block_arrays(self.results, model, results, count)
 
     def to_json(self) -> dict[str, Any]:
         """Return data that JSON can hold, with its version."""

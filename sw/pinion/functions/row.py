@@ -596,6 +596,24 @@ def word_columns(
     return columns
 
 
+def block_arrays(
+    blocks: Sequence[Block], model: Model, columns: Mapping[Any, NDArray[Any]], count: int
+) -> dict[str, NDArray[Any]]:
+    """Return columns (n,) by word as arrays (n, ...) by block name; symmetric ones are whole."""
+    arrays = {}
+    for block in blocks:
+        dims, positions = block.dims(model), block.positions(model)
+        dtype = np.result_type(*(columns[word].dtype for word in positions), np.float32)
+        flat = np.zeros((count, math.prod(dims)), dtype)
+        for word, at in positions.items():
+            flat[:, at] = columns[word]
+        array = flat.reshape(count, *dims)
+        if block.symmetric:
+            array += np.swapaxes(np.tril(array, -1), -1, -2)
+        arrays[block.name] = array
+    return arrays
+
+
 def _flat(values: Any) -> list[Any]:
     if not isinstance(values, (list, tuple)):
         return [values]

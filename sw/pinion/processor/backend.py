@@ -11,7 +11,7 @@ from pinion.base.progress import SILENT, Progress
 from pinion.batch import Backend, InputError, Result, backend_table, by_name, check_arrays
 from pinion.functions import Function, arrays_of
 from pinion.functions.portable import PortableFunction, portable
-from pinion.functions.row import word_columns
+from pinion.functions.row import block_arrays, word_columns
 from pinion.robot import Model, coupled
 
 from .compile import Compiled, compile_program
@@ -52,27 +52,18 @@ class ProcessorBackend(Backend):
             a.name: np.broadcast_to(batch.arrays[a.name], (batch.count, *a.shape))
             for a in self._inputs
         }
-        columns = {str(w): c for w, c in word_columns(self.function.inputs, model, whole).items()}
+        columns = word_columns(self.function.inputs, model, whole)
         requests = np.empty((batch.count, len(program.inputs)), dtype=np.float32)
         for place, (word, _, _) in enumerate(program.inputs):
-            requests[:, place] = columns[str(word)]
+            requests[:, place] = columns[word]
         words, flags = run(program, requests.view(np.uint32))
-        floats = dict(zip(map(str, self._words), words.view(np.float32).T, strict=True))
-        results: dict[str, Any] = {}
-        for block in self.function.results:
-            array = np.zeros((batch.count, int(np.prod(block.dims(model), dtype=int))), np.float32)
-            for name, position in block.positions(model).items():
-                array[:, position] = floats[str(name)]
-            array = array.reshape(batch.count, *block.dims(model))
-            if block.symmetric:
-                array = np.tril(array) + np.swapaxes(np.tril(array, -1), -1, -2)
-            results[block.name] = array[0, ...] if batch.single else array
-        saturated = flags[0, ...] if batch.single else flags
-        return Result(arrays=results, saturated=saturated, cycles=batch.count * program.cycles)
-
-    @property
-    def _words(self) -> list[Any]:
-        return [word for word, _ in self.compiled.program.outputs]
+        by_word = {w: words[:, k].view(np.float32) for k, (w, _) in enumerate(program.outputs)}
+        results = block_arrays(self.function.results, model, by_word, batch.count)
+        cycles = batch.count * program.cycles
+        if batch.single:
+            single = {name: array[0, ...] for name, array in results.items()}
+            return Result(arrays=single, saturated=flags[0, ...], cycles=cycles)
+        return Result(arrays=results, saturated=flags, cycles=cycles)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.model, portable(self.function), self.compiled)

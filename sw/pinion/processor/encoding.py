@@ -37,11 +37,9 @@ class Encoding:
     Members
     -------
     machine : parameters.
-    outputs : most words of a result record.
     """
 
     machine: Machine
-    outputs: int = MOST_RESULTS
 
     @property
     def sources(self) -> int:
@@ -72,7 +70,7 @@ class Encoding:
         """Fields of the team."""
         return {
             "output_source": Field(self.sources),
-            "output": Field((self.outputs - 1).bit_length()),
+            "output": Field((MOST_RESULTS - 1).bit_length()),
             "operand": Field(self.sources),
             "points": Field(8),
         }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pinion.base.arrays import Floats
+from pinion.formats.signals import tight
 
 from .errors import ProgramError
 from .machine import GUARD, SHIFTS, Half, Machine
@@ -101,7 +102,7 @@ def choose_points(
                 "point holds it."
             )
         if value.constant is not None:
-            fracs.append(_tight(abs(value.constant), machine))
+            fracs.append(tight(abs(value.constant), machine.word))
         elif value.wraps:
             if min(_finest(t, fracs, machine) for t in value.terms) < machine.word:
                 raise ProgramError(
@@ -111,10 +112,10 @@ def choose_points(
                 )
             fracs.append(machine.word)
         elif value.inverse is not None:
-            fracs.append(_tight(MARGIN / reach.smallest[value.inverse], machine))
+            fracs.append(tight(MARGIN / reach.smallest[value.inverse], machine.word))
         else:
             finest = min((_finest(t, fracs, machine) for t in value.terms), default=10**6)
-            fracs.append(min(_tight(largest, machine), finest))
+            fracs.append(min(tight(largest, machine.word), finest))
         limit = FINE * largest if allowed is None else allowed[number]
         slots.append(
             tuple(
@@ -126,14 +127,6 @@ def choose_points(
         if value.terms and not slots[-1]:
             raise ProgramError(f"A sum of {value.line or 'the graph'} is zero in every state.")
     return Points(fracs=tuple(fracs), slots=tuple(slots))
-
-
-def _tight(reach: float, machine: Machine) -> int:
-    """Return the most fraction bits of a word that holds a magnitude."""
-    if not reach > 0.0:
-        return machine.word - 1
-    frac = machine.word - 2 - math.floor(math.log2(reach))
-    return frac - int(math.floor(reach * 2.0**frac + 0.5) > machine.largest)
 
 
 def _product_frac(term: Term, fracs: Sequence[int], machine: Machine) -> int:

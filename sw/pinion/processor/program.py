@@ -33,7 +33,7 @@ LANE_FIELDS = np.dtype(
 )
 """What a lane does in a row.
 
-a, b : words of its memory; b is of no account where `half` is IDLE.
+a, b : words of its memory; b is ignored where `half` is IDLE.
 half : :class:`.machine.Half`.
 shift, negate : of the product.
 first, last : the product begins, or ends, a sum.
@@ -145,15 +145,15 @@ def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Pr
         lane = plan.lanes[number]
         for place, slot in enumerate(_ordered(number, points, plan, memory)):
             row = lanes[plan.starts[number] + place, lane]
-            row["a"] = memory[lane].place(slot.a)
-            row["b"] = memory[lane].place(slot.b)
+            row["a"] = memory[lane].places[slot.a]
+            row["b"] = memory[lane].places[slot.b]
             row["half"], row["shift"], row["negate"] = slot.half, slot.shift, slot.negate
             row["first"], row["last"] = place == 0, place == len(slots) - 1
             row["wrap"] = sums.values[number].wraps
     for write in plan.writes:
         if write.to is not None:
             row = lanes[write.cycle, write.to]
-            row["source"], row["to"] = write.source, memory[write.to].place(write.value)
+            row["source"], row["to"] = write.source, memory[write.to].places[write.value]
         else:
             team[write.cycle]["output"] = write.output
             team[write.cycle]["output_source"] = write.source
@@ -190,13 +190,8 @@ class _Memory:
         self.arrivals[number] = 0
         return self.places[number]
 
-    def constant(self, number: int, integer: int) -> int:
-        place = self.fixed(number)
-        self.constants[place] = integer
-        return place
-
-    def place(self, number: int) -> int:
-        return self.places[number]
+    def constant(self, number: int, integer: int) -> None:
+        self.constants[self.fixed(number)] = integer
 
     def new(self) -> int:
         if self.next == self.machine.words:

@@ -27,7 +27,7 @@ class Write:
 
     Members
     -------
-    to : the lane whose memory takes it; None for the output or the operand of a reciprocal.
+    to : the lane whose memory takes it, or None.
     output : its place in the result record, or None.
     """
 
@@ -76,14 +76,6 @@ def schedule(sums: Sums, points: Points, machine: Machine, *, in_order: bool = F
 
 
 @dataclass
-class _Source:
-    """A result register: the cycle of its result, and the last cycle that reads it."""
-
-    result: int = -1
-    last_use: int = -1
-
-
-@dataclass
 class _Ports:
     """Cycles in which a port is used."""
 
@@ -116,7 +108,8 @@ class _Lister:
         self.lanes = [UNIT] * count
         self.starts = [-1] * count
         self.free = [0] * machine.lanes
-        self.sources = {k: _Source() for k in (*range(machine.lanes), UNIT)}
+        # Last cycle that reads the result of each register.
+        self.last_use = dict.fromkeys((*range(machine.lanes), UNIT), -1)
         self.ports = [_Ports() for _ in range(machine.lanes)]
         self.outputs = _Ports()
         self.unit = _Ports()
@@ -149,15 +142,12 @@ class _Lister:
             urgency[number] = after
         return urgency
 
-    def available(self, number: int, lane: int) -> int | None:
-        """Return the first cycle in which a lane can read a value; None if it is not known yet."""
+    def available(self, number: int, lane: int) -> int:
+        """Return the first cycle in which a lane can read a scheduled value."""
         value = self.sums.values[number]
         if value.word is not None or value.constant is not None:
             return 0
-        times = self.ready[number]
-        if self.fixed is None:
-            return times.get(UNIT)
-        return times.get(lane)
+        return self.ready[number][UNIT if self.fixed is None else lane]
 
     def run(self) -> None:
         values = self.sums.values
@@ -165,9 +155,7 @@ class _Lister:
             sum(bool(values[k].terms) or values[k].inverse is not None for k in self._needs(n))
             for n in range(len(values))
         ]
-        candidates: set[int] = set()
-        pending = [n for n, value in enumerate(values) if value.terms and not waiting[n]]
-        candidates.update(pending)
+        candidates = {n for n, value in enumerate(values) if value.terms and not waiting[n]}
         left = sum(1 for value in values if value.terms or value.inverse is not None)
         while left:
             number, lane, start = self._best(candidates)
@@ -214,7 +202,7 @@ class _Lister:
         """Return the cycles from which the slots of a sum can read their operands."""
         times = []
         for slot in self.points.slots[number]:
-            times.append(max(self.available(k, lane) or 0 for k in (slot.a, slot.b)))
+            times.append(max(self.available(k, lane) for k in (slot.a, slot.b)))
         return times
 
     def _start(self, number: int, lane: int) -> int:
@@ -222,8 +210,7 @@ class _Lister:
         start = max([self.free[lane], *(time - k for k, time in enumerate(times))])
         # Its result must not replace the previous one before that is written everywhere.
         last = start + len(times) - 1 + self.machine.delay - 1
-        busy = self.sources[lane].last_use if self.fixed is not None else -1
-        return start + max(0, busy + 1 - last)
+        return start + max(0, self.last_use[lane] + 1 - last)
 
     def _place(self, number: int, lane: int, start: int) -> None:
         length = len(self.points.slots[number])
@@ -237,26 +224,26 @@ class _Lister:
         self.ready[number][UNIT] = result + 1
         if self.fixed is None:
             return
-        register = self.sources[source]
-        register.result, register.last_use = result, result
+        uses = [result]
         for to in sorted(self.readers[number]):
             cycle = self.ports[to].take(result)
             self.writes.append(Write(cycle=cycle, source=source, value=number, to=to))
             self.ready[number][to] = cycle + 1
-            register.last_use = max(register.last_use, cycle)
+            uses.append(cycle)
         for place in self.places.get(number, ()):
             cycle = self.outputs.take(result)
             self.writes.append(Write(cycle=cycle, source=source, value=number, output=place))
-            register.last_use = max(register.last_use, cycle)
+            uses.append(cycle)
         for user in self.users[number]:
             if self.sums.values[user].inverse == number:
                 cycle = self.unit.take(self._when_unit(result))
                 self.inverses[user] = cycle
-                register.last_use = max(register.last_use, cycle)
+                uses.append(cycle)
+        self.last_use[source] = max(uses)
 
     def _when_unit(self, cycle: int) -> int:
         """Return when the unit can take an operand, whose result replaces the one before it."""
-        free = self.sources[UNIT].last_use + 1 - RECIPROCAL_DELAY
+        free = self.last_use[UNIT] + 1 - RECIPROCAL_DELAY
         return max(cycle, free, max(self.unit.used, default=-UNIT_HOLD) + UNIT_HOLD)
 
     def _invert(self, number: int) -> None:

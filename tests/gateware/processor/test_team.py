@@ -205,12 +205,22 @@ def test_a_broken_unit_is_noticed(change: tuple[str, str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_lane_has_the_resources_of_the_page(tmp_path: Path) -> None:
-    lane = Lane(encoding=Encoding(machine=Machine(lanes=4)))
-    (tmp_path / "lane.il").write_text(rtlil.convert(lane, name="lane", emit_src=False))
-    commands = ("read_rtlil lane.il", "synth_ecp5 -abc9 -top lane", "stat -json")
-    log = run_yosys(commands, folder=tmp_path)
-    counts = {name: int(re.findall(rf'"{name}": +(\d+)', log)[-1]) for name in CELLS}
+def test_a_lane_and_a_team_have_the_resources_of_the_page(tmp_path: Path) -> None:
+    encoding = Encoding(machine=Machine(lanes=4))
     page = (Path(__file__).parents[3] / "docs/concepts/processor.md").read_text()
-    assert "a lane takes {LUT4} LUT4, {TRELLIS_FF} registers".format(**counts) in page
-    assert counts["MULT18X18D"] == counts["DP16KD"] == 2
+    counts = {}
+    tops = {"lane": Lane(encoding=encoding), "team": Team(encoding=encoding, rows=1024)}
+    for name, top in tops.items():
+        (tmp_path / f"{name}.il").write_text(rtlil.convert(top, name=name, emit_src=False))
+        commands = (f"read_rtlil {name}.il", f"synth_ecp5 -abc9 -top {name}", "stat -json")
+        log = run_yosys(commands, folder=tmp_path, name=name)
+        counts[name] = {cell: int(re.findall(rf'"{cell}": +(\d+)', log)[-1]) for cell in CELLS}
+    print(counts)
+    lane, team = counts["lane"], {cell: f"{count:,}" for cell, count in counts["team"].items()}
+    words = " ".join(page.split())
+    assert "a lane takes {LUT4} LUT4, {TRELLIS_FF} registers".format(**lane) in words
+    assert lane["MULT18X18D"] == lane["DP16KD"] == 2
+    resources = "takes {LUT4} LUT4, {MULT18X18D} multiplier blocks and {DP16KD} of RAM".format(
+        **team
+    )
+    assert resources in words

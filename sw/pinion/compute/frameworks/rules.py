@@ -351,7 +351,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 _THIRD = "derivatives of third order have no row; differentiate '{}' twice, which uses this row"
 _TIP = "J.T @ f of 'frame_jacobian', which has a gradient, for a wrench f at the tip"
 _MOBILITY = "compute {} from 'frame_jacobian' and 'minv', which have gradients"
-_MOTION = "use 'frame_jacobian', which has gradients, times {}"
+_BY_Q = "its derivative by q along qd"
+_MOTION = "use {} of 'frame_jacobian', which has gradients"
 _PARAMETERS = "use '{}' with parameters, which has gradients by them too"
 
 WITHOUT: Mapping[str, str] = MappingProxyType(
@@ -364,13 +365,13 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
         "rnea_second_derivatives": _THIRD.format("rnea"),
         "fd_second_derivatives": _THIRD.format("aba"),
         "step_second_derivatives": _THIRD.format("euler_step"),
-        "frame_velocity": _MOTION.format("qd"),
-        "frame_acceleration": _MOTION.format("qdd, plus its derivative by q along qd times qd"),
+        "frame_velocity": _MOTION.format("J @ qd"),
+        "frame_acceleration": _MOTION.format(f"J @ qdd plus {_BY_Q} times qd,"),
         "frame_classical_acceleration": _MOTION.format(
-            "qdd, plus its derivative by q along qd times qd"
+            f"J @ qdd plus {_BY_Q} times qd, and angular times linear velocity,"
         ),
-        "frame_drift": _MOTION.format("qd, and its derivative by q along qd"),
-        "frame_jacobian_rate": _MOTION.format("1, and its derivative by q along qd"),
+        "frame_drift": _MOTION.format(f"J: {_BY_Q} times qd,"),
+        "frame_jacobian_rate": _MOTION.format(f"J: {_BY_Q},"),
         "rnea_regressor": _PARAMETERS.format("rnea"),
         "gravity_regressor": _PARAMETERS.format("gravity"),
         "kinetic_energy_regressor": _PARAMETERS.format("kinetic_energy"),
