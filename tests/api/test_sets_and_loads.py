@@ -16,7 +16,7 @@ import pinion.api as pinion
 from pinion import dynamics
 from pinion.batch import InputError
 from pinion.dynamics.parametric import check_values, rigid_body
-from pinion.functions import FUNCTIONS
+from pinion.functions import FUNCTIONS, FunctionError
 from pinion.robot import load, payload, urdf_text
 
 Array = NDArray[np.float64]
@@ -141,6 +141,71 @@ def test_a_load_on_the_axis_adds_four_numbers(cache: Path) -> None:
     with pytest.raises(InputError, match="not symmetric about its joint's axis"):
         inverse(Q, QD, QDD, inertia={HAND: {"mass": 1.0, "com": (0.0, 0.1, 0.0)}})
     near(inverse, inverse(Q, QD, QDD).tau, expected)
+
+
+def test_a_link_that_is_not_symmetric_takes_its_four_numbers_or_the_file_s_remainder() -> None:
+    link, plain = "lf_lowerleg", load("hyq")
+    names = (f"{link}:on-axis",)
+    assert not symmetric_about_axis(plain, link)
+    inverse = pinion.backend("hyq", "rnea", device="float", parameters=names)
+    rng = np.random.default_rng(5)
+    state = [rng.normal(size=(4, n)) for n in (plain.nq, plain.nv, plain.nv)]
+    four = np.array(dynamics.parameter_values(plain, names))
+    (parameter,) = dynamics.parameters_of(plain, names)
+    twice = inverse(*state, inertia={link: 2.0 * four}).tau
+    assert np.array_equal(twice, inverse(*state, parameters=2.0 * four).tau)
+    assert np.array_equal(twice, inverse(*state, inertia={link: parameter.full(2.0 * four)}).tau)
+    assert not np.array_equal(twice, inverse(*state).tau)
+    with pytest.raises(InputError, match=r"differs from the robot's file .* give its 4 numbers"):
+        inverse(*state, inertia={link: {"mass": 1.0}})
+
+
+def symmetric_about_axis(model: Any, link: str) -> bool:
+    (parameter,) = dynamics.parameters_of(model, (f"{link}:on-axis",))
+    return bool(np.abs(parameter.origin).max() < 1e-9)
+
+
+def test_a_robot_whose_file_has_an_impossible_link_takes_its_own_set() -> None:
+    atlas, link = load("atlas"), "utorso"
+    inverse = pinion.backend(atlas, "gravity", device="float", parameters=(link, "l_hand"))
+    q = np.zeros((2, atlas.nq))
+    values = np.array(dynamics.parameter_values(atlas, (link, "l_hand")))
+    near(inverse, inverse(q, parameters=values).g, inverse(q).g)
+    values[10] = -1.0
+    with pytest.raises(InputError, match="The mass of the link 'l_hand' is -1 kg"):
+        inverse(q, parameters=values)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parameters": 5}, "The option parameters is 5: give names"),
+        ({"parameters": (5,)}, r"The option parameters is \(5,\): give names"),
+        ({"parameters": HAND, "parameter_range": 5}, "The parameter_range is 5: give a text"),
+    ],
+)
+def test_options_of_another_type_are_a_sentence(options: Any, message: str) -> None:
+    with pytest.raises(FunctionError, match=message):
+        pinion.backend("iiwa14", "rnea", device="float", **options)
+
+
+def test_the_float_model_refuses_parameters_that_change_nothing() -> None:
+    with pytest.raises(FunctionError, match="change no result of 'forward_kinematics'"):
+        pinion.backend("iiwa14", "forward_kinematics", device="float", parameters=(HAND,))
+
+
+def test_sets_of_another_form_are_a_sentence() -> None:
+    names = (HAND, "iiwa_link_6:on-axis")
+    inverse = pinion.backend("iiwa14", "rnea", device="float", parameters=names)
+    for sets, message in (
+        (5, "The 'inertia' is '5': give a dictionary"),
+        ({"iiwa_link_6": np.ones(4), "iiwa_link_6:on-axis": np.ones(4)}, "name one link twice"),
+        ({"iiwa_link_6": np.ones(5)}, "10 numbers, the 4 of 'iiwa_link_6:on-axis' or mass, com"),
+    ):
+        with pytest.raises(InputError, match=message):
+            inverse(Q, QD, QDD, inertia=sets)
+    with pytest.raises(InputError, match=r"mass .* is malformed"):
+        inverse.attach(HAND, mass=np.array([1.0, 2.0]))
 
 
 def test_a_figure_of_a_joint_is_a_number_for_all_or_for_each() -> None:

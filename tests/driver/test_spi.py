@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from pinion.batch import InputError
+from pinion.driver import DriverError
 from pinion.driver.spi import SpiDevice
-from pinion.link import Manifest, ManifestError
+from pinion.link import Array, Manifest, ManifestError
 from pinion.link.spi_framing import (
     CYCLES,
     SpiError,
@@ -87,6 +88,32 @@ def test_requests_are_checked(device: SpiDevice) -> None:
         device.run(q=np.zeros((3, 2)), qd=QD, weight=WEIGHT)
     with pytest.raises(InputError, match="'qd' is missing"):
         device.run(q=Q, weight=WEIGHT)
+
+
+def test_parameters_are_mapped_and_keep_their_bounds() -> None:
+    rows = ((1.0, 0.5, 0.25), (0.0, 2.0, 0.0))
+    ours = manifest(
+        inputs=(
+            *manifest().inputs[:1],
+            Array(name="load", shape=(2,), unit="kg", linear_map=rows),
+        ),
+        parameter_low={"load[0]": 0.0, "load[1]": -1.0},
+        parameter_high={"load[0]": 3.0, "load[1]": 1.0},
+    )
+    sent: list[bytes] = []
+
+    def line(request: bytes) -> bytes:
+        sent.append(request)
+        return bytes(len(request))
+
+    device = SpiDevice(ours, line)
+    with pytest.raises(SpiError):
+        device.run(q=Q, load=(2.0, -0.5))
+    values = np.frombuffer(sent[0][:16], dtype=np.float32)
+    assert np.array_equal(values, [*Q, 2.0, -1.0])
+    with pytest.raises(DriverError, match=r"load\[0\] is 3.5, outside of 0 to 3"):
+        device.run(q=Q, load=(3.5, 0.0))
+    assert len(sent) == 1
 
 
 def test_another_build_is_another_checksum(tmp_path: Path) -> None:

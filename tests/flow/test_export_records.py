@@ -100,7 +100,11 @@ def manifest(request: pytest.FixtureRequest, real: Manifest) -> Manifest:
         Array(name="minv", shape=(4, 4), unit="1/(kg m^2)", sent=lower, symmetric=True),
         Array(name="one", shape=(), unit="1"),
         Array(name="some", shape=(2, 3), unit="1", sent=(4, 1, 3)),
-    )
+        Array(
+            name="load", shape=(3,), unit="kg",
+            linear_map=((1.0, 0.0, 0.0, -0.5), (0.3, 1.0, 0.0, 0.0), (0.09, 0.6, -1.0, 1e-3)),
+        ),
+    )  # fmt: skip
     outputs = (
         Array(
             name="m",
@@ -113,7 +117,7 @@ def manifest(request: pytest.FixtureRequest, real: Manifest) -> Manifest:
         Array(name="zero", shape=(3,), unit="1", sent=(), constants=((1, 1e-20), (2, 7.0))),
         Array(name="full", shape=(2, 2, 2), unit="N m", constants=()),
     )
-    return replace(real, inputs=inputs, outputs=outputs, lanes_in=5, beats_in=4, lanes_out=17)
+    return replace(real, inputs=inputs, outputs=outputs, lanes_in=5, beats_in=5, lanes_out=17)
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "g++"])

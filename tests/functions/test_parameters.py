@@ -16,7 +16,7 @@ from pinion import dynamics
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 from pinion.functions import FUNCTIONS, Function, FunctionError, LoadBox, named_function, sample
 from pinion.functions.portable import in_table, portable
-from pinion.functions.row import word_columns
+from pinion.functions.row import mapped_arrays, unmapped_arrays, word_columns
 from pinion.graph import evaluate_floats, names
 from pinion.graph.passes import fold
 from pinion.robot import Model, RobotError, load, payload, q_to_pinocchio, urdf_text, v_permutation
@@ -160,6 +160,41 @@ def test_products_are_those_of_ten_numbers_more() -> None:
     graph = fold(row.trace(model))
     inside = [n for n in graph.nodes if n.region is not None and n.region.name != "parameters"]
     assert sum(node.op == names.MUL for node in inside) == 246
+    core = fold(row.trace(model, mapped=True))
+    assert sum(node.op == names.MUL for node in core.nodes) == 246
+
+
+@pytest.mark.parametrize(
+    ("row", "robot", "parameters"),
+    [
+        ("rnea", "iiwa14", (HAND,)),
+        ("aba", "iiwa14", ("gravity", HAND)),
+        ("rnea", "iiwa14", ("iiwa_link_3", f"{HAND}:on-axis", "iiwa_joint_2:damping")),
+        ("rnea_fext", "baxter", ("right_hand", "gravity")),
+        ("centre_of_mass", "baxter", ("right_hand",)),
+    ],
+)
+def test_a_mapped_trace_takes_what_the_map_makes(
+    row: str, robot: str, parameters: tuple[str, ...]
+) -> None:
+    """The host computes the map; float32 is what it sends."""
+    model = load(robot)
+    terms = {"joint_terms": "damping"} if ":damping" in str(parameters) else {}
+    of_sets = named_function(row, parameters=parameters, **terms)
+    x = drawn(model, of_sets, 20)
+    parameter_map = of_sets.parameter_map(model)
+    sent = mapped_arrays(x, parameter_map)
+    assert sent["parameters"].dtype == np.float32
+    assert not np.array_equal(sent["parameters"], x["parameters"])
+    exact = unmapped_arrays(sent, parameter_map)
+    assert np.allclose(exact["parameters"], x["parameters"], rtol=1e-5, atol=1e-6)
+    graph = fold(of_sets.trace(model, mapped=True))
+    words = evaluate_floats(graph, word_columns(of_sets.inputs, model, sent))
+    expected = of_sets.evaluate(model, exact)
+    for block in of_sets.results:
+        flat = expected[block.name].reshape(20, -1)
+        for word, at in block.positions(model).items():
+            assert np.abs(words[word] - flat[:, at]).max() <= 1e-10 * np.abs(flat).max()
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ def array(**change: Any) -> list[dict[str, Any]]:
     return [first, {**second, **change}]
 
 
+def mapped(rows: list[list[Any]]) -> dict[str, Any]:
+    """Return the sample's inputs with a map of the first one."""
+    first, *others = sample().to_dict()["inputs"]
+    return {"inputs": [{**first, "linear_map": rows}, *others]}
+
+
 def bounds(*, low: float = 0.0, high: float = 1.0) -> dict[str, Any]:
     """Return bounds of one parameter."""
     return {"parameter_low": {"minv[0,0]": low}, "parameter_high": {"minv[0,0]": high}}
@@ -57,6 +63,10 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        (mapped([[1.0, 0.0, 0.5], [0.0, 1.0]]), "the map of q does not belong to its shape"),
+        (mapped([[1.0, 0.0, 0.5]]), "the map of q does not belong to its shape"),
+        (mapped([[1.0, 2.0, 0.5], [2.0, 4.0, 0.0]]), "the map of q cannot be inverted"),
+        (mapped([[1.0, "2", 0.5], [0.0, 1.0, 0.0]]), "a number of a map is '2'"),
         ({"ii": 0}, "ii is 0"),
         ({"ii": True}, "ii is True"),
         ({"ii": "8"}, "ii is '8'"),

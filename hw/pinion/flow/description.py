@@ -13,6 +13,7 @@ from typing import Any
 from pinion.base import installation
 from pinion.base.escaping import one_line
 from pinion.functions import Block, BuiltFunction, Function, Snapping, parameter_box, unit_for
+from pinion.functions.blocks import PARAMETERS
 from pinion.gateware import Core, multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
@@ -62,7 +63,7 @@ def build_manifest(
         target=request.target,
         ii=modulo.ii,
         clock_mhz=request.clock_mhz,
-        inputs=tuple(array_of(b, model, sent, {}) for b in row.inputs),
+        inputs=tuple(mapped_array(array_of(b, model, sent, {}), row, model) for b in row.inputs),
         outputs=tuple(
             array_of(b, model, {name for name, _ in plan.fixed.outputs}, plan.constants)
             for b in row.results
@@ -121,6 +122,13 @@ def array_of(block: Block, model: Model, sent: set[str], constants: Mapping[str,
         constants=tuple((positions[w], v) for w, v in constants.items() if w in positions),
         symmetric=block.symmetric,
     )
+
+
+def mapped_array(array: Array, row: Function, model: Model) -> Array:
+    """Return an array with the map of a function's parameters, if it holds them."""
+    if array.name != PARAMETERS or not row.parameters:
+        return array
+    return replace(array, linear_map=row.parameter_map(model))
 
 
 def schedule_rows(plan: Design, core: Core) -> dict[str, Any]:

@@ -66,10 +66,12 @@ def trace(draft: DesignDraft) -> None:
     draft.progress.step(f"Tracing {row.name} for {model.name}")
     row.check(model)
     if row.published:
-        draft.traced = row.trace(model, minimal=False)
+        draft.traced = row.trace(model, minimal=False, mapped=True)
     else:
         draft.progress.step("Taking out superfluous operations")
-        draft.traced = reduced_graph(model, row, costs=DatapathCosts(), progress=draft.progress)
+        draft.traced = reduced_graph(
+            model, row, costs=DatapathCosts(), mapped=True, progress=draft.progress
+        )
 
 
 def leave_out_words(draft: DesignDraft) -> None:

@@ -12,6 +12,7 @@ from pinion.base.arrays import Floats
 from pinion.formats.budget import undecided
 from pinion.formats.scales import result_blocks
 from pinion.functions import Block, BuiltFunction, Function, sample
+from pinion.functions.row import mapped_arrays, unmapped_arrays
 from pinion.graph import Graph, sticky, stream_integers
 from pinion.graph.evaluate import Integers
 from pinion.hls import Design
@@ -57,10 +58,11 @@ def compare(
     decisions : error bounds of compared values, by node, multiplied by ``times``.
     """
     states = len(next(iter(arrays.values())))
-    sent = _words(function.inputs, model, arrays)
+    mapped = mapped_arrays(arrays, function.parameter_map)
+    sent = _words(function.inputs, model, mapped)
     integers = Integers(graph)
     inputs, flags = integers.received(sent, states)
-    doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
+    doubles = unmapped_arrays(mapped, function.parameter_map)
     next_states: dict[str, Floats] = {}
     if graph.states:
         # Each request alone, from the integers' states.

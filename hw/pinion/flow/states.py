@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.functions import Function, sample
+from pinion.functions.row import mapped_arrays, word_columns
 from pinion.functions.samples import calmer
 from pinion.graph import stream_floats
 from pinion.robot import Model
@@ -64,11 +65,11 @@ def _draw(
     model: Model, row: Function, count: int, seed: int, distribution: str, *, corners: bool
 ) -> Columns:
     arrays = sample(model, row, count, distribution=distribution, seed=seed, corners=corners)
-    states: Columns = {}
-    for block in row.inputs:
-        columns = arrays[block.name].astype(np.float64).reshape(count, -1)
-        states |= {word: columns[:, k] for word, k in block.positions(model).items()}
+    states: Columns = word_columns(
+        row.inputs, model, mapped_arrays(arrays, row.parameter_map(model))
+    )
     if row.states:
         # The ranges of the function's states follow from a stream of requests.
-        states |= stream_floats(row.trace(model, minimal=False), states).states
+        columns = word_columns(row.inputs, model, arrays)
+        states |= stream_floats(row.trace(model, minimal=False), columns).states
     return states

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pinion.base.progress import SILENT, Progress
 from pinion.flow import Build, BuildError
 from pinion.formats.bound import Bounds, error_bounds
@@ -29,7 +31,18 @@ def build_bounds(folder: Path, distribution: str = "reference") -> Bounds:
         the function, an input's range depends on others, or all requests of the box are flagged.
     """
     build = Build.read(folder)
-    return error_bounds(build.graph, request_box(build.model, build.function, distribution))
+    box = request_box(build.model, build.function, distribution)
+    array = build.manifest.parameters
+    if array is not None and array.linear_map:
+        words = [f"{array.name}[{k}]" for k in range(array.words)]
+        matrix, offset = np.split(np.array(array.linear_map), [-1], axis=1)
+        low, high = np.array([box[word] for word in words]).T
+        middle = matrix @ (low + high) / 2.0 + offset[:, 0]
+        # A little outwards: what is sent is rounded to float32.
+        half = np.abs(matrix) @ (high - low) / 2.0 * (1.0 + 1e-6)
+        half += np.abs(middle) * 1e-6
+        box |= dict(zip(words, zip(middle - half, middle + half, strict=True), strict=True))
+    return error_bounds(build.graph, box)
 
 
 def verify_bounded(

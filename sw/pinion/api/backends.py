@@ -91,6 +91,8 @@ class FloatBackend(Backend):
     def __init__(self, *, model: Model, function: Function) -> None:
         self.model = model
         self.function = function
+        if function.parameters:
+            function.trace(model)  # which refuses parameters that change nothing
         self._inputs = arrays_of(function.inputs, model)
         self._state: dict[str, float] | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ class ParametricBackend(Backend):
         self._model = model
         self._inputs = len(function.inputs)
         self._parameters = parameters_of(model, function.parameters)
-        self._checked = not accept_inertia
+        # Where the robot was accepted with an inertia that no body has, sets may have one too.
+        self._to_check = [] if accept_inertia else [p for p in self._parameters if _possible(p)]
         self._accepted = b""
         self._loads: Mapping[str, Array] = {}
         self._set = self._with_loads()
@@ -63,7 +65,7 @@ class ParametricBackend(Backend):
         """Attach a load, as :meth:`pinion.batch.Backend.attach` says."""
         parameter = self._of_link(link)
         loads = {name: load for name, load in self._loads.items() if name != parameter.name}
-        if mass != 0.0:
+        if np.ndim(mass) or mass != 0.0:
             try:
                 payload(self._model, parameter.owner, mass=mass, com=com, inertia=inertia)
             except RobotError as error:
@@ -90,8 +92,8 @@ class ParametricBackend(Backend):
         inertia : sets of this call by link (or other name among the parameters), in place of the
             default: ten numbers as in ``parameters``, or a dictionary of ``mass`` [kg], ``com``
             (3,) in the link's frame [m] and ``inertia`` about it (6,), xx, xy, xz, yy, yz, zz
-            [kg m^2]; three numbers of gravity, one of a joint. With a batch axis each sample has
-            its own.
+            [kg m^2]; four numbers of a link on its axis or all ten, three numbers of gravity, one
+            of a joint. With a batch axis each sample has its own.
 
         Raises
         ------
@@ -108,6 +110,10 @@ class ParametricBackend(Backend):
             return self.backend.run(*values, **arrays)
         current = self._set
         if inertia is not None:
+            if not isinstance(inertia, Mapping):
+                raise InputError(
+                    f"The 'inertia' is {str(inertia)[:60]!r}: give a dictionary of sets by link."
+                )
             current = self._replaced(current, inertia)
         return self.backend.run(*values, **{**arrays, PARAMETERS: current})
 
@@ -152,6 +158,11 @@ class ParametricBackend(Backend):
         """Return the parameters with other sets, (count,) or (n, count)."""
         parts = np.split(current, [p.first for p in self._parameters[1:]])
         named = {name: self._named(name) for name in sets}
+        if len(set(map(id, named.values()))) < len(named):
+            raise InputError(
+                f"The sets of 'inertia' for {' and '.join(map(repr, named))} name one link twice: "
+                "give one set of each."
+            )
         for name, value in sets.items():
             parameter = named[name]
             parts[self._parameters.index(parameter)] = _set_of(parameter, value)
@@ -170,7 +181,8 @@ class ParametricBackend(Backend):
 
     def _check(self, values: Any, parameters: Sequence[Parameter]) -> None:
         """Raise for a set that no body can have; other mistakes are the backend's."""
-        if not self._checked or hasattr(values, "__cuda_array_interface__"):
+        parameters = [parameter for parameter in parameters if parameter in self._to_check]
+        if not parameters or hasattr(values, "__cuda_array_interface__"):
             return
         try:
             numbers = np.asarray(values)
@@ -191,6 +203,15 @@ class ParametricBackend(Backend):
         self._accepted = single
 
 
+def _possible(parameter: Parameter) -> bool:
+    """Return whether a body can have what the robot's file says."""
+    try:
+        check_values([replace(parameter, first=0)], parameter.reading @ parameter.file)
+    except DynamicsError:
+        return False
+    return True
+
+
 def _set_of(parameter: Parameter, value: Any) -> Array:
     """Return the values of a set, (count,) or (n, count)."""
     numbers = len(parameter.file)
@@ -203,8 +224,12 @@ def _set_of(parameter: Parameter, value: Any) -> Array:
                 array = array[..., None]
     except (TypeError, ValueError):
         array = np.empty(())
+    if array.ndim in (1, 2) and array.shape[-1] == parameter.count < numbers:
+        return array
     if array.ndim not in (1, 2) or array.shape[-1] != numbers:
         described = " or mass, com and inertia" if parameter.of_link else ""
+        if parameter.count < numbers:
+            described = f", the {parameter.count} of {parameter.name!r}{described}"
         raise InputError(
             f"The set of {parameter.name!r} has a wrong form: give {numbers} "
             f"number{'s' if numbers > 1 else ''}{described}, for all samples or for each."
@@ -230,9 +255,17 @@ def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.
     values = numbers @ parameter.reading.T
     beside = np.abs(numbers - origin - values @ basis.T).max(axis=-1)
     if np.any(beside > ROUND * np.abs(numbers).max(axis=-1)):
+        advice = f"open the backend with parameters=({parameter.owner!r},)."
+        if (
+            np.abs(origin).max() > ROUND * np.abs(parameter.file).max()
+        ):  # a whole set, which the file's remainder is part of
+            raise InputError(
+                f"The set of {parameter.owner!r} differs from the robot's file in what "
+                f"{parameter.name!r} leaves as it is: give its {parameter.count} numbers alone, "
+                f"or {advice}"
+            )
         raise InputError(
             f"What is on {parameter.owner!r} is not symmetric about its joint's axis, to which "
-            f"{parameter.name!r} is limited: open the backend with parameters="
-            f"({parameter.owner!r},)."
+            f"{parameter.name!r} is limited: {advice}"
         )
     return np.asarray(values)

@@ -81,8 +81,8 @@ class Backend(Closing, Protocol):
         """
         del mass, com, inertia
         raise InputError(
-            f"The robot's inertias are constants here: open the backend by pinion.api.backend "
-            f"with parameters=({link!r},), in the layout aos, to attach a load."
+            f"No loads are attached to this {type(self).__name__}: open the backend by "
+            f"pinion.api.backend with parameters=({link!r},), in the layout aos, to attach a load."
         )
 
 

@@ -29,7 +29,8 @@ class Buffers:
     count : number of records.
     inputs : by name, views (count, ...) float32 into the request packet; (count, words) for an
         array of which only some elements are sent, those elements in the manifest's order.
-        Parameters of the robot have no batch axis: they serve all requests.
+        Parameters of the robot have no batch axis, since they serve all requests, and are as
+        :meth:`pinion.link.Array.gather` returns them. Nothing here is checked.
     outputs : by name, arrays (count, ...) of the next result, which are views into the response
         packet if all elements are sent. The next submission overwrites them.
     """

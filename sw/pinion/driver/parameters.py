@@ -49,8 +49,8 @@ class ParameterSets:
         if not requests.count:
             return []
         values = requests.arrays[self._array.name].reshape(-1, self._size)
+        self._check(values if self._array.sent is None else values[:, list(self._array.sent)])
         words = np.ascontiguousarray(self._array.gather(values).astype(np.float32))
-        self._check(words)
         if len(words) == 1:
             return [(0, requests.count, words[0])]
         changes = np.flatnonzero((words[1:] != words[:-1]).any(axis=1)) + 1
@@ -58,15 +58,15 @@ class ParameterSets:
         ends = [*starts[1:], len(words)]
         return [(start, end, words[start]) for start, end in zip(starts, ends, strict=True)]
 
-    def _check(self, words: Floats32) -> None:
-        outside = (words < self._low) | (words > self._high)
+    def _check(self, values: Floats32) -> None:
+        outside = (values < self._low) | (values > self._high)
         if not outside.any():
             return
         request, word = (int(k) for k in np.argwhere(outside)[0])
-        where = f" of request {request}" if len(words) > 1 else ""
+        where = f" of request {request}" if len(values) > 1 else ""
         low, high = (float(f"{end[word]:.3g}") for end in (self._low, self._high))
         raise DriverError(
-            f"{self._names[word]}{where} is {words[request, word]:g}, outside of "
+            f"{self._names[word]}{where} is {values[request, word]:g}, outside of "
             f"{0.0 if abs(low) < TINY else low:g} to {high:g}, for which this build was made "
             f"({self._made_for}): give parameters within it, or build again for others."
         )

@@ -18,6 +18,7 @@ from pinion.link import Manifest
 from pinion.link.digests import check_digests
 from pinion.link.spi_framing import SpiTransfer
 
+from .parameters import ParameterSets
 from .records import request_dtype, result_dtype
 
 Line = Callable[[bytes], bytes]
@@ -44,6 +45,7 @@ class SpiDevice:
         self.transfer = SpiTransfer.of(manifest)
         self._line = line
         self._request, self._result = request_dtype(manifest), result_dtype(manifest)
+        self._parameters = None if manifest.parameters is None else ParameterSets(manifest)
 
     @classmethod
     def open(cls, folder: Path, line: Line) -> Self:
@@ -65,6 +67,8 @@ class SpiDevice:
         ------
         pinion.batch.InputError
             If an array is missing, unknown, of another shape, or not finite.
+        DriverError
+            If a parameter is outside the bounds that the formats of the build were chosen for.
         pinion.link.spi_framing.SpiError
             If the line was disturbed, or there is no card with this build.
         """
@@ -74,6 +78,8 @@ class SpiDevice:
                 f"An SPI line takes one request at a time, not a batch of {request.count}: leave "
                 "the batch axis out."
             )
+        if self._parameters is not None:
+            self._parameters.runs(request)
         record = np.empty(1, dtype=self._request)
         for array in self.manifest.inputs:
             record[array.name] = array.gather(request.arrays[array.name])

@@ -72,7 +72,13 @@ from .operational import (
     operational_space_inertia,
     operational_space_inertia_scalars,
 )
-from .parametric import count_of, parameter_values, parameters_of, parametric_model
+from .parametric import (
+    count_of,
+    parameter_map,
+    parameter_values,
+    parameters_of,
+    parametric_model,
+)
 from .regressor import (
     fd_parameter_derivatives_scalars,
     gravity_regressor,
@@ -181,6 +187,7 @@ __all__ = [
     "normalise",
     "operational_space_inertia",
     "operational_space_inertia_scalars",
+    "parameter_map",
     "parameter_values",
     "parameters_of",
     "parametric_model",

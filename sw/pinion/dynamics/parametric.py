@@ -315,7 +315,12 @@ def _tensor(I: Array) -> Array:  # noqa: E741 - the symbol in the literature
 
 
 def parametric_model(
-    model: Model, names: Sequence[str], values: Sequence[Scalar], *, minimal: bool = False
+    model: Model,
+    names: Sequence[str],
+    values: Sequence[Scalar],
+    *,
+    minimal: bool = False,
+    mapped: bool = False,
 ) -> Model:
     """Return the model with parameters in the place of constants.
 
@@ -325,24 +330,23 @@ def parametric_model(
     values : (count,) scalars, in the order of the names. :func:`check_values` tests whether a body
         can have them; here no test is made.
     minimal : the minimal model (:func:`.minimal.minimal_model`), in place of the robot's own.
+    mapped : the values are those that :func:`parameter_map` makes of the links' own.
 
     Raises
     ------
     As :func:`parameters_of`.
     """
     named = parameters_of(model, names)
-    keep = {parameter.body for parameter in named if parameter.figure == ""}
-    change: Callable[[Model], Model] = (
-        (lambda robot: minimal_model(robot, keep)) if minimal else (lambda robot: robot)
-    )
+    change = _change(named, minimal)
     result = change(model)
     bodies = list(result.bodies)
     gravity: Any = result.gravity  # scalars stand for numbers
     links = [parameter for parameter in named if parameter.of_link]
+    whole = {p.body: p for p in links if mapped and p.figure == ""}
     for parameter in named:
         inputs = values[parameter.first : parameter.first + parameter.count]
         if parameter.figure == GRAVITY:
-            scale = _gravity_scale(model, change)
+            scale = 1.0 if mapped else _gravity_scale(model, change)
             gravity = tuple(scaled_sum((scale,), (component,)) for component in inputs)
         elif not parameter.of_link:
             body = bodies[parameter.body]
@@ -352,13 +356,59 @@ def parametric_model(
         T, constants = linear_map(model, links, change)
         inputs = [x for p in links for x in values[p.first : p.first + p.count]]
         for number in np.flatnonzero(T.any(axis=(1, 2))).tolist():
+            rows, offsets = T[number], constants[number].tolist()
+            if number in whole:
+                p = whole[number]
+                rows = np.where(_columns_of(p, links), 0.0, rows)
+                offsets = values[p.first : p.first + p.count]
             m, hx, hy, hz, xx, xy, yy, xz, yz, zz = (
                 add(scaled_sum(row, inputs), offset)
-                for row, offset in zip(T[number].tolist(), constants[number].tolist(), strict=True)
+                for row, offset in zip(rows.tolist(), offsets, strict=True)
             )
             inertia = Inertia(mass=m, h=(hx, hy, hz), I=(xx, xy, xz, yy, yz, zz))  # type: ignore[arg-type] # scalars stand for numbers
             bodies[number] = replace(bodies[number], inertia=inertia)
     return replace(result, bodies=tuple(bodies), gravity=gravity)
+
+
+def parameter_map(model: Model, names: Sequence[str], *, minimal: bool) -> Array:
+    """Return (count, count + 1): the parameters of bodies, from those of links and a 1.
+
+    The ten numbers of a link become those of its body in the frames and units of the model that an
+    algorithm is traced for, with what the body's children pass to it; gravity gets that model's
+    unit. All else stays. A host that computes this saves a core the products.
+
+    Raises
+    ------
+    As :func:`parameters_of`.
+    """
+    named = parameters_of(model, names)
+    change = _change(named, minimal)
+    links = [parameter for parameter in named if parameter.of_link]
+    count = sum(parameter.count for parameter in named)
+    result = np.eye(count, count + 1)
+    if any(parameter.figure == "" for parameter in links):
+        T, constants = linear_map(model, links, change)
+    for parameter in named:
+        place = slice(parameter.first, parameter.first + parameter.count)
+        if parameter.figure == GRAVITY:
+            result[place, place] *= _gravity_scale(model, change)
+        elif parameter.figure == "":
+            result[place, place] = T[parameter.body][:, _columns_of(parameter, links)]
+            result[place, count] = constants[parameter.body]
+    return result
+
+
+def _change(named: Sequence[Parameter], minimal: bool) -> Callable[[Model], Model]:
+    """Return what makes the model that an algorithm is traced for."""
+    if not minimal:
+        return lambda robot: robot
+    keep = {parameter.body for parameter in named if parameter.figure == ""}
+    return lambda robot: minimal_model(robot, keep)
+
+
+def _columns_of(parameter: Parameter, links: Sequence[Parameter]) -> NDArray[np.bool_]:
+    """Return which values of links, one after the other, are a parameter's."""
+    return np.concatenate([np.full(p.count, p is parameter) for p in links])
 
 
 def linear_map(

@@ -44,6 +44,7 @@ class BuiltFunction:
     inputs, results : blocks in record order, every axis a number.
     graph : the algorithm as traced for the robot as loaded: the float model.
     states : arrays passed from request to request, every axis a number.
+    parameter_map : rows of :meth:`.row.Function.parameter_map`, empty without one.
     """
 
     name: str
@@ -53,6 +54,7 @@ class BuiltFunction:
     results: tuple[Block, ...]
     graph: Graph
     states: tuple[State, ...] = ()
+    parameter_map: tuple[tuple[float, ...], ...] = ()
 
     @property
     def joint_terms(self) -> tuple[str, ...]:
@@ -86,6 +88,7 @@ class BuiltFunction:
             results=tuple(block.resolved(model) for block in row.results),
             graph=row.trace(model, minimal=False),
             states=tuple(state.resolved(model) for state in row.states),
+            parameter_map=row.parameter_map(model),
         )
 
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
@@ -140,6 +143,7 @@ class BuiltFunction:
             "results": [_block_to_json(block) for block in self.results],
             "graph": graph_to_json(self.graph),
             **({"states": [_state_to_json(state) for state in self.states]} if self.states else {}),
+            **({"parameter_map": self.parameter_map} if self.parameter_map else {}),
         }
 
     @classmethod
@@ -170,6 +174,9 @@ class BuiltFunction:
                 states=tuple(
                     _state_from_json(state)
                     for state in (data["states"] if version == WITH_STATES else ())
+                ),
+                parameter_map=tuple(
+                    tuple(map(float, line)) for line in data.get("parameter_map", ())
                 ),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 from pinion.dynamics.joint_terms import FRICTION_WIDTH
 
 from .blocks import LoadBox
+from .errors import FunctionError
 from .frames import split_frames
 from .row import Function
 
@@ -54,6 +55,8 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
     if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
         # As Python would for a signature with these names.
         raise TypeError(f"A function has no option '{strange[0]}'.")
+    for option in ("frames", "outputs", "parameters"):
+        _check_names(option, options.get(option, ()))
     row = row.with_frames(options.get("frames", ()))
     if (reference := options.get("reference")) is not None:
         row = row.with_reference(reference)
@@ -64,9 +67,21 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
     if terms or (not row.joint_terms and width != row.friction_width):
         row = row.with_terms(terms or (), width)
     load = options.get("parameter_range")
+    if not isinstance(load, str | None):
+        raise FunctionError(f"The parameter_range is {load!r}: give a text such as '3kg@0.2m'.")
     return row.with_parameters(
         options.get("parameters", ()), None if load is None else LoadBox.parsed(load)
     )
+
+
+def _check_names(option: str, value: Any) -> None:
+    """Raise unless an option is a text or a sequence of texts."""
+    if isinstance(value, str) or value is None:
+        return
+    if not isinstance(value, Collection) or not all(isinstance(name, str) for name in value):
+        raise FunctionError(
+            f"The option {option} is {value!r}: give names, or one text with commas."
+        )
 
 
 def options_from_text(texts: Mapping[str, str]) -> RowOptions:

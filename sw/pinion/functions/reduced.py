@@ -22,7 +22,7 @@ from pinion.graph.passes import fold, number_values, resubstitute
 from pinion.robot import JointKind, Model, coupled
 
 from .blocks import Quantity
-from .row import Function, word_columns
+from .row import Function, mapped_arrays, word_columns
 from .samples import sample
 
 # An identity holds everywhere; this many states of each batch distinguish it from a coincidence.
@@ -61,9 +61,11 @@ class Saving:
 
 
 def independent_states(
-    model: Model, function: Function, count: int, *, seed: int
+    model: Model, function: Function, count: int, *, seed: int, mapped: bool = False
 ) -> dict[str, NDArray[np.float64]]:
     """Draw independent input words (n,) in float64, as large as those of requests.
+
+    With `mapped`, parameters are those of a mapped trace.
 
     Angles are from the whole circle. A caller's M^-1 follows from q, to rounding, and quantities of
     links from the whole state, zeros included; here their entries do not, so that no saving relies
@@ -73,6 +75,8 @@ def independent_states(
     model = coupled(model)
     rng = np.random.default_rng(seed)
     requests = sample(model, function, count, distribution="reference", seed=seed)
+    if mapped:
+        requests = mapped_arrays(requests, function.parameter_map(model))
     turns = [
         body.joint.kind in (JointKind.REVOLUTE, JointKind.HELICAL)
         for body in model.bodies
@@ -123,26 +127,31 @@ def _independent_words(
 
 
 def reduced_graph(
-    model: Model, function: Function, *, costs: Costs, progress: Progress = SILENT
+    model: Model,
+    function: Function,
+    *,
+    costs: Costs,
+    mapped: bool = False,
+    progress: Progress = SILENT,
 ) -> Graph:
     """Trace a function of a robot and remove every superfluous operation that the passes know.
 
-    The graph equals ``function.trace(model)`` in real arithmetic, with the same words in the same
-    order.
+    The graph equals ``function.trace(model, mapped=mapped)`` in real arithmetic, with the same
+    words in the same order.
 
     Parameters
     ----------
     costs : costs of operations on the target machine; no result is delayed, by its latencies.
     progress : receives the share completed.
     """
-    graph = fold(function.trace(model))
+    graph = fold(function.trace(model, mapped=mapped))
     progress.advance(_TRACED)
     rest = progress.part(_TRACED, 1.0)
-    return _numeric(graph, model, function, costs, rest)[-1]
+    return _numeric(graph, _batches(model, function, mapped=mapped), costs, rest)[-1]
 
 
 def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
-    """Count a function's operations after each step of :func:`reduced_graph`.
+    """Count a core's operations after each step of :func:`reduced_graph`.
 
     The first row is the trace of the robot as loaded, with or without what :func:`.snapping`
     compares; the last row is the reduced graph.
@@ -169,18 +178,25 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
         ):
             if not function.parameters:  # which are in the frames of the robot's links
                 steps.append((step, doc, fold(function.trace(moved, minimal=False))))
-        steps.append(("rescaled", "a lever as the unit of length", fold(function.trace(model))))
-    numbered, resubstituted = _numeric(steps[-1][2], model, function, costs)
+        rescaled = fold(function.trace(model, mapped=True))
+        steps.append(("rescaled", "a lever as the unit of length", rescaled))
+    elif function.parameters:
+        steps[-1] = (*steps[-1][:2], fold(function.trace(model, mapped=True)))
+    batches = _batches(model, function, mapped=True)
+    numbered, resubstituted = _numeric(steps[-1][2], batches, costs)
     steps.append(("numbered", "equal values made once", numbered))
     steps.append(("resubstituted", "values made from others that exist", resubstituted))
     return steps
 
 
 def _numeric(
-    graph: Graph, model: Model, function: Function, costs: Costs, progress: Progress = SILENT
+    graph: Graph,
+    batches: Iterator[dict[str, NDArray[np.float64]]],
+    costs: Costs,
+    progress: Progress = SILENT,
 ) -> tuple[Graph, Graph]:
     """Return a folded graph after each of the passes that look at values."""
-    search, check = _batches(model, function)
+    search, check = batches
     numbered = number_values(graph, search, check, costs=costs)
     return numbered, resubstitute(numbered, search, check, costs=costs, progress=progress)
 
@@ -191,6 +207,8 @@ def numbered_graph(graph: Graph, model: Model, function: Function, *, costs: Cos
     return number_values(graph, search, check, costs=costs)
 
 
-def _batches(model: Model, function: Function) -> Iterator[dict[str, NDArray[np.float64]]]:
+def _batches(
+    model: Model, function: Function, *, mapped: bool = False
+) -> Iterator[dict[str, NDArray[np.float64]]]:
     """Return states to search in, and states to check with."""
-    return (independent_states(model, function, STATES, seed=seed) for seed in SEEDS)
+    return (independent_states(model, function, STATES, seed=seed, mapped=mapped) for seed in SEEDS)

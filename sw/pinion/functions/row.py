@@ -384,7 +384,20 @@ class Function:
         inputs = (*self.inputs, block)
         return replace(self, parameters=tuple(names), load=load, inputs=inputs)
 
-    def trace(self, model: Model, *, minimal: bool = True) -> Graph:
+    def parameter_map(self, model: Model) -> tuple[tuple[float, ...], ...]:
+        """Return the map (count, count + 1) of :func:`pinion.dynamics.parameter_map` by rows.
+
+        It leads to the parameters of a ``mapped`` trace; empty if those are the links' own.
+        """
+        if not self.parameters:
+            return ()
+        minimal = self.joint_space and not self.published
+        result = dynamics.parameter_map(coupled(model), self.parameters, minimal=minimal)
+        if np.array_equal(result, np.eye(*result.shape)):
+            return ()
+        return tuple(map(tuple, result.tolist()))
+
+    def trace(self, model: Model, *, minimal: bool = True, mapped: bool = False) -> Graph:
         """Run the algorithm on symbols for one robot and return the graph, constants included.
 
         Joints that mimic others are coupled to them (:func:`pinion.robot.coupled`).
@@ -393,6 +406,7 @@ class Function:
         ----------
         minimal : trace :func:`pinion.dynamics.minimal_model`, which has the same joint-space
             dynamics and fewer constants, if the row allows it; otherwise the robot as loaded.
+        mapped : parameters are those that :meth:`parameter_map` makes of the links' own.
 
         Raises
         ------
@@ -417,7 +431,7 @@ class Function:
                 values = arguments.pop(len(self.inputs) - 1)
                 with tracer.region("parameters", 1):
                     model = dynamics.parametric_model(
-                        model, self.parameters, values, minimal=minimal
+                        model, self.parameters, values, minimal=minimal, mapped=mapped
                     )
             results = algorithm(model, *arguments, region=tracer.region, **self._choices)
         except dynamics.DynamicsError as error:
@@ -582,6 +596,29 @@ def _unit_of(parameters: Sequence[str]) -> str:
     units |= {"on-axis": units[""], "friction": "N m | N"}
     units |= {"damping": "N m s/rad | N s/m", "stiffness": "N m/rad | N/m"}
     return "; ".join(dict.fromkeys(units[split_name(name)[1]] for name in parameters))
+
+
+def mapped_arrays(
+    arrays: Mapping[str, NDArray[Any]], parameter_map: Sequence[Sequence[float]]
+) -> dict[str, NDArray[Any]]:
+    """Return requests by block name with the parameters of a mapped trace, float32 as sent."""
+    if not parameter_map:
+        return dict(arrays)
+    matrix = np.array(parameter_map)
+    mapped = arrays[PARAMETERS] @ matrix[:, :-1].T + matrix[:, -1]
+    return {**arrays, PARAMETERS: mapped.astype(np.float32)}
+
+
+def unmapped_arrays(
+    arrays: Mapping[str, NDArray[Any]], parameter_map: Sequence[Sequence[float]]
+) -> dict[str, Floats]:
+    """Return in float64 what :func:`mapped_arrays` made, with the links' own parameters."""
+    doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
+    if parameter_map:
+        matrix = np.array(parameter_map)
+        sent = doubles[PARAMETERS] - matrix[:, -1]
+        doubles[PARAMETERS] = np.linalg.solve(matrix[:, :-1], sent.T).T
+    return doubles
 
 
 def word_columns(

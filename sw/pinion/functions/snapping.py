@@ -188,7 +188,7 @@ def _positions(model: Model) -> NDArray[np.float64]:
 
 
 def _products(model: Model, function: Function) -> int:
-    graph = fold(function.trace(model, minimal=not function.published))
+    graph = fold(function.trace(model, minimal=not function.published, mapped=True))
     counts = op_counts(graph)
     return counts["mul"] + counts["mul_const"]
 

@@ -121,7 +121,7 @@ def layout_of(manifest: Manifest) -> Layout:
         build=manifest.hash,
         words_in=sum(array.words for array in manifest.records),
         words_out=manifest.words_out,
-        parameter_words=len(manifest.parameter_low),
+        parameter_words=0 if manifest.parameters is None else manifest.parameters.words,
     )
 
 

@@ -57,6 +57,8 @@ class Array:
     sent : flat positions of the elements that are sent, in word order; None if all are.
     constants : flat position and value of elements that never change.
     symmetric : element (i, j) equals (j, i); only the lower one is sent.
+    linear_map : of parameters of links: the core computes with this matrix (words, words + 1) times
+        the elements and a 1 (:func:`pinion.dynamics.parameter_map`), which is what is sent.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Array:
     sent: tuple[int, ...] | None = None
     constants: tuple[tuple[int, float], ...] = ()
     symmetric: bool = False
+    linear_map: tuple[tuple[float, ...], ...] = ()
 
     @property
     def words(self) -> int:
@@ -77,7 +80,10 @@ class Array:
         return self.shape if self.sent is None else (self.words,)
 
     def gather(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Select the elements that are sent: (..., *shape) to (..., *record_shape)."""
+        """Return what is sent of whole arrays: (..., *shape) to (..., *record_shape)."""
+        if self.linear_map:
+            matrix = np.array(self.linear_map)
+            return np.asarray(values @ matrix[:, :-1].T + matrix[:, -1])
         if self.sent is None:
             return values
         batch = values.shape[: values.ndim - len(self.shape)]
@@ -85,7 +91,10 @@ class Array:
         return flat[..., list(self.sent)]
 
     def scatter(self, sent: NDArray[Any]) -> NDArray[Any]:
-        """Return whole arrays from the sent elements: (n, *record_shape) to (n, *shape)."""
+        """Return whole arrays from what is sent: (n, *record_shape) to (n, *shape)."""
+        if self.linear_map:
+            matrix = np.array(self.linear_map)
+            return np.linalg.solve(matrix[:, :-1], (sent - matrix[:, -1]).T).T
         if self.sent is None:
             return sent
         values = np.zeros((len(sent), math.prod(self.shape)), dtype=sent.dtype)
@@ -233,6 +242,9 @@ class Manifest:
         for optional in _OPTIONAL:
             if not members[optional]:
                 del members[optional]
+        for array in (*members["inputs"], *members["outputs"]):
+            if not array["linear_map"]:
+                del array["linear_map"]
         return members
 
     def write(self, folder: Path) -> None:
@@ -401,6 +413,10 @@ def _array(data: dict[str, Any]) -> Array:
             for position, value in _typed(data["constants"], list, "constants")
         ),
         symmetric=_typed(data["symmetric"], bool, "symmetric"),
+        linear_map=tuple(
+            tuple(_number(value, "a number of a map") for value in _typed(row, list, "a row"))
+            for row in _typed(data.get("linear_map", []), list, "a map")
+        ),
     )
 
 
@@ -471,6 +487,12 @@ def _check_array(array: Array) -> None:
     places = (*travel, *(position for position, _ in array.constants))
     if any(not 0 <= place < elements for place in places) or len(set(places)) != len(places):
         raise ValueError(f"{array.name} has elements outside its shape, or twice")
+    if array.linear_map:
+        sizes = (len(array.linear_map), *{len(row) for row in array.linear_map})
+        if array.sent is not None or (*array.shape, elements + 1) != sizes:
+            raise ValueError(f"the map of {array.name} does not belong to its shape")
+        if np.linalg.matrix_rank(np.array(array.linear_map)[:, :-1]) < elements:
+            raise ValueError(f"the map of {array.name} cannot be inverted")
     if array.symmetric and (len(array.shape) != 2 or array.shape[0] != array.shape[1]):
         raise ValueError(f"{array.name} is symmetric with the shape {array.shape}")
 

@@ -97,6 +97,8 @@ def _shape(shape: Sequence[int]) -> str:
 
 
 def _travels(array: Array) -> str:
+    if array.linear_map:
+        return "the numbers of its bodies, a linear map of all elements; see `records.h`"
     if array.sent is None:
         return "all elements, row-major"
     half = "one half of the symmetric matrix, " if array.symmetric else ""

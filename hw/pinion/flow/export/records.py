@@ -33,7 +33,10 @@ def records_header(name: str, manifest: Manifest) -> str:
     return "\n".join(parts)
 
 
-_TAKEN = ("request", "result", "sent", "place", "fixed", "fixed_place", "i", "j", "k", "record")
+_TAKEN = (
+    *("request", "result", "sent", "place", "fixed", "fixed_place", "matrix", "sum"),
+    *("i", "j", "k", "record"),
+)
 """Names that the header's functions use."""
 
 
@@ -118,6 +121,8 @@ def _what(array: Array) -> str:
     """Return unit, shape, and the part of an array that travels."""
     shape = " x ".join(map(str, array.shape)) or "1"
     text = f"[{comment(array.unit)}] {shape}"
+    if array.linear_map:
+        return f"{text}; the numbers of its bodies travel, a linear map of the elements"
     if array.sent is None:
         return text
     total = math.prod(array.shape)
@@ -150,6 +155,8 @@ def _gather(name: str, array: Array) -> str:
     if not array.words:
         return head + f"  (void){array.name};\n  (void)request;\n}}\n"
     tail = f"  float *sent = (float *)&request->{array.name};\n"
+    if array.linear_map:
+        return head + _mapped(array, tail)
     if array.sent is None:
         return f"{head}{tail}  for (int k = 0; k < {total}; k++) sent[k] = {array.name}[k];\n}}\n"
     return (
@@ -157,6 +164,18 @@ def _gather(name: str, array: Array) -> str:
         + _table("uint16_t", "place", _positions(array))
         + tail
         + f"  for (int k = 0; k < {array.words}; k++) sent[k] = {array.name}[place[k]];\n}}\n"
+    )
+
+
+def _mapped(array: Array, tail: str) -> str:
+    """Return the body of a function that maps an array, in double precision."""
+    n = array.words
+    rows = ",\n".join(f"      {{{', '.join(map(repr, row))}}}" for row in array.linear_map)
+    return (
+        f"  static const double matrix[{n}][{n + 1}] = {{\n{rows}}};\n{tail}"
+        f"  for (int k = 0; k < {n}; k++) {{\n    double sum = matrix[k][{n}];\n"
+        f"    for (int j = 0; j < {n}; j++) sum += matrix[k][j] * (double){array.name}[j];\n"
+        "    sent[k] = (float)sum;\n  }\n}\n"
     )
 
 
