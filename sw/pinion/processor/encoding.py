@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .machine import MOST_RESULTS, SHIFTS, Half, Machine
+from .machine import EDGE_FRACS, MOST_RESULTS, SHIFTS, Half, Machine
 from .program import NOTHING, Program
 from .schedule import UNIT
 
@@ -76,10 +76,58 @@ class Encoding:
         }
 
     @property
+    def load(self) -> Mapping[str, Field]:
+        """Fields of a word that a program begins with."""
+        machine = self.machine
+        return {
+            "lanes": Field(machine.lanes),
+            "to": Field(machine.lanes * (machine.words - 1).bit_length()),
+            # A constant, or how many fraction bits more than the fewest an input has.
+            "word": Field(machine.word),
+        }
+
+    @property
+    def move(self) -> int:
+        """Bits that say how many fraction bits more than the fewest a word has."""
+        return (EDGE_FRACS[1] - EDGE_FRACS[0]).bit_length()
+
+    @property
+    def entry(self) -> Mapping[str, Field]:
+        """Fields of a function's entry in the directory."""
+        machine = self.machine
+        row, load, result = (
+            (number - 1).bit_length() for number in (machine.rows, machine.loads, machine.results)
+        )
+        return {
+            "first_row": Field(row),
+            "last_row": Field(row),
+            "first_load": Field(load),
+            "constants": Field(load + 1),
+            "inputs": Field(load + 1),
+            "first_result": Field(result),
+            "results": Field(result + 1),
+        }
+
+    @property
     def width(self) -> int:
         """Bits of a row."""
-        lane = sum(field.width for field in self.lane.values())
-        return self.machine.lanes * lane + sum(field.width for field in self.team.values())
+        return self.machine.lanes * width_of(self.lane) + width_of(self.team)
+
+
+def width_of(fields: Mapping[str, Field]) -> int:
+    """Return the bits of fields together."""
+    return sum(field.width for field in fields.values())
+
+
+def packed(fields: Mapping[str, Field], values: Mapping[str, int]) -> int:
+    """Return the values of all fields as one integer, the first field lowest."""
+    result = place = 0
+    for name, field in fields.items():
+        value = values[name]
+        assert 0 <= value < 1 << field.width, f"{name} exceeds its bits"
+        result |= value << place
+        place += field.width
+    return result
 
 
 def encoded_rows(program: Program) -> list[int]:

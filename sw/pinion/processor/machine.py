@@ -43,6 +43,9 @@ MOST_LANES = 8
 MOST_RESULTS = 4096
 """Most words of a result record."""
 
+EDGE_FRACS = (-27, 100)
+"""Fewest and most fraction bits of words that are converted from and to single precision."""
+
 MANTISSA = 26
 """Bits of a reciprocal's operand below its highest one."""
 
@@ -69,7 +72,11 @@ class Machine:
     lanes : lanes of a team.
     word : bits of a word.
     words : words of a lane's memory.
-    rows : rows of a program.
+    rows : rows of all programs together.
+    loads : words that programs begin with, inputs and constants, of all programs together: a word
+        of several lanes is one.
+    results : words of results of all programs together, and of those that wait to be sent.
+    functions : programs that can be resident at the same time.
     delay : cycles from a sum's last slot to the first that can read its result.
     """
 
@@ -77,6 +84,9 @@ class Machine:
     word: int = 35
     words: int = 512
     rows: int = 8192
+    loads: int = 1024
+    results: int = 2048
+    functions: int = 16
     delay: int = 12
 
     def __post_init__(self) -> None:

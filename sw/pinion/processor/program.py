@@ -12,7 +12,7 @@ from pinion.fixedpoint import Format
 from pinion.graph import Word
 
 from .errors import ProgramError, WordsError
-from .machine import MOST_RESULTS, Machine
+from .machine import EDGE_FRACS, MOST_RESULTS, Machine
 from .points import Points, Slot
 from .schedule import UNIT, Schedule
 from .sums import Sums
@@ -120,6 +120,19 @@ def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Pr
             f"The program has {plan.cycles} rows, {plan.cycles - machine.rows} more than the "
             f"processor's {machine.rows}: use more lanes, or build a core."
         )
+    edges = [
+        (str(word), points.fracs[number])
+        for word, number in (
+            *((value.word, n) for n, value in enumerate(sums.values) if value.word is not None),
+            *sums.results,
+        )
+    ]
+    for word, frac in edges:
+        if not EDGE_FRACS[0] <= frac <= EDGE_FRACS[1]:
+            raise ProgramError(
+                f"The word {word} would have {frac} fraction bits, and the processor converts "
+                f"words of {EDGE_FRACS[0]} to {EDGE_FRACS[1]}: give it another unit."
+            )
     if len(sums.results) > MOST_RESULTS:
         raise ProgramError(
             f"The function has {len(sums.results)} result words, and a program at most "

@@ -62,13 +62,11 @@ def simulated(team: Team, program: Compiled, words: np.ndarray) -> tuple[np.ndar
             ctx.set(team.program_data, row)
             await ctx.tick()
         ctx.set(team.program_write, 0)
-        ctx.set(team.rows, len(rows))
-        ctx.set(team.load, 1)
+        ctx.set(team.last_row, len(rows) - 1)
         for lane, constants in enumerate(program.program.constants):
             for place, integer in constants.items():
                 await store(ctx, lane, place, integer)
         for request in range(len(words)):
-            ctx.set(team.load, 1)
             for column, (*_, memory) in zip(fixed, program.program.inputs, strict=True):
                 for lane, place in memory.items():
                     await store(ctx, lane, place, int(column[request]))
@@ -86,8 +84,9 @@ def simulated(team: Team, program: Compiled, words: np.ndarray) -> tuple[np.ndar
             flags.append(bool(ctx.get(team.flag)))
 
     async def store(ctx: Any, lane: int, place: int, integer: int) -> None:
-        ctx.set(team.load_lane, lane)
-        ctx.set(team.load_to, place)
+        machine = program.program.machine
+        ctx.set(team.load, 1 << lane)
+        ctx.set(team.load_to, place << lane * (machine.words - 1).bit_length())
         ctx.set(team.load_word, integer)
         await ctx.tick()
 

@@ -1,11 +1,12 @@
-"""Gateware of the dynamics processor: lanes and teams that run programs.
+"""Gateware of the dynamics processor: lanes and teams that run programs, between streams of words.
 
-It has no link yet: a test bench stores program, constants and inputs (:mod:`.team`).
+It has no link yet: a test bench stores the programs (:mod:`.processor`).
 """
 
 from __future__ import annotations
 
 from .lane import Lane
+from .processor import Processor
 from .team import Team
 
-__all__ = ["Lane", "Team"]
+__all__ = ["Lane", "Processor", "Team"]

@@ -25,10 +25,10 @@ class Team(Component):
     -------
     program_write, program_row, program_data : In
         A row of the program to be stored, while nothing runs.
-    load, load_lane, load_to, load_word : In
-        A word of a lane's memory to be stored, constant or input, while nothing runs.
-    start, rows : In
-        Begin a sample; the rows of the program.
+    load, load_to, load_word : In
+        A word to be stored while nothing runs, constant or input: by lanes whether and where.
+    start, first_row, last_row : In
+        Begin a sample; the rows of its program.
     busy : Out(1)
         A sample is being computed.
     output, output_place, output_word : Out
@@ -51,12 +51,12 @@ class Team(Component):
                 "program_write": In(1),
                 "program_row": In(range(rows)),
                 "program_data": In(encoding.width),
-                "load": In(1),
-                "load_lane": In(range(machine.lanes)),
-                "load_to": In(address),
+                "load": In(machine.lanes),
+                "load_to": In(machine.lanes * address),
                 "load_word": In(word),
                 "start": In(1),
-                "rows": In(range(rows + 1)),
+                "first_row": In(range(rows)),
+                "last_row": In(range(rows)),
                 "busy": Out(1),
                 "output": Out(1),
                 "output_place": Out(encoding.team["output"].width),
@@ -73,7 +73,7 @@ class Team(Component):
             shape=encoding.width, depth=self.program_rows, init=[]
         )
         write, read = program.write_port(), program.read_port()
-        row, running, executes = Signal(range(self.program_rows + 1)), Signal(), Signal()
+        row, running, executes = Signal(range(self.program_rows)), Signal(), Signal()
         m.d.comb += [
             write.addr.eq(self.program_row),
             write.data.eq(self.program_data),
@@ -85,10 +85,10 @@ class Team(Component):
         m.d.sync += executes.eq(running)
         with m.If(running):
             m.d.sync += row.eq(row + 1)
-            with m.If(row == self.rows - 1):
+            with m.If(row == self.last_row):
                 m.d.sync += running.eq(0)
         with m.Elif(self.start):
-            m.d.sync += [row.eq(0), running.eq(1), self.flag.eq(0)]
+            m.d.sync += [row.eq(self.first_row), running.eq(1), self.flag.eq(0)]
         # Nothing happens in rows that are not executed.
         data = Mux(executes, read.data, 0)
 
@@ -116,10 +116,10 @@ class Team(Component):
             source = control.pop("source")
             to = control.pop("to")
             m.d.comb += [getattr(lane, name).eq(value) for name, value in control.items()]
-            loads = self.load & (self.load_lane == number)
+            loads = self.load[number]
             m.d.comb += [
                 lane.write.eq((source != NO_SOURCE) | loads),
-                lane.to.eq(Mux(loads, self.load_to, to)),
+                lane.to.eq(Mux(loads, self.load_to.word_select(number, len(to)), to)),
                 lane.word.eq(Mux(loads, self.load_word, sources[source])),
             ]
         m.d.comb += [

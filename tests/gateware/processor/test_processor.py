@@ -1,0 +1,233 @@
+"""The processor between its streams, with several programs, against the model, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from pinion.functions import named_function, sample
+from pinion.functions.row import word_columns
+from pinion.gateware.processor import Processor
+from pinion.processor import Compiled, Machine, ProgramError, compile_program, run
+from pinion.processor.image import Image, Store, depths
+from pinion.robot import coupled, load
+from tests.gateware.link.mutants import mutant
+from tests.support.breadth import some
+
+SEED = 38
+CASES = (("two_link", "aba", "fine"), ("pendulum", "rnea", "fast"), ("two_link", "crba", "fast"))
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 3e38, -1e30, 1e-40], dtype=np.float32)
+
+
+@cache
+def compiled(robot: str, function: str, precision: str, lanes: int) -> Compiled:
+    machine = Machine(lanes=lanes, rows=1024, loads=128, results=8, functions=4)
+    return compile_program(load(robot), named_function(function), machine, precision=precision)
+
+
+def programs(lanes: int) -> list[Compiled]:
+    return [compiled(*case, lanes) for case in CASES]
+
+
+def requests(number: int, lanes: int, count: int, seed: int) -> np.ndarray:
+    """Return float32 bits (count, words) of requests to a function; some are no numbers."""
+    robot, function, _ = CASES[number]
+    row, model = named_function(function), load(robot)
+    arrays = sample(model, row, count, distribution="beyond", seed=seed)
+    columns = {str(w): c for w, c in word_columns(row.inputs, coupled(model), arrays).items()}
+    inputs = programs(lanes)[number].program.inputs
+    words = np.stack([columns[str(word)] for word, _, _ in inputs], axis=1).astype(np.float32)
+    words[1::4, -1] = np.resize(SPECIAL, len(words[1::4]))
+    return words.view(np.uint32)
+
+
+class Bench:
+    """Streams records to a processor, with pauses at both ends."""
+
+    def __init__(
+        self, processor: Processor, image: Image, *, seed: int, pauses: float, hold: int = 0
+    ) -> None:
+        self.processor = processor
+        self.image = image
+        self.rng = np.random.default_rng(seed)
+        self.pauses = pauses
+        self.hold = hold
+        self.words: list[int] = []
+        self.flags: list[int] = []
+        self.ends: list[int] = []
+        self.cycle = 0
+        self.begins: list[int] = []
+
+    def run(self, records: Sequence[tuple[int, np.ndarray]], words_out: int) -> None:
+        simulator = Simulator(self.processor)
+        simulator.add_clock(1e-6)
+
+        async def clock(ctx: Any) -> None:
+            async for _ in ctx.tick():
+                self.cycle += 1
+
+        async def feed(ctx: Any) -> None:
+            p = self.processor
+            for store, words in self.image.words.items():
+                for at, word in enumerate(words):
+                    for name, value in zip(
+                        ("store", "store_in", "store_at", "store_data"),
+                        (1, store, at, word),
+                        strict=True,
+                    ):
+                        ctx.set(getattr(p, name), value)
+                    await ctx.tick()
+            ctx.set(p.store, 0)
+            for function, words in records:
+                for word in words.tolist():
+                    while self.rng.random() < self.pauses:
+                        await ctx.tick()
+                    ctx.set(p.i_valid, 1)
+                    ctx.set(p.i_word, word)
+                    ctx.set(p.i_function, function)
+                    while True:
+                        ready = ctx.get(p.i_ready)
+                        await ctx.tick()
+                        if ready:
+                            break
+                    ctx.set(p.i_valid, 0)
+                self.begins.append(self.cycle)
+
+        async def drain(ctx: Any) -> None:
+            p = self.processor
+            for cycle in range(40_000):
+                ready = cycle >= self.hold and self.rng.random() >= self.pauses
+                ctx.set(p.o_ready, ready)
+                if ready and ctx.get(p.o_valid):
+                    self.words.append(ctx.get(p.o_word))
+                    if ctx.get(p.o_last):
+                        self.flags.append(ctx.get(p.o_flag))
+                        self.ends.append(len(self.words))
+                await ctx.tick()
+                if len(self.words) >= words_out:
+                    break
+            for _ in range(100):
+                assert not ctx.get(p.o_valid)
+                await ctx.tick()
+            assert not ctx.get(p.busy)
+
+        simulator.add_testbench(clock, background=True)
+        simulator.add_testbench(feed, background=True)
+        simulator.add_testbench(drain)
+        simulator.run()
+
+
+def mixed(lanes: int, count: int, seed: int) -> tuple[list[tuple[int, np.ndarray]], Any]:
+    """Return records of all functions in a random order, and words, flags and ends of results."""
+    rng = np.random.default_rng(seed)
+    order = rng.integers(0, len(CASES), count)
+    records: list[Any] = [None] * count
+    results: list[Any] = [None] * count
+    for number, program in enumerate(programs(lanes)):
+        places = np.flatnonzero(order == number)
+        words = requests(number, lanes, len(places), seed + number)
+        answers, flags = run(program.program, words)
+        for k, place in enumerate(places):
+            records[place] = number, words[k]
+            results[place] = answers[k], int(flags[k])
+    words = np.concatenate([words for words, _ in results]).tolist()
+    flags = [flag for _, flag in results]
+    return records, (words, flags, np.cumsum([len(words) for words, _ in results]).tolist())
+
+
+def differs(component: Any, lanes: int, count: int, *, pauses: float = 0.3, hold: int = 0) -> str:
+    """Return what of the results differs from the model, "" for nothing."""
+    image = Image.of([program.program for program in programs(lanes)])
+    records, expected = mixed(lanes, count, SEED)
+    assert 0 < sum(expected[1]) < count
+    bench = Bench(component(machine=image.machine), image, seed=SEED, pauses=pauses, hold=hold)
+    bench.run(records, len(expected[0]))
+    for name, values, right in zip(
+        ("words", "flags", "ends"), (bench.words, bench.flags, bench.ends), expected, strict=True
+    ):
+        if values != right:
+            return name
+    return ""
+
+
+@pytest.mark.parametrize(("lanes", "pauses", "hold"), [(2, 0.3, 0), (1, 0.0, 3000), (4, 0.7, 0)])
+def test_results_are_the_model_s_for_functions_in_any_order(
+    lanes: int, pauses: float, hold: int
+) -> None:
+    """Also where nobody takes the results of the first thousands of cycles."""
+    assert differs(Processor, lanes, 24, pauses=pauses, hold=hold) == ""
+
+
+MUTANTS = {
+    "constants are loaded once": ("same = known & (resident == function)", "same = known"),
+    "a constant is an input": (
+        "Mux(constant, value.as_signed(), self.to_fixed.o)",
+        "self.to_fixed.o",
+    ),
+    "the loads are not awaited": ("drain.eq(steps)", "drain.eq(0)"),
+    "flags of inputs are lost": ("team.flag | lost", "team.flag"),
+    "a flag stays": ("lost.eq(0),\n", ""),
+    "results overwrite those before": ("head.eq(head + entry", "head.eq(0 * entry"),
+    "the points of all results are the first's": ("first + place", "first"),
+    "the store is never full": ("Mux(waiting < WAITING, depth - used, 0)", "depth"),
+    "the way out has no end": ("issue.eq(queue.r_rdy & (room != 0))", "issue.eq(queue.r_rdy)"),
+}
+
+
+@pytest.mark.parametrize("name", some(MUTANTS, 3))
+def test_a_broken_processor_is_noticed(name: str) -> None:
+    broken = mutant(Processor, *MUTANTS[name])
+    try:
+        difference = differs(broken, 1, 24, pauses=0.2, hold=5000)
+    except AssertionError:  # words that nobody asked for
+        return
+    assert difference
+
+
+def test_a_program_that_is_written_again_is_another_one() -> None:
+    machine = programs(1)[0].program.machine
+    processor = Processor(machine=machine)
+    for order in ((0, 1), (1, 0)):
+        image = Image.of([programs(1)[number].program for number in order])
+        words = requests(1, 1, 2, SEED)[:1]
+        bench = Bench(processor, image, seed=SEED, pauses=0.0)
+        expected = run(programs(1)[1].program, words)[0]
+        bench.run([(order.index(1), words[0])], expected.size)
+        assert bench.words == expected.ravel().tolist()
+
+
+def test_a_sample_takes_its_loads_its_rows_and_the_overhead() -> None:
+    program = programs(1)[0].program
+    image = Image.of([program])
+    words = requests(0, 1, 6, SEED)
+    bench = Bench(Processor(machine=image.machine), image, seed=SEED, pauses=0.0)
+    bench.run([(0, record) for record in words], 6 * len(program.outputs))
+    apart = np.diff(bench.begins)
+    assert apart.tolist() == [len(program.inputs) + program.cycles + Processor.OVERHEAD] * 5
+
+
+def test_what_does_not_fit_is_a_sentence() -> None:
+    program = programs(1)[0].program
+    with pytest.raises(ProgramError, match=r"have 5 functions together, 1 more than .* 4"):
+        Image.of([programs(1)[1].program] * 5)
+    short = replace(program, machine=replace(program.machine, rows=program.cycles + 1))
+    with pytest.raises(ProgramError, match=rf"rows together, {program.cycles - 1} more than"):
+        Image.of([short] * 2)
+    with pytest.raises(ProgramError, match="for different machines"):
+        Image.of([program, programs(2)[0].program])
+    with pytest.raises(ProgramError, match="There is no program"):
+        Image.of([])
+    image = Image.of([program])
+    assert {store: len(words) for store, words in image.words.items()} == {
+        Store.ROWS: program.cycles,
+        Store.LOADS: len(program.inputs) + len(program.constants[0]),
+        Store.RESULTS: len(program.outputs),
+        Store.DIRECTORY: 1,
+    }
+    assert depths(image.machine)[Store.LOADS] == 128
