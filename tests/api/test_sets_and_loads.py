@@ -360,11 +360,11 @@ def test_a_layout_with_samples_last_takes_every_set(cache: Path) -> None:
 
 @pytest.mark.slow
 def test_a_simulated_card_has_the_same_defaults() -> None:
-    names = ("link_1",)
     model = load("pendulum")
-    with pinion.backend(model, "rnea", device="sim", parameters=names, ii=16) as card:
+    loaded: Any = {"parameters": ("link_1",), "parameter_range": "2kg@0.2m"}
+    with pinion.backend(model, "rnea", device="sim", ii=16, **loaded) as card:
         request = {"q": [[0.3], [0.5]], "qd": [[0.2], [0.1]], "qdd": [[1.0], [-1.0]]}
-        with pinion.backend(model, "rnea", device="float", parameters=names) as floats:
+        with pinion.backend(model, "rnea", device="float", **loaded) as floats:
             for mass in (0.0, 1.0):
                 for backend in (card, floats):
                     backend.attach("link_1", mass=mass, com=(0.0, 0.1, 0.0))

@@ -165,7 +165,7 @@ MUTANTS: dict[str, Mutant] = {
     "pair_torn": (
         *(10, "back_pressure", REGISTERS),
         (
-            'values[upper + _HIGH] = Signal(WORD, name=f"{name}_kept")',
+            "values[upper + _HIGH] = latched",
             "values[upper + _HIGH] = high",
         ),
         r"STALLED reads 0x\w+ .* the high word is not the one that belonged",
@@ -215,7 +215,7 @@ def test_trap_1_a_request_that_ends_with_its_transfer_is_caught(
     with_last = StructLayout({**Bus().request.members, "last": 1})
     monkeypatch.setattr(Bus, "request", with_last)
     ends = mutant(
-        reader.RequestReader, "with m.If(final & ends):", "with m.If(final & ends | held.last):"
+        reader.RequestReader, "with m.If(final & ends):", "with m.If(final & ends | current.last):"
     )
     monkeypatch.setattr(path, "RequestReader", ends)
     hears = mutant(

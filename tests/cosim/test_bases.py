@@ -350,7 +350,7 @@ def test_a_coupled_model_is_made_once_and_undone() -> None:
 
 # -- a quadruped -----------------------------------------------------------------------------------
 
-INTERVALS = {"rnea": 16, "aba": 32, "fd_derivatives_from_minv": 64, "fd_derivatives": 64}
+INTERVALS = {"rnea": 16, "aba": 32, "fd_derivatives": 64}
 
 
 @pytest.mark.slow

@@ -49,6 +49,39 @@ def test_a_run_is_recorded_whatever_comes_of_it(
     assert other_rows == re.sub(r"^\| `make soak` .*$", "", PAGE.read_text(), flags=re.MULTILINE)
 
 
+def test_an_interrupted_suite_goes_on_and_forgets_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The second sitting runs what is left alone; a failure of the first one is in the record."""
+    page, tests, runs = tmp_path / "RECORDS.md", tmp_path / "test_long.py", tmp_path / "runs"
+    page.write_text(PAGE.read_text())
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    tests.write_text(
+        "import os, pathlib\n"
+        f"def note(name): pathlib.Path({str(runs)!r}).open('a').write(name)\n"
+        "def test_a(): note('a')\n"
+        f"def test_b(): note('b'); assert os.path.exists({str(tmp_path / 'mended')!r})\n"
+        f"def test_c(): note('c'); os.path.exists({str(tmp_path / 'go')!r}) or os._exit(9)\n"
+        "def test_d(): note('d')\n"
+    )
+    monkeypatch.setattr("tests.support.record.commit", lambda: "0123abcdef")
+    command = ["--page", str(page), "--notes", str(tmp_path / "notes"), "test-slow", "--"]
+    command += [sys.executable, "-m", "pytest", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    command += ["-c", str(tmp_path / "pytest.ini"), "--rootdir", str(tmp_path), str(tests)]
+    assert main(command) == 9
+    assert "interrupted after 2 tests, 1 of which failed" in capfd.readouterr().out
+    assert page.read_text() == PAGE.read_text() and runs.read_text() == "abc"
+    (tmp_path / "go").touch()
+    (tmp_path / "mended").touch()
+    assert main(command) == 1
+    assert "FAILED test_long.py::test_b" in capfd.readouterr().out
+    assert runs.read_text() == "abccd"
+    assert "| 0123abcdef | failed (1 tests), in 2 sittings |" in page.read_text()
+    assert main(command) == 0
+    assert runs.read_text() == "abccdabcd"
+    assert "| 0123abcdef | passed | under a minute |" in page.read_text()
+
+
 def test_a_page_without_its_row_is_refused() -> None:
     line = row("fuzz", date="2026-01-02", commit="abc", result="passed", seconds=30.0)
     assert line == "| `make fuzz` | 2026-01-02 | abc | passed | under a minute |"

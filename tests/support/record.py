@@ -1,7 +1,8 @@
 """Run a slow suite and record its result: ``python -m tests.support.record SUITE -- COMMAND``.
 
 The record is a table in ``tests/RECORDS.md``. A run of uncommitted sources is marked as such,
-because nobody else can repeat it.
+because nobody else can repeat it. A suite of tests that takes an hour goes on where it was
+interrupted, if the commit is the same (:mod:`tests.support.sittings`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.support.sittings import BEGUN, Sittings
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "RECORDS.md"
 
@@ -23,6 +26,12 @@ SUITES = (
     "mutants",
 )
 """Suites that `make` runs by these names and CI does not."""
+
+RESUMED = ("test-slow",)
+"""Suites of pytest that go on where they were interrupted."""
+
+NO_TESTS = 5
+"""Exit status of pytest where none is left."""
 
 _ROW = re.compile(r"^\| `make (?P<suite>[\w-]+)` \|.*$", re.MULTILINE)
 
@@ -71,6 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.support.record")
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--notes", type=Path, default=ROOT / "build" / "sittings")
     parser.add_argument(
         "--part", default="", help="not empty: of a part of it, which no record is of"
     )
@@ -79,9 +89,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     revision, began = commit(), time.monotonic()
     print(f"{options.suite}: {' '.join(command)}", flush=True)
+    notes = options.notes / f"{options.suite}-{revision}"
+    resumed = options.suite in RESUMED and not options.part and "," not in revision
+    if resumed:
+        command += ["-p", "tests.support.sittings", "--sittings", str(notes)]
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     seconds = time.monotonic() - began
     result = "passed" if code == 0 else f"failed (exit status {code})"
+    if resumed:
+        sittings = Sittings.read(notes)
+        if code not in (0, 1, NO_TESTS):
+            print(
+                f"{options.suite}: interrupted after {len(sittings.tests)} tests, "
+                f"{len(sittings.failed)} of which failed; the same command goes on.",
+                flush=True,
+            )
+            return code
+        code = int(not sittings.tests or bool(sittings.failed))
+        result = f"failed ({len(sittings.failed)} tests)" if code else "passed"
+        if sittings.count > 1:
+            result += f", in {sittings.count} sittings"
+        seconds = max(seconds, sittings.seconds)
+        print("\n".join(["", *(f"FAILED {test}" for test in sittings.failed)]), flush=True)
+        for file in (notes, notes.with_suffix(BEGUN)):
+            file.unlink(missing_ok=True)
     if options.part:
         print(
             f"{options.suite}: {result} in {duration(seconds)}, at {revision}; "

@@ -51,6 +51,10 @@ class BenchError(RuntimeError):
     """A bench failed or its simulator is missing; the message names the log."""
 
 
+class MismatchError(BenchError):
+    """A bench ran, and found the hardware wrong."""
+
+
 # Many parameters: settings of the bench's process.
 def run_bench(
     *,
@@ -271,7 +275,9 @@ def check_outcome(
 
 
 def _collect(place: Path, *, simulator: str, status: int, log: Path) -> StreamResult:
-    check_outcome(place, bench=simulator, status=status, log=log, result=RESULT, error=BenchError)
+    check_outcome(
+        place, bench=simulator, status=status, log=log, result=RESULT, error=MismatchError
+    )
     with np.load(place / RESULT) as arrays:
         fields: dict[str, Any] = dict(arrays)
     surplus, violations, cycles = (int(k) for k in fields.pop("counts"))

@@ -10,7 +10,7 @@ import typer
 
 from pinion.base.amounts import amount
 from pinion.base.installation import require
-from pinion.console.errors import CHECK_FAILED, UsageError
+from pinion.console.errors import CHECK_FAILED, UsageError, complain
 from pinion.console.terminal import out, pairs, put_json, say, show, steps
 from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
@@ -118,21 +118,27 @@ def command(
         _every_distribution(folder, samples, seed=seed, json=json)
         return
     from pinion.cosim.bound import verify_bounded
+    from pinion.cosim.runner import MismatchError
+    from pinion.cosim.stream import StreamDeadlockError
     from pinion.functions import named_function as row
 
     before = _measured(folder)
-    with steps() as progress:
-        result = verify_bounded(
-            folder,
-            bound=bound,
-            samples=samples or 1000,
-            seed=seed,
-            distribution=distribution,
-            simulator=simulator,
-            dsp48e2=dsp48e2,
-            function=None if function is None else row(function),
-            progress=progress,
-        )
+    try:
+        with steps() as progress:
+            result = verify_bounded(
+                folder,
+                bound=bound,
+                samples=samples or 1000,
+                seed=seed,
+                distribution=distribution,
+                simulator=simulator,
+                dsp48e2=dsp48e2,
+                function=None if function is None else row(function),
+                progress=progress,
+            )
+    except (MismatchError, StreamDeadlockError) as error:
+        complain(str(error))
+        raise typer.Exit(CHECK_FAILED) from None
     if json:
         put_json(result)
     else:

