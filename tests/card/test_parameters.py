@@ -15,7 +15,10 @@ from pinion.cosim.reference import Reference, request_words
 from pinion.cosim.stream import PATTERNS
 from pinion.driver import CardFaultError, Device, Result, Transport
 from pinion.flow.build import Build
-from pinion.functions import sample
+from pinion.flow.design import make_design
+from pinion.functions import named_function, sample
+from pinion.request import BuildRequest
+from pinion.robot import load
 from tests.support.builds import build
 
 SETS, EACH = 1000, 100
@@ -125,3 +128,25 @@ def test_10000_results_of_an_arm_with_20_payloads(tmp_path: Path) -> None:
     )
     card = SimulatedCard(folder=path, manifest=Build.read(path).manifest)
     assert check_stream(path, card, sets=20, each=500, seed=9) == 0
+
+
+CORES = {
+    "rnea": 31,
+    "aba": 64,
+    "rnea_derivatives": 142,
+    "fd_derivatives_from_minv": 221,
+    "fd_derivatives": 260,
+}
+"""Multipliers with the last link of an arm as parameters, as docs/functions.md has them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CORES)
+def test_a_core_computes_with_what_the_host_maps(name: str) -> None:
+    row = named_function(name, parameters=("iiwa_link_7",), parameter_range="3kg@0.2m")
+    design = make_design(load("iiwa14"), row, BuildRequest(ii=8, formats="q16.16"))
+    assert design.multipliers == CORES[name]
+    page = " ".join((Path(__file__).parents[2] / "docs/functions.md").read_text().split())
+    assert (
+        f"{CORES[name]} multipliers for `{name}`" in page or f"{CORES[name]} for `{name}`" in page
+    )

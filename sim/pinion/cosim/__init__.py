@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .compiled import CompiledCore, CompileError
 from .reference import Reference, request_words
-from .runner import BenchError, run_bench
+from .runner import BenchError, MismatchError, run_bench
 from .scoreboard import Divergence, first_divergence
 from .stream import StreamDeadlockError, StreamError, StreamResult
 from .verify import SIMULATORS, verify
@@ -15,6 +15,7 @@ __all__ = [
     "CompileError",
     "CompiledCore",
     "Divergence",
+    "MismatchError",
     "Reference",
     "StreamDeadlockError",
     "StreamError",

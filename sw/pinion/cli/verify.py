@@ -117,9 +117,8 @@ def command(
             )
         _every_distribution(folder, samples, seed=seed, json=json)
         return
+    from pinion.cosim import MismatchError, StreamDeadlockError
     from pinion.cosim.bound import verify_bounded
-    from pinion.cosim.runner import MismatchError
-    from pinion.cosim.stream import StreamDeadlockError
     from pinion.functions import named_function as row
 
     before = _measured(folder)

@@ -165,7 +165,7 @@ def test_results_are_the_model_s_for_functions_in_any_order(
 
 
 MUTANTS = {
-    "constants are loaded once": ("same = known & (resident == function)", "same = known"),
+    "constants are loaded once": ("same = settled & (resident == function)", "same = settled"),
     "a constant is an input": (
         "Mux(constant, value.as_signed(), self.to_fixed.o)",
         "self.to_fixed.o",

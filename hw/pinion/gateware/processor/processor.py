@@ -13,9 +13,10 @@ from pinion.fixedpoint import Format
 from pinion.gateware.component import Component
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
 from pinion.gateware.unit import delay
+from pinion.processor import Machine
 from pinion.processor.encoding import Encoding, Field, width_of
 from pinion.processor.image import Store, depths
-from pinion.processor.machine import EDGE_FRACS, Machine
+from pinion.processor.machine import EDGE_FRACS
 
 from .team import Team
 
@@ -129,11 +130,11 @@ class Processor(Component):
         store of results, which `_way_out` keeps, and whether an input did not fit.
         """
         encoding, machine = self.encoding, self.machine
-        found_at, found = self._memory(m, Store.DIRECTORY)
+        entry_at, entry_word = self._memory(m, Store.DIRECTORY)
         load_at, load = self._memory(m, Store.LOADS)
-        kept = Signal(len(found))
-        entry = _fields(kept, encoding.entry)
-        function, resident, known = (
+        current_word = Signal(len(entry_word))
+        entry = _fields(current_word, encoding.entry)
+        function, resident, settled = (
             Signal.like(self.i_function),
             Signal.like(self.i_function),
             Signal(),
@@ -142,11 +143,11 @@ class Processor(Component):
             Signal(encoding.entry[name].width) for name in ("first_load", "constants", "inputs")
         )
         free, lost, finished = Signal(range(machine.results + 1)), Signal(), Signal()
-        m.d.comb += [found_at.eq(self.i_function), load_at.eq(at)]
+        m.d.comb += [entry_at.eq(self.i_function), load_at.eq(at)]
 
         # A load is read in one cycle; in the next its word is converted, and goes to the lanes
         # when the converter is done, a constant beside it.
-        loads, given, word = Signal(), Signal(), Signal(32)
+        loads, is_constant, word = Signal(), Signal(), Signal(32)
         m.d.sync += [loads.eq(0), word.eq(self.i_word)]
         m.submodules.to_fixed = self.to_fixed
         fields = _fields(load, encoding.load)
@@ -159,7 +160,7 @@ class Processor(Component):
         constant, value, lanes, to = (
             delay(m, source, steps, name)
             for name, source in (
-                ("constant", given),
+                ("constant", is_constant),
                 ("value", fields["word"]),
                 ("lanes", fields["lanes"]),
                 ("to", fields["to"]),
@@ -182,30 +183,30 @@ class Processor(Component):
                 with m.If(self.i_valid):
                     m.next = "LOOK"
             with m.State("LOOK"):
-                coming = _fields(found, encoding.entry)
-                same = known & (resident == function)
+                coming = _fields(entry_word, encoding.entry)
+                same = settled & (resident == function)
                 m.d.sync += [
-                    kept.eq(found),
+                    current_word.eq(entry_word),
                     at.eq(coming["first_load"] + Mux(same, coming["constants"], 0)),
                     constants.eq(Mux(same, 0, coming["constants"])),
                     inputs.eq(coming["inputs"]),
                     lost.eq(0),
                     drain.eq(steps),
                     resident.eq(function),
-                    known.eq(1),
+                    settled.eq(1),
                 ]
                 m.next = "LOAD"
             with m.State("LOAD"):
                 with m.If(constants != 0):
                     m.d.sync += [
-                        *(loads.eq(1), given.eq(1)),
+                        *(loads.eq(1), is_constant.eq(1)),
                         *(at.eq(at + 1), constants.eq(constants - 1)),
                     ]
                 with m.Elif(inputs != 0):
                     m.d.comb += self.i_ready.eq(1)
                     with m.If(self.i_valid):
                         m.d.sync += [
-                            *(loads.eq(1), given.eq(0)),
+                            *(loads.eq(1), is_constant.eq(0)),
                             *(at.eq(at + 1), inputs.eq(inputs - 1)),
                         ]
                 with m.Else():
@@ -222,7 +223,7 @@ class Processor(Component):
                 m.next = "REST"
         # A program that is written is another one, even under the same number.
         with m.If(self.store):
-            m.d.sync += known.eq(0)
+            m.d.sync += settled.eq(0)
         m.d.comb += self._rests.eq(states.ongoing("REST"))
         return finished, entry, free, lost
 
