@@ -82,6 +82,21 @@ def test_an_interrupted_suite_goes_on_and_forgets_no_failure(
     assert "| 0123abcdef | passed | under a minute |" in page.read_text()
 
 
+def test_a_test_whose_process_ends_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, tests = tmp_path / "RECORDS.md", tmp_path / "test_long.py"
+    page.write_text(PAGE.read_text())
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    tests.write_text("import os\ndef test_a(): pass\ndef test_b(): os._exit(9)\n")
+    monkeypatch.setattr("tests.support.record.commit", lambda: "0123abcdef")
+    command = ["--page", str(page), "--notes", str(tmp_path / "notes"), "test-slow", "--"]
+    command += [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider"]
+    command += ["-c", str(tmp_path / "pytest.ini"), "--rootdir", str(tmp_path), str(tests)]
+    assert main(command) == 1
+    assert "| 0123abcdef | failed (1 tests) |" in page.read_text()
+
+
 def test_a_page_without_its_row_is_refused() -> None:
     line = row("fuzz", date="2026-01-02", commit="abc", result="passed", seconds=30.0)
     assert line == "| `make fuzz` | 2026-01-02 | abc | passed | under a minute |"

@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 flush=True,
             )
             return code
-        code = int(not sittings.tests or bool(sittings.failed))
+        code = int(code == 1 or not sittings.tests or bool(sittings.failed))
         result = f"failed ({len(sittings.failed)} tests)" if code else "passed"
         if sittings.count > 1:
             result += f", in {sittings.count} sittings"

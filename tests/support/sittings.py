@@ -64,10 +64,10 @@ class Notes:
         self._note(_BEGAN, "")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a test when the last of its phases has ended."""
+        """Note a test when the last of its phases has ended, or its process."""
         if report.failed:
             self._failed.add(report.nodeid)
-        if report.when == "teardown":
+        if report.when not in ("setup", "call"):
             outcome = "failed" if report.nodeid in self._failed else "passed"
             self._note(outcome, report.nodeid)
 

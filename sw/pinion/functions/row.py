@@ -23,6 +23,7 @@ from pinion.dynamics.joint_terms import FRICTION_WIDTH, JOINT_TERMS, wanted_term
 from pinion.dynamics.parametric import split_name
 from pinion.dynamics.rnea import no_region
 from pinion.graph import Graph, Stream, Tracer, names, stream_floats
+from pinion.link.manifest import mapped, unmapped
 from pinion.robot import Model, coupled
 
 from .blocks import PARAMETERS, Block, LoadBox, Quantity, State
@@ -604,9 +605,8 @@ def mapped_arrays(
     """Return requests by block name with the parameters of a mapped trace, float32 as sent."""
     if not parameter_map:
         return dict(arrays)
-    matrix = np.array(parameter_map)
-    mapped = arrays[PARAMETERS] @ matrix[:, :-1].T + matrix[:, -1]
-    return {**arrays, PARAMETERS: mapped.astype(np.float32)}
+    parameters = mapped(arrays[PARAMETERS], np.array(parameter_map))
+    return {**arrays, PARAMETERS: parameters.astype(np.float32)}
 
 
 def unmapped_arrays(
@@ -615,9 +615,7 @@ def unmapped_arrays(
     """Return in float64 what :func:`mapped_arrays` made, with the links' own parameters."""
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
     if parameter_map:
-        matrix = np.array(parameter_map)
-        sent = doubles[PARAMETERS] - matrix[:, -1]
-        doubles[PARAMETERS] = np.linalg.solve(matrix[:, :-1], sent.T).T
+        doubles[PARAMETERS] = unmapped(doubles[PARAMETERS], np.array(parameter_map))
     return doubles
 
 

@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import Any, BinaryIO
@@ -20,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.arrays import Floats
 from pinion.base.escaping import control_in
 
 MANIFEST = "manifest.json"
@@ -43,6 +45,17 @@ _OPTIONAL = (
     *("measured", "promises", "task", "tracking"),
 )
 """Members that are left out of the file if empty."""
+
+
+def mapped(values: NDArray[Any], matrix: Floats) -> Floats:
+    """Return a matrix (n, n + 1) times values (..., n) and a 1."""
+    return np.asarray(values @ matrix[:, :-1].T + matrix[:, -1])
+
+
+def unmapped(values: NDArray[Any], matrix: Floats) -> Floats:
+    """Return what :func:`mapped` made the values (m, n) of."""
+    solved = np.linalg.solve(matrix[:, :-1], (values - matrix[:, -1]).T)
+    return np.asarray(solved.T, np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +82,10 @@ class Array:
     symmetric: bool = False
     linear_map: tuple[tuple[float, ...], ...] = ()
 
+    @cached_property
+    def _matrix(self) -> Floats:
+        return np.array(self.linear_map)
+
     @property
     def words(self) -> int:
         """Number of 32-bit words in the record."""
@@ -82,8 +99,7 @@ class Array:
     def gather(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return what is sent of whole arrays: (..., *shape) to (..., *record_shape)."""
         if self.linear_map:
-            matrix = np.array(self.linear_map)
-            return np.asarray(values @ matrix[:, :-1].T + matrix[:, -1])
+            return mapped(values, self._matrix)
         if self.sent is None:
             return values
         batch = values.shape[: values.ndim - len(self.shape)]
@@ -93,8 +109,7 @@ class Array:
     def scatter(self, sent: NDArray[Any]) -> NDArray[Any]:
         """Return whole arrays from what is sent: (n, *record_shape) to (n, *shape)."""
         if self.linear_map:
-            matrix = np.array(self.linear_map)
-            return np.linalg.solve(matrix[:, :-1], (sent - matrix[:, -1]).T).T
+            return unmapped(sent, self._matrix)
         if self.sent is None:
             return sent
         values = np.zeros((len(sent), math.prod(self.shape)), dtype=sent.dtype)

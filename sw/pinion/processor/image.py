@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -32,12 +33,10 @@ class Image:
     Members
     -------
     machine : the machine.
-    programs : by function number.
     words : words of each memory, from its first on.
     """
 
     machine: Machine
-    programs: tuple[Program, ...]
     words: Mapping[Store, Sequence[int]]
 
     @classmethod
@@ -47,7 +46,7 @@ class Image:
         Raises
         ------
         ProgramError
-            If there is none, they are for different machines, or a memory is too small.
+            If the sequence is empty, the machines differ, or a memory is too small.
         """
         if not programs:
             raise ProgramError("There is no program: give one at least.")
@@ -56,6 +55,7 @@ class Image:
             raise ProgramError("The programs are for different machines: compile them for one.")
         encoding = Encoding(machine=machine)
         words: dict[Store, list[int]] = {store: [] for store in Store}
+        entries = []
         for program in programs:
             constants, inputs = _constants(program, encoding), _inputs(program, encoding)
             entry = {
@@ -69,11 +69,16 @@ class Image:
             words[Store.ROWS] += encoded_rows(program)
             words[Store.LOADS] += [*constants, *inputs]
             words[Store.RESULTS] += [_move(fmt.frac) for _, fmt in program.outputs]
-            entry["last_row"] = len(words[Store.ROWS]) - 1
-            _check(words, machine)
-            words[Store.DIRECTORY].append(packed(encoding.entry, entry))
-        _check(words, machine)
-        return cls(machine=machine, programs=tuple(programs), words=words)
+            entries.append(entry | {"last_row": len(words[Store.ROWS]) - 1})
+        for store, depth in depths(machine).items():
+            number = len(entries if store is Store.DIRECTORY else words[store])
+            if number > depth:
+                raise ProgramError(
+                    f"The programs have {number} {_HELD[store]} together, {number - depth} more "
+                    f"than the processor's {depth}: leave one out."
+                )
+        words[Store.DIRECTORY] = [packed(encoding.entry, entry) for entry in entries]
+        return cls(machine=machine, words=words)
 
 
 def depths(machine: Machine) -> Mapping[Store, int]:
@@ -94,29 +99,16 @@ _HELD = {
 }
 
 
-def _check(words: Mapping[Store, Sequence[int]], machine: Machine) -> None:
-    for store, depth in depths(machine).items():
-        if (excess := len(words[store]) - depth) > 0:
-            raise ProgramError(
-                f"The programs have {len(words[store])} {_HELD[store]} together, {excess} more "
-                f"than the processor's {depth}: leave one out."
-            )
-
-
 def _constants(program: Program, encoding: Encoding) -> list[int]:
     """Return the loads of constants; lanes with the same word share one."""
-    places: dict[int, list[tuple[int, int]]] = {}
+    places: dict[tuple[int, int], dict[int, int]] = {}
     for lane, constants in enumerate(program.constants):
+        times = Counter[int]()  # a lane may hold a word twice, at different binary points
         for place, integer in constants.items():
-            places.setdefault(integer, []).append((lane, place))
-    loads = []
-    for integer, targets in places.items():
-        while targets:
-            # A lane may hold a constant twice, at binary points that differ.
-            some = dict(reversed(targets))
-            loads.append(_load(encoding, some, integer % (1 << program.machine.word)))
-            targets = [target for target in targets if target not in some.items()]
-    return loads
+            places.setdefault((integer, times[integer]), {})[lane] = place
+            times[integer] += 1
+    bits = 1 << program.machine.word
+    return [_load(encoding, lanes, integer % bits) for (integer, _), lanes in places.items()]
 
 
 def _inputs(program: Program, encoding: Encoding) -> list[int]:

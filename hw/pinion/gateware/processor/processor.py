@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.memory import Memory
@@ -14,11 +12,11 @@ from pinion.gateware.component import Component
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
 from pinion.gateware.unit import delay
 from pinion.processor import Machine
-from pinion.processor.encoding import Encoding, Field, width_of
+from pinion.processor.encoding import Encoding, width_of
 from pinion.processor.image import Store, depths
 from pinion.processor.machine import EDGE_FRACS
 
-from .team import Team
+from .team import Team, fields_of
 
 WAITING = 4
 """Samples whose results may wait to be sent."""
@@ -31,7 +29,7 @@ class Processor(Component):
     """Memories of programs, a team, and converters from and to single precision.
 
     A sample begins when its function's constants are in the lanes, its inputs have come, and the
-    store of results has room for all of its own; no program ever waits. Results leave in the order
+    result store has room for its whole record; no program ever waits. Results leave in the order
     of the requests, each record's words in theirs.
 
     Parameters
@@ -66,7 +64,6 @@ class Processor(Component):
         fmt = Format(machine.word, low)
         self.to_fixed = FloatToFixed(target=fmt, moves=high - low)
         self.to_float = FixedToFloat(source=fmt, moves=high - low)
-        self._rests = Signal()
         if machine.results & (machine.results - 1):
             raise ValueError(f"The store of results has {machine.results} words, no power of two.")
         self._widths = {
@@ -103,8 +100,10 @@ class Processor(Component):
             team.program_row.eq(self.store_at),
             team.program_data.eq(self.store_data),
         ]
-        finished, entry, free, lost = self._way_in(m, team)
-        self._way_out(m, team, finished, entry, free, lost)
+        rests = Signal()
+        finished, entry, free, lost = self._way_in(m, team, rests)
+        waits = self._way_out(m, team, finished, entry, free, lost)
+        m.d.comb += self.busy.eq(~rests | waits)
         return m
 
     def _memory(self, m: Module, store: Store) -> tuple[Value, Value]:
@@ -121,19 +120,21 @@ class Processor(Component):
         ]
         return read.addr, read.data
 
-    def _way_in(self, m: Module, team: Team) -> tuple[Value, dict[str, Value], Signal, Signal]:
+    def _way_in(
+        self, m: Module, team: Team, rests: Signal
+    ) -> tuple[Value, dict[str, Value], Signal, Signal]:
         """Build the directory, the loads and the start of the team.
 
         Returns
         -------
         Whether a sample is finished in this cycle, the entry of its function, the free words of the
-        store of results, which `_way_out` keeps, and whether an input did not fit.
+        result store, which `_way_out` keeps, and whether an input did not fit.
         """
         encoding, machine = self.encoding, self.machine
         entry_at, entry_word = self._memory(m, Store.DIRECTORY)
         load_at, load = self._memory(m, Store.LOADS)
         current_word = Signal(len(entry_word))
-        entry = _fields(current_word, encoding.entry)
+        entry = fields_of(current_word, encoding.entry)
         function, resident, settled = (
             Signal.like(self.i_function),
             Signal.like(self.i_function),
@@ -150,7 +151,7 @@ class Processor(Component):
         loads, is_constant, word = Signal(), Signal(), Signal(32)
         m.d.sync += [loads.eq(0), word.eq(self.i_word)]
         m.submodules.to_fixed = self.to_fixed
-        fields = _fields(load, encoding.load)
+        fields = fields_of(load, encoding.load)
         m.d.comb += [
             self.to_fixed.i.eq(word),
             self.to_fixed.move.eq(fields["word"]),
@@ -183,7 +184,7 @@ class Processor(Component):
                 with m.If(self.i_valid):
                     m.next = "LOOK"
             with m.State("LOOK"):
-                coming = _fields(entry_word, encoding.entry)
+                coming = fields_of(entry_word, encoding.entry)
                 same = settled & (resident == function)
                 m.d.sync += [
                     current_word.eq(entry_word),
@@ -224,7 +225,7 @@ class Processor(Component):
         # A program that is written is another one, even under the same number.
         with m.If(self.store):
             m.d.sync += settled.eq(0)
-        m.d.comb += self._rests.eq(states.ongoing("REST"))
+        m.d.comb += rests.eq(states.ongoing("REST"))
         return finished, entry, free, lost
 
     def _way_out(
@@ -235,8 +236,13 @@ class Processor(Component):
         entry: dict[str, Value],
         free: Signal,
         lost: Signal,
-    ) -> None:
-        """Build the store of results, which brings them into order, and the converter."""
+    ) -> Value:
+        """Build the result store, which brings them into order, and the converter.
+
+        Returns
+        -------
+        Whether results have not been handed over.
+        """
         machine = self.machine
         depth = machine.results
         m.submodules.store = memory = Memory(shape=signed(machine.word), depth=depth, init=[])
@@ -292,10 +298,8 @@ class Processor(Component):
             used.eq(used + begins - issue),
             waiting.eq(waiting + team.start - ends),
         ]
-        m.d.comb += [
-            free.eq(Mux(waiting < WAITING, depth - used, 0)),
-            self.busy.eq(~self._rests | (used != 0) | (room != SENT)),
-        ]
+        m.d.comb += free.eq(Mux(waiting < WAITING, depth - used, 0))
+        return (used != 0) | (room != SENT)
 
 
 def _marks(m: Module, mark: Value, cycles: int, name: str) -> Value:
@@ -305,12 +309,3 @@ def _marks(m: Module, mark: Value, cycles: int, name: str) -> Value:
         m.d.sync += register.eq(mark)
         mark = register
     return mark
-
-
-def _fields(data: Value, layout: Mapping[str, Field]) -> dict[str, Value]:
-    """Return the fields of a word by name, the first lowest."""
-    values, place = {}, 0
-    for name, field in layout.items():
-        values[name] = data[place : place + field.width]
-        place += field.width
-    return values

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.gateware.component import Component
-from pinion.processor.encoding import NO_SOURCE, Encoding, Field
+from pinion.processor.encoding import NO_SOURCE, Encoding, Field, width_of
 
 from .inverse import InverseUnit
 from .lane import Lane
+
+
+def fields_of(data: Value, layout: Mapping[str, Field]) -> dict[str, Value]:
+    """Return the fields of a word by name, the first lowest."""
+    values, place = {}, 0
+    for name, field in layout.items():
+        values[name] = data[place : place + field.width]
+        place += field.width
+    return values
 
 
 class Team(Component):
@@ -92,22 +103,12 @@ class Team(Component):
         # Nothing happens in rows that are not executed.
         data = Mux(executes, read.data, 0)
 
-        place = 0
-
-        def fields(layout: dict[str, Field]) -> dict[str, Value]:
-            nonlocal place
-            values = {}
-            for name, field in layout.items():
-                values[name] = data[place : place + field.width]
-                place += field.width
-            return values
-
-        lanes, controls = [], []
+        lanes, controls, lane_bits = [], [], width_of(encoding.lane)
         for number in range(machine.lanes):
             m.submodules[f"lane{number}"] = lane = Lane(encoding=encoding)
             lanes.append(lane)
-            controls.append(fields(dict(encoding.lane)))
-        team = fields(dict(encoding.team))
+            controls.append(fields_of(data[number * lane_bits :], encoding.lane))
+        team = fields_of(data[machine.lanes * lane_bits :], encoding.team)
         m.submodules.inverse = inverse = InverseUnit(machine=machine)
         results = [*(lane.result for lane in lanes), inverse.o]
         # The code of no source reads anything, and nobody takes it.
