@@ -267,6 +267,7 @@ def test_the_current_stream_of_the_named_device_is_taken(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 2)
     monkeypatch.setattr(torch.cuda, "current_stream", current_stream)
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(cuda, "open_gpu", opened)
     for device, index in (("cuda", 2), ("cuda:1", 1)):
         place = front._placed(device, None)

@@ -22,10 +22,11 @@ XLA_FFI_Error *stream_get(XLA_FFI_Stream_Get_Args *args) {
 }
 
 XLA_FFI_Error *allocate(XLA_FFI_DeviceMemory_Allocate_Args *args) {
-  if (pinion_full != 0) {
+  const bool aligned = args->alignment <= 16; // XLA promises no more
+  if (pinion_full != 0 || !aligned) {
     XLA_FFI_Error_Create_Args error{};
     error.struct_size = XLA_FFI_Error_Create_Args_STRUCT_SIZE;
-    error.message = "The played device is full.";
+    error.message = aligned ? "The played device is full." : "Unsupported alignment.";
     error.errc = XLA_FFI_Error_Code_RESOURCE_EXHAUSTED;
     return real->XLA_FFI_Error_Create(&error);
   }

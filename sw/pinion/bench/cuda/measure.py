@@ -146,7 +146,7 @@ def _ways(
     cases: dict[str, KernelCall] = {}
     resident = OnDevice(kernel, states, count)
     try:
-        runs = max(1, min(100, 200_000 // count))
+        runs = max(5, min(100, 200_000 // count))
         cases["threads"] = resident.by_threads(runs)
         if kernel.source.layout == "aos":
             if kernel.small is not None and count <= MOST_BLOCKS:
@@ -188,10 +188,10 @@ def _show(data: Mapping[str, Any]) -> None:
         f"{about['name']} ({about['architecture']}, {about['multiprocessors']} multiprocessors at "
         f"{about['clock_ghz']:.2f} GHz at most, copies at {about['copy_bytes_ns']:.0f} GB/s read "
         f"plus written). Medians of {data['rounds']} rounds. threads: a thread per sample; blocks: "
-        "a block per sample; both with arrays on the device and queued launches. host to host: "
-        "NumPy arrays, copies included; graph: the same, with copies and kernels started in one "
-        "call of the driver. x floor: time over the larger of the time of the bytes at the rate of "
-        "a copy and the time to issue the instructions."
+        "a block per sample; both with arrays on the device and launches recorded in a graph. host "
+        "to host: NumPy arrays, copies included; graph: the same, with copies and kernels started "
+        "in one call of the driver. x floor: time over the larger of the time of the bytes at the "
+        "rate of a copy and the time to issue the instructions."
     )
     for label, why in data["left_out"].items():
         say(f"Left out: {label}: {why}")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pinion.compute.cuda.device import CudaDevice, CudaStream, Memory
+from pinion.compute.cuda.device import CudaDevice, CudaStream, Memory, Recorded
 from pinion.compute.cuda.kernel import CudaKernel, DeviceArray
 from pinion.compute.rates import KernelCall
 from pinion.link import Array
@@ -183,6 +183,9 @@ def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArr
 class OnDevice:
     """A batch on the device, and the ways to compute it there.
 
+    Launches are recorded and start in one call of the driver: called one by one from Python, small
+    batches would measure the calls.
+
     Members
     -------
     samples : of the batch.
@@ -199,6 +202,7 @@ class OnDevice:
         self._kernel = kernel
         self._arrays: list[DeviceArray] = []
         self._workspace: Memory | None = None
+        self._graphs: list[Recorded] = []
         self._stream = kernel.device.stream()
         requests = _requests(kernel, states, samples)
         try:
@@ -217,15 +221,33 @@ class OnDevice:
         ]
 
     def by_threads(self, runs: int) -> KernelCall:
-        """Return queued launches in which a thread computes a sample."""
+        """Return recorded launches in which a thread computes a sample."""
         kernel, count = self._kernel, self.samples
-        run = partial(kernel._run_threads, self._stream, count, self._views, self._workspace)
-        return queued(self._stream, run, runs=runs, samples=count)
+        return self._recorded(
+            lambda stream: kernel._run_threads(stream, count, self._views, self._workspace), runs
+        )
 
     def by_blocks(self, runs: int) -> KernelCall:
-        """Return queued launches in which a block computes a sample."""
-        run = partial(self._kernel._run_small, self._stream, self.samples, self._views)
-        return queued(self._stream, run, runs=runs, samples=self.samples)
+        """Return recorded launches in which a block computes a sample."""
+        kernel, count = self._kernel, self.samples
+        return self._recorded(lambda stream: kernel._run_small(stream, count, self._views), runs)
+
+    def _recorded(self, run: Callable[[CudaStream], None], runs: int) -> KernelCall:
+        run(self._stream)  # the first launch loads a kernel, which a recording may not do
+        self._stream.wait()
+
+        def work(stream: CudaStream) -> None:
+            for _ in range(runs):
+                run(stream)
+
+        graph = self._stream.record(work)
+        self._graphs.append(graph)
+
+        def call() -> None:
+            graph.launch()
+            self._stream.wait()
+
+        return KernelCall(call, runs * self.samples)
 
     def results(self) -> dict[str, NDArray[Any]]:
         """Fetch the results, (n, ...)."""
@@ -245,8 +267,11 @@ class OnDevice:
         """Free the device's memory, if the device allows it."""
         with contextlib.suppress(ComputeError):
             self._stream.wait()
+        for graph in self._graphs:
+            with contextlib.suppress(ComputeError):
+                graph.close()
         for memory in (*(array._memory for array in self._arrays), self._workspace):
             if memory is not None:
                 with contextlib.suppress(ComputeError):
                     memory.close()
-        self._arrays, self._workspace = [], None
+        self._arrays, self._workspace, self._graphs = [], None, []

@@ -20,7 +20,7 @@ TIMES: Mapping[str, str] = {
 NOTE = (
     "Microseconds per batch, measured here; - was not measured, for the reason listed with what is "
     "missing. Host: the CPU path on all processors, called from Python. Kernel: arrays on the "
-    "device, queued launches. Copies: a call with the host's arrays less the kernel, including "
+    "device, recorded launches. Copies: a call with the host's arrays less the kernel, including "
     "calls and waits. Total: measured as a whole, one part after another. Bytes per sample are "
     "counted from the functions' arrays."
 )

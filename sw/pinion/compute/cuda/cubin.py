@@ -80,6 +80,8 @@ def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) ->
             fma=False,
             include_path=[str(HEADERS)],
             ptxas_options=["-v"],
+            # NVRTC's own cache returns code without the assembler's report.
+            no_cache=True,
         )
         code = Program(text, "c++", options).compile("cubin", logs=log)
     except Exception as error:  # cuda-core has no specific class for errors of NVRTC

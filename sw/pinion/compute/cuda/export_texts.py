@@ -93,9 +93,9 @@ typedef @REAL@ real;
 constexpr unsigned threads = @THREADS@;
 constexpr unsigned shared_bytes = @SHARED@;
 
-// Blocks for n samples.
+// Blocks for n samples; one for none, since CUDA refuses a launch without blocks.
 __host__ __device__ inline unsigned grid(long long n) {
-  return (unsigned)((n + threads - 1) / threads);
+  return n > 0 ? (unsigned)((n + threads - 1) / threads) : 1;
 }
 
 // An array of samples: element e of sample s is first[s * step + e * apart]. A step of 0 lets one

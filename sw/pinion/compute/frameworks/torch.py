@@ -203,9 +203,11 @@ def _placed(device: str | torch.device | TorchGpu, cache: Path | None) -> TorchD
 
 def _gpu(index: int, cache: Path | None) -> TorchGpu:
     device = torch.device("cuda", index)
+    with torch.cuda.device(device):  # afterwards the caller's device is current again
+        gpu = cuda.open_gpu(index, cache)
     return TorchGpu(
         device=device,
-        gpu=cuda.open_gpu(index, cache),
+        gpu=gpu,
         current=partial(torch.cuda.device, device),
         stream=lambda: _Stream(torch.cuda.current_stream(device).cuda_stream),
         handed=lambda tensor: tensor,

@@ -16,8 +16,9 @@ using Launch = int (*)(void *function, unsigned grid_x, unsigned grid_y, unsigne
                        void *stream, void **arguments, void **extra);
 
 constexpr size_t MOST_ARRAYS = 32;
-constexpr int64_t WARP = 32;   // samples of a block of the workspace
-constexpr size_t NUMBERS = 3;  // of a kernel: its CUkernel, threads of a block, bytes of shared memory
+constexpr int64_t WARP = 32;     // samples of a block of the workspace
+constexpr size_t NUMBERS = 3;    // of a kernel: its CUkernel, threads of a block, bytes of shared memory
+constexpr size_t ALIGNMENT = 16; // of scratch memory, bytes: XLA refuses to promise more
 
 // Arguments of a kernel, each of eight bytes.
 struct Arguments {
@@ -78,7 +79,7 @@ ffi::Error call(void *stream, ffi::ScratchAllocator scratch, int64_t launch, int
     const size_t samples = (count + WARP - 1) / WARP * WARP;
     // It is given back when this call ends, to an allocator of this stream, which hands it to what is
     // queued later.
-    auto memory = scratch.Allocate(samples * (size_t)(workspace * bytes), 256);
+    auto memory = scratch.Allocate(samples * (size_t)(workspace * bytes), ALIGNMENT);
     if (!memory.has_value()) {
       return ffi::Error(ffi::ErrorCode::kResourceExhausted,
                         "The device has no memory left between the kernels: give fewer samples.");

@@ -13,8 +13,12 @@ typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
+#ifndef INT32_MIN
 #define INT32_MIN (-2147483647 - 1)
+#endif
+#ifndef INT64_MIN
 #define INT64_MIN (-9223372036854775807ll - 1)
+#endif
 #else
 #include <stdint.h>
 #include <string.h>
