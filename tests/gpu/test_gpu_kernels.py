@@ -55,7 +55,7 @@ def test_threads_have_the_bits_of_the_processor_and_blocks_its_errors(
     hard = HARDER.get(name, 1) * (10 if robot == "atlas" else 1)
     median, worst = (x * hard for x in LIMITS[dtype])
     for crossover in (0, count + 1):
-        kernel.crossover = crossover
+        kernel.crossover = kernel.direct_crossover = crossover
         if crossover and kernel.small is None:
             continue
         results = kernel(**inputs)
@@ -77,7 +77,7 @@ def test_threads_have_the_bits_of_the_processor(
     inputs = states("iiwa14", "fd_derivatives", count)
     options: dict[str, Any] = {"dtype": "float32", "cache": tmp_path}
     kernel = cuda.compile("iiwa14", "fd_derivatives", layout=layout, device=gpu, **options)
-    kernel.crossover = 0
+    kernel.crossover = kernel.direct_crossover = 0
     expected = cpu.compile("iiwa14", "fd_derivatives", layout="aos", **options)(**inputs)
     results = kernel(**inputs)
     for result in results.names:
@@ -91,7 +91,7 @@ def test_graphs_chunks_and_arrays_of_the_device_agree(
     inputs = states("iiwa14", "rnea", count)
     options: dict[str, Any] = {"device": gpu, "cache": tmp_path, "dtype": "float64"}
     kernel = cuda.compile("iiwa14", "rnea", **options)
-    kernel.crossover = 0
+    kernel.crossover = kernel.direct_crossover = 0
     first = kernel(**inputs).tau
     for _ in range(3):  # plain, recorded, replayed
         np.testing.assert_array_equal(kernel(**inputs).tau, first)
@@ -105,7 +105,7 @@ def test_graphs_chunks_and_arrays_of_the_device_agree(
     )
     monkeypatch.setattr(kernels, "CHUNK_BYTES", 100 * 4 * 7 * 8)
     chunked = cuda.compile("iiwa14", "rnea", **options)
-    chunked.crossover = 0
+    chunked.crossover = chunked.direct_crossover = 0
     np.testing.assert_array_equal(chunked(**inputs).tau, first)
 
 
@@ -122,7 +122,7 @@ def test_calls_from_several_threads(gpu: CudaDevice, few: bool, tmp_path: Path) 
     from concurrent.futures import ThreadPoolExecutor
 
     kernel = cuda.compile("iiwa14", "aba", device=gpu, cache=tmp_path, dtype="float64")
-    kernel.crossover = 0
+    kernel.crossover = kernel.direct_crossover = 0
     batches = [states("iiwa14", "aba", 3 + k) for k in range(4 if few else 32)]
     expected = [kernel(**batch).qdd for batch in batches]
     with ThreadPoolExecutor(8) as pool:

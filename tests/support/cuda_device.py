@@ -22,6 +22,8 @@ from pinion.native.errors import ComputeError
 
 from .cuda_host import HostKernels
 
+NOBODY_KEEPS = "Pinned memory is used that nobody keeps any more."
+
 
 class HostMemory:
     """Memory of the device; NaN at first, and again when it is released.
@@ -107,6 +109,7 @@ class HostDevice:
         self.waiting: Callable[[], None] = lambda: None
         self.others_first = False
         self.streams: weakref.WeakSet[HostStream] = weakref.WeakSet()
+        self._pins: list[tuple[int, int, weakref.ref[NDArray[np.uint8]]]] = []
         self._folder = folder
         self._compiled = {} if compiled is None else compiled
         self._memory = memory
@@ -128,7 +131,17 @@ class HostDevice:
         memory = np.full(size, 0xFF, dtype=np.uint8)
         self.pinnable -= size
         weakref.finalize(memory, self._unpinned, size)
+        self._pins.append((memory.ctypes.data, memory.ctypes.data + size, weakref.ref(memory)))
         return memory
+
+    def pins(self, addresses: Sequence[int]) -> list[weakref.ref[NDArray[np.uint8]]]:
+        """Return the pinned memory that holds any of the addresses."""
+        self._pins = [pin for pin in self._pins if pin[2]() is not None]
+        return [
+            array
+            for begin, end, array in self._pins
+            if any(begin <= address < end for address in addresses)
+        ]
 
     def _unpinned(self, size: int) -> None:
         self.pinnable += size
@@ -194,8 +207,10 @@ class HostStream:
         name, compiled = kernel
         values = [ctypes.c_longlong(value) for value in args]
         device = self._device
+        pins = device.pins(args)
 
         def work() -> None:
+            assert all(pin() is not None for pin in pins), NOBODY_KEEPS
             for memory in device.memories:
                 if any(map(memory.holds, args)):
                     memory.check()
@@ -327,7 +342,7 @@ def _kept_by(array: NDArray[Any]) -> Callable[[], object]:
 
     def kept() -> object:
         memory = weak()
-        assert memory is not None, "Pinned memory is used that nobody keeps any more."
+        assert memory is not None, NOBODY_KEEPS
         return memory
 
     return kept

@@ -59,7 +59,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
     -------
     dtype, layout, check_rotations, reuse, threads, isa, compiler, cache : of ``cpu``
         (:func:`pinion.compute.cpu.compile`).
-    dtype, layout, check_rotations, graphs, cache : of ``cuda``
+    dtype, layout, check_rotations, cache : of ``cuda``
         (:func:`pinion.compute.cuda.compile`).
     progress : receives each step of compiling or building before the first batch;
         ``progress=Progress(print)`` prints them.
@@ -72,7 +72,6 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
     threads: int
     isa: str | None
     compiler: str | None
-    graphs: bool
     cache: Path | None
     progress: Progress
 

@@ -42,7 +42,6 @@ def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKer
         memory: int = 1 << 30,
         several: bool = False,
         crossover: Any = 0,
-        graphs: bool = True,
         target: tuple[Model, Function] = (MODEL, ROW),
         check_rotations: bool = True,
     ) -> tuple[CudaKernel, HostDevice]:
@@ -66,8 +65,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory, compiled: dict[str, HostKer
             device=device,
             finite=True,
             small=None if crossover == 0 else small_batches(model, row, "float64"),
-            crossover=crossover,
-            graphs=graphs,
+            crossover=(crossover, crossover) if isinstance(crossover, int) else crossover,
             check_rotations=check_rotations,
         )
         return kernel, device

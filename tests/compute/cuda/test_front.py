@@ -40,7 +40,7 @@ def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
         (
             "cuda",
             {"threads": 2},
-            "no option 'threads'; it has dtype, layout, check_rotations, graphs, cache",
+            "no option 'threads'; it has dtype, layout, check_rotations, cache",
         ),
     ],
 )

@@ -192,21 +192,23 @@ def test_the_crossover_is_measured_or_follows_a_rule(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled, _ = opened(crossover=None)
-    assert compiled.crossover == 16  # four blocks of each of four multiprocessors
+    # Four blocks of each of four multiprocessors.
+    assert compiled.crossover == compiled.direct_crossover == 16
     timed: list[float] = []
 
     def of_blocks_until_64(stream: Any, run: Callable[[], None]) -> float:
         run()
         stream.wait()
         timed.append(0)
-        count = kernels.SMALL_BATCHES[(len(timed) - 1) // 2]
+        count = kernels.SMALL_BATCHES[(len(timed) - 1) // 2 % 5]
         return [1.0, 2.0 if count <= 64 else 0.5][(len(timed) - 1) % 2]
 
     monkeypatch.setattr(kernels, "_fastest", of_blocks_until_64)
     compiled, device = opened(crossover=lambda measure: measure())
-    assert compiled.crossover == 128
+    assert compiled.crossover == compiled.direct_crossover == 128
     assert device.used == 0
-    assert [n for _, n in device.launches] == [1, 1, 4, 4, 16, 16, 64, 64, 256, 256]
+    measured = [1, 1, 4, 4, 16, 16, 64, 64, 256, 256]
+    assert [n for _, n in device.launches] == 2 * measured  # on the device, in pinned memory
 
 
 def test_an_empty_batch_of_the_device(opened: Opened) -> None:

@@ -156,7 +156,7 @@ def test_launches_are_those_that_a_call_would_take(device: Device, cache: Path) 
     assert kernel is not None and kernel.small is not None
     inputs, links, *_ = run._arrays(5)
     for crossover, who in ((6, "a block"), (5, "a thread")):
-        kernel.crossover = crossover
+        kernel.crossover = kernel.direct_crossover = crossover
         assert run.who(5) == who
         on_device = OnDevice(kernel, {**inputs, **links}, 5)
         device.launches.clear()

@@ -88,7 +88,7 @@ def cuda_times(
     states = states_of(kernel.model, kernel.function, seed=SEED)
     size = kernel.dtype.itemsize * sum(prod(a.shape) for a in (*kernel.inputs, *kernel.results))
     ways = (
-        ("with copies", "from arrays of the host and back; small batches as a graph", host_case),
+        ("with copies", "from arrays of the host and back", host_case),
         ("on the GPU", "arrays stay on the GPU, each call waits", device_case),
     )
     dtype = kernel.dtype.name

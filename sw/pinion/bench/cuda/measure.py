@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pinion.bench.targets import Rows, measured_each, robots_and_functions
 from pinion.compute import cuda
 from pinion.compute.cuda.device import CudaDevice
-from pinion.compute.cuda.kernel import GRAPH_SAMPLES, CudaKernel
+from pinion.compute.cuda.kernel import CudaKernel
 from pinion.compute.rates import KernelCall, rounds_of, states_of
 from pinion.console.terminal import out, put_json, say, table
 from pinion.functions import named_function
@@ -25,8 +25,8 @@ from .rates import Limits, OnDevice, host_case, measured_limits
 SIZES = (1, 16, 64, 128, 1024, 4096, 100_000, 1_000_000)
 MOST_BLOCKS = 100_000
 """Largest batch that a block per sample computes."""
-PLAIN, GRAPH = "host to host", "host to host, graph"
-"""Arrays of the host and back: queued call by call, and as a CUDA graph."""
+HOST = "host to host"
+"""Arrays of the host and back."""
 
 SEED = 11
 
@@ -132,7 +132,7 @@ def measured(
                             "us_per_batch": ns * count * 1e-3,
                             "spread": float((high - low) / ns),
                             "floor_ns": floor,
-                            "over_floor": None if way in (PLAIN, GRAPH) else ns / floor,
+                            "over_floor": None if way == HOST else ns / floor,
                         }
                     )
             kernel.close()
@@ -151,9 +151,7 @@ def _ways(
         if kernel.source.layout == "aos":
             if kernel.small is not None and count <= MOST_BLOCKS:
                 cases["blocks"] = resident.by_blocks(runs)
-            cases[PLAIN] = host_case(kernel, states, count, graphs=False)
-            if count <= GRAPH_SAMPLES:
-                cases[GRAPH] = host_case(kernel, states, count, graphs=True)
+            cases[HOST] = host_case(kernel, states, count)
         return rounds_of(cases, rounds=rounds, seconds=0)
     finally:
         resident.close()
@@ -189,9 +187,8 @@ def _show(data: Mapping[str, Any]) -> None:
         f"{about['clock_ghz']:.2f} GHz at most, copies at {about['copy_bytes_ns']:.0f} GB/s read "
         f"plus written). Medians of {data['rounds']} rounds. threads: a thread per sample; blocks: "
         "a block per sample; both with arrays on the device and launches recorded in a graph. host "
-        "to host: NumPy arrays, copies included; graph: the same, with copies and kernels started "
-        "in one call of the driver. x floor: time over the larger of the time of the bytes at the "
-        "rate of a copy and the time to issue the instructions."
+        "to host: NumPy arrays, copies included. x floor: time over the larger of the time of the "
+        "bytes at the rate of a copy and the time to issue the instructions."
     )
     for label, why in data["left_out"].items():
         say(f"Left out: {label}: {why}")

@@ -107,21 +107,11 @@ def queued(stream: CudaStream, run: Callable[[], None], *, runs: int, samples: i
     return KernelCall(call, runs * samples)
 
 
-def host_case(
-    kernel: CudaKernel, states: States, count: int, *, graphs: bool | None = None
-) -> KernelCall:
-    """Return a call with arrays of the host, copies included.
-
-    Parameters
-    ----------
-    graphs : whether small batches are queued as graphs; by default the kernel decides.
-    """
+def host_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
+    """Return a call with arrays of the host."""
     requests = _requests(kernel, states, count)
     out = {a.name: np.zeros((count, *a.shape), kernel.dtype) for a in kernel.results}
-    replayed = kernel.graphs if graphs is None else graphs
-    call = partial(kernel._from_host, requests, out, graphs=replayed)
-    call()  # the second call records a graph and is not measured either
-    return KernelCall(call, count)
+    return KernelCall(partial(kernel, out=out, **requests), count)
 
 
 def device_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:

@@ -32,7 +32,7 @@ from . import cooperative
 from .cooperative import CooperativeSource
 from .cubin import compile_cubin, compiler_version
 from .device import CudaDevice, Gpu
-from .kernel import CudaKernel, DeviceArray
+from .kernel import Crossover, CudaKernel, DeviceArray
 from .threads import SHARED_BYTES, ThreadSource, thread_source
 
 __all__ = [
@@ -85,7 +85,6 @@ def compile(
     layout: str = "aos",
     finite: bool = False,
     check_rotations: bool = True,
-    graphs: bool = True,
     device: int | CudaDevice = 0,
     cache: Path | None = None,
     progress: Progress = SILENT,
@@ -105,7 +104,6 @@ def compile(
     finite : whether to refuse NaN and infinities in host arrays.
     check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, in host
         arrays that are not of unit length within 1e-6, as the float model does.
-    graphs : whether to queue small host batches as CUDA graphs (:class:`CudaKernel`).
     device : the number of a GPU, or a device, which compiles as it was opened.
     cache : folder of compiled kernels; by default the user's cache.
     progress : notified when a kernel must be compiled, which takes seconds, or minutes for large
@@ -127,15 +125,17 @@ def compile(
     program = source(model, row, dtype=dtype, layout=layout)
     small = small_batches(model, row, dtype)
 
-    def crossover(measure: Callable[[], int]) -> int:
+    def crossover(measure: Callable[[], Crossover]) -> Crossover:
         key = {
-            "kind": "crossover",
+            "kind": "crossovers",
             "package": package_digest(("native", "compute")),
             "device": gpu.name,
             "kernels": [kernel.text for kernel in program.kernels],
             "small": small.text if small else "",
         }
-        return int(store.text(key, lambda: str(measure())))
+        text = store.text(key, lambda: " ".join(map(str, measure())))
+        on_device, direct = map(int, text.split())
+        return on_device, direct
 
     return CudaKernel(
         model=model,
@@ -144,7 +144,6 @@ def compile(
         device=gpu,
         finite=finite,
         check_rotations=check_rotations,
-        graphs=graphs,
         small=small,
         crossover=crossover,
     )

@@ -75,7 +75,6 @@ def open_backend(
     dtype: DTypeLike = "float32",
     layout: str = "aos",
     check_rotations: bool = True,
-    graphs: bool = True,
     cache: Path | None = None,
     progress: Progress = SILENT,
 ) -> CudaBackend:
@@ -93,7 +92,7 @@ def open_backend(
     if address and not (address.isascii() and address.isdigit()):
         raise InputError(f"The device 'cuda:{address}' has no number: use cuda:0, for example.")
     options: dict[str, Any] = {
-        **{"dtype": dtype, "layout": layout, "graphs": graphs, "cache": cache},
+        **{"dtype": dtype, "layout": layout, "cache": cache},
         "check_rotations": check_rotations,
     }
     kernel = compile_kernel(

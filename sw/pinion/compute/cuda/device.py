@@ -3,8 +3,8 @@
 The protocols here are the whole interface of a device, so that everything above it (chunks, copies,
 streams, results) is the same for a GPU and for a processor that simulates one.
 
-.. note:: :class:`Gpu` has been run on no GPU yet: its calls follow the documentation of cuda-core
-   1.2. The tests replace it, or give it a driver that is a few Python classes.
+The tests replace :class:`Gpu`, or give it a driver that is a few Python classes; those of
+``tests/gpu`` run it on a GPU.
 """
 
 from __future__ import annotations
@@ -182,6 +182,8 @@ class CudaDevice(Protocol):
         """Wait until all streams of the device are done, including other libraries'."""
 
 
+_CONFIGS = 256  # configurations of launches that are kept
+
 _NO_RETURN = (
     "CUDA_ERROR_ASSERT",
     "CUDA_ERROR_CONTAINED",
@@ -248,6 +250,7 @@ class Gpu:
         self._driver = driver
         self._compile = compile_kernel
         self._lost = ""
+        self._configs: dict[Launch, Any] = {}
         self.name = f"The GPU {index}"
         self.index = index
         self._device = device = devices[index]
@@ -299,6 +302,20 @@ class Gpu:
         """Wait until all streams of the device are done, including other libraries'."""
         with self._asked("finish its work"):
             self._device.sync()
+
+    def _config(self, launch: Launch) -> Any:
+        """Return a launch's configuration, which takes as long to make as to use."""
+        config = self._configs.get(launch)
+        if config is None:
+            if len(self._configs) >= _CONFIGS:
+                self._configs.clear()
+            config = self._configs[launch] = self._core.LaunchConfig(
+                grid=launch.blocks,
+                block=launch.threads,
+                shmem_size=launch.shared_bytes,
+                is_cooperative=launch.cooperative,
+            )
+        return config
 
     def _asked(self, action: str, *, memory: bool = False) -> _Asked:
         """Return a context for calls of the driver, whose errors become sentences.
@@ -431,15 +448,9 @@ class _GpuStream:
         self._copy((to.address, to), (source.address, source), to.size)
 
     def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
-        core = self._gpu._core
-        with self._gpu._asked("start a kernel"):
-            config = core.LaunchConfig(
-                grid=launch.blocks,
-                block=launch.threads,
-                shmem_size=launch.shared_bytes,
-                is_cooperative=launch.cooperative,
-            )
-            core.launch(self._stream, config, kernel, *map(Argument, args))
+        gpu = self._gpu
+        with gpu._asked("start a kernel"):
+            gpu._core.launch(self._stream, gpu._config(launch), kernel, *map(Argument, args))
 
     def record(self, work: Callable[[CudaStream], None]) -> Recorded:
         gpu = self._gpu

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -23,7 +24,7 @@ from pinion.native import ComputeError
 from pinion.robot import Model
 
 from .cooperative import CooperativeSource
-from .device import CudaDevice, CudaStream, Launch, Memory, Recorded
+from .device import CudaDevice, CudaStream, Launch, Memory
 from .threads import WARP, ThreadSource
 
 CHUNK_BYTES = 8 << 20
@@ -32,14 +33,23 @@ CHUNK_BYTES = 8 << 20
 SMALL_BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 """Batch sizes for measuring whether a block or a thread per sample is faster."""
 
-GRAPH_SAMPLES = 4096
-"""Largest host batch queued as a graph; in larger ones the driver's calls take little time."""
+DIRECT_BYTES = 1 << 20
+"""Bytes of requests and results up to which kernels read and write the host's pinned memory.
+
+Measured on an H200: an iiwa14's gradient in float32 took 34, 40 and 53 us for 16, 128 and 1,024
+samples, with two copies 54, 61 and 70, and with both in a CUDA graph 49, 60 and 76. From about 2 MB
+copies are faster.
+"""
 
 _SMALLEST = 128  # samples of a chunk if memory is short
 _LANES = 2  # chunks in flight
-_GRAPHS = 16  # graphs kept, of the latest sizes
+_FRAMES = 64  # sizes of chunks whose arrays are kept
 _CUDA = 2  # kDLCUDA
 _APART = 256  # bytes; arrays of a chunk begin at multiples of it
+
+
+Crossover = tuple[int, int]
+"""Smallest batches that are computed with one thread per sample: on the device, and direct."""
 
 
 class DeviceArray:
@@ -67,11 +77,16 @@ class DeviceArray:
         self._memory = memory
 
     @property
+    def address(self) -> int:
+        """Address of the first element on the device; 0 of an empty array."""
+        return self._memory.address if prod(self.shape) else 0
+
+    @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "data": (self._memory.address if prod(self.shape) else 0, False),
+            "data": (self.address, False),
             "strides": tuple(self.dtype.itemsize * stride for stride in self.strides),
             "version": 3,
         }
@@ -129,11 +144,10 @@ class CudaKernel:
     model, function : its function and robot.
     source : its kernels of one thread per sample.
     small : the kernel of one block per sample for small batches, or None.
-    crossover : smallest batch computed with one thread per sample.
+    crossover : smallest batch on the device that is computed with one thread per sample.
+    direct_crossover : the same of batches that stay in the host's memory (`DIRECT_BYTES`).
     device : runs the kernels.
     finite : whether NaN and infinities in host arrays are refused.
-    graphs : whether a host batch of a recurring size is queued as a CUDA graph: its copies and
-        kernels are recorded the second time, and start in one call from then on.
 
     It may be called from several threads at once. Calls with host arrays take turns, since they
     share the memory for chunks; calls with arrays on the device share nothing.
@@ -149,8 +163,7 @@ class CudaKernel:
         device: CudaDevice,
         finite: bool,
         small: CooperativeSource | None = None,
-        crossover: int | Callable[[Callable[[], int]], int] | None = None,
-        graphs: bool = True,
+        crossover: Crossover | Callable[[Callable[[], Crossover]], Crossover] | None = None,
         check_rotations: bool = True,
     ) -> None:
         """Load the kernels.
@@ -158,7 +171,7 @@ class CudaKernel:
         Parameters
         ----------
         small : for the same function and dtype.
-        crossover : see the class; a callable is passed the measurement and may return a cached
+        crossover : both of the class; a callable is passed the measurement and may return a cached
             result. None applies a rule instead of a measurement: four samples for every
             multiprocessor.
         check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, in host
@@ -171,7 +184,6 @@ class CudaKernel:
         self.small = small
         self.device = device
         self.finite = finite
-        self.graphs = graphs
         self.dtype = np.dtype(source.dtype)
         self.inputs = arrays_of(function.inputs, model)
         self.results = arrays_of(function.results, model)
@@ -179,12 +191,14 @@ class CudaKernel:
         self._loaded_small = None if small is None else device.load(small.name, small.text)
         self._lanes: list[_Lane] = []
         self._turn = threading.RLock()  # for calls that use the lanes
-        self.crossover = 0
-        if small is not None and crossover is None:
-            self.crossover = 4 * device.multiprocessors
-        elif small is not None:
-            assert crossover is not None
-            self.crossover = crossover if isinstance(crossover, int) else crossover(self.measured)
+        self._streams = threading.local()  # for calls with arrays on the device
+        if small is None:
+            crossover = 0, 0
+        elif crossover is None:
+            crossover = (4 * device.multiprocessors,) * 2
+        elif callable(crossover):
+            crossover = crossover(self.measured)
+        self.crossover, self.direct_crossover = crossover
 
     def __call__(
         self,
@@ -239,12 +253,12 @@ class CudaKernel:
         if stream is not None or workspace is not None:
             argument = "A workspace" if stream is None else "A stream"
             raise InputError(f"{argument} is for arrays on the device; these are on the host.")
-        return self._from_host(arrays, out, graphs=self.graphs)
+        return self._from_host(arrays, out)
 
     # ---- Host arrays ----------------------------------------------------------------------------
 
     def _from_host(
-        self, requests: Mapping[str, ArrayLike], out: Mapping[str, Any] | None, *, graphs: bool
+        self, requests: Mapping[str, ArrayLike], out: Mapping[str, Any] | None
     ) -> Result:
         scalar = np.float32 if self.dtype == np.float32 else np.float64
         checked = validate_arrays(self.inputs, requests, dtype=scalar, finite=self.finite)
@@ -259,14 +273,7 @@ class CudaKernel:
                 for k, start in enumerate(range(0, count, lanes[0].samples if lanes else 1)):
                     lane = lanes[k % len(lanes)]
                     lane.finish()
-                    several = count > min(lane.samples, GRAPH_SAMPLES)
-                    lane.start(
-                        start,
-                        min(lane.samples, count - start),
-                        checked.arrays,
-                        results,
-                        graphs=graphs and not several,
-                    )
+                    lane.start(start, min(lane.samples, count - start), checked.arrays, results)
                 for lane in lanes:
                     lane.finish()
             except BaseException:
@@ -347,18 +354,26 @@ class CudaKernel:
             raise InputError(f"The arrays have different numbers of requests ({listed}).")
         count = next(iter(batched.values()), 1)
         single = not batched
-        queue = self.device.stream(stream)
+        queue = self._stream() if stream is None else self.device.stream(stream)
         results, targets = self._device_results(out, count, single, queue)
         self._check_apart(views, targets, count)
         lent = None if workspace is None else self._lent(workspace, count)
         if stream is None:
             self.device.wait()  # the requests may still be in computation
         if count:
-            self._run(queue, count, [*views, *targets], lent)
+            small = count < self.crossover and self._in_rows([*views, *targets], count)
+            self._run(queue, count, [*views, *targets], lent, small=small)
         if stream is None:
             queue.wait()
         flags = np.zeros(() if single else (count,), dtype=np.bool_)
         return written(out, results, flags)
+
+    def _stream(self) -> CudaStream:
+        """Return this thread's stream: to make one takes longer than to use it."""
+        stream: CudaStream | None = getattr(self._streams, "stream", None)
+        if stream is None:
+            stream = self._streams.stream = self.device.stream()
+        return stream
 
     def _device_results(
         self, out: Mapping[str, Any] | None, count: int, single: bool, queue: CudaStream
@@ -402,8 +417,8 @@ class CudaKernel:
         """Raise if a result overlaps another array."""
 
         def ends(array: Array, view: Placed) -> tuple[int, int]:
-            far = [(count - 1) * view.step, (prod(array.shape) - 1) * view.apart]
-            low, high = sum(min(0, f) for f in far), sum(max(0, f) for f in far) + 1
+            far, across = (count - 1) * view.step, (prod(array.shape) - 1) * view.apart
+            low, high = min(0, far) + min(0, across), max(0, far) + max(0, across) + 1
             size = self.dtype.itemsize
             return view.address + low * size, view.address + high * size
 
@@ -476,10 +491,16 @@ class CudaKernel:
     # ---- Both -----------------------------------------------------------------------------------
 
     def _run(
-        self, stream: CudaStream, count: int, views: Sequence[Placed], workspace: Memory | None
+        self,
+        stream: CudaStream,
+        count: int,
+        views: Sequence[Placed],
+        workspace: Memory | None,
+        *,
+        small: bool,
     ) -> None:
-        """Queue the kernels for a batch of this size."""
-        if count < self.crossover and self._in_rows(views, count):
+        """Queue the kernels for a batch, with a block per sample if it is small."""
+        if small:
             self._run_small(stream, count, views)
         else:
             self._run_threads(stream, count, views, workspace)
@@ -517,16 +538,21 @@ class CudaKernel:
             if allocated is not None:
                 allocated.close()  # takes effect in the stream's order
 
-    def measured(self) -> int:
-        """Measure the crossover of this device.
+    def measured(self) -> Crossover:
+        """Measure both crossovers of this device.
 
-        It is twice the largest of `SMALL_BATCHES` up to which blocks are faster, which is half of
+        Each is twice the largest of `SMALL_BATCHES` up to which blocks are faster, which is half of
         the next one. Requests are zeros; the kernels take the same time for all numbers.
         """
+        return self._measured(direct=False), self._measured(direct=True)
+
+    def _measured(self, *, direct: bool) -> int:
         last = 0
         for count in SMALL_BATCHES:
+            if direct and self._chunk_bytes(count) > DIRECT_BYTES:
+                break
             try:
-                blocks, threads = self._both_ways(count)
+                blocks, threads = self._both_ways(count, direct=direct)
             except MemoryError:
                 break
             if blocks >= threads:
@@ -534,22 +560,24 @@ class CudaKernel:
             last = count
         return 2 * last
 
-    def _both_ways(self, count: int) -> tuple[float, float]:
+    def _both_ways(self, count: int, *, direct: bool) -> tuple[float, float]:
         """Return the seconds of a batch with a block per sample and with a thread per sample."""
         lane = _Lane(self, count)
         try:
-            views = lane.views(count, [False] * len(self.inputs))
+            frame = lane.frame(count, (False,) * len(self.inputs), direct=direct)
             lane.sent[...] = 0
             lane.stream.upload(lane.requests, lane.sent)
-            return (
-                _fastest(lane.stream, lambda: self._run_small(lane.stream, count, views)),
-                _fastest(
-                    lane.stream,
-                    lambda: self._run_threads(lane.stream, count, views, lane.workspace),
-                ),
+            run = partial(self._run, lane.stream, count, frame.places, lane.workspace)
+            blocks, threads = (
+                _fastest(lane.stream, partial(run, small=small)) for small in (True, False)
             )
+            return blocks, threads
         finally:
             lane.close()
+
+    def _chunk_bytes(self, count: int) -> int:
+        """Return the bytes of the requests and results of a chunk."""
+        return sum(_placed(x, count, self.dtype)[1] for x in (self.inputs, self.results))
 
     @property
     def loaded(self) -> tuple[Sequence[Any], Any]:
@@ -574,22 +602,44 @@ class CudaKernel:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The arrays of a chunk of some size in the memory of a lane.
+
+    Members
+    -------
+    sent, fetched : arrays of inputs and results in pinned memory, (n, ...), inputs that serve all
+        samples (1, ...).
+    places : all of them, for kernels: on the device, or in pinned memory if the chunk is `direct`.
+    sizes : bytes of requests and of results.
+    rows : whether a block per sample can compute them: no input serves several.
+    """
+
+    sent: Sequence[NDArray[Any]]
+    fetched: Sequence[NDArray[Any]]
+    places: Sequence[Placed]
+    sizes: tuple[int, int]
+    direct: bool
+    rows: bool
+
+
 class _Lane:
     """A chunk in flight: memory of the device, pinned host memory and a stream.
 
     The arrays of a chunk follow each other, so that requests take one copy and results another:
-    even a short copy takes some microseconds.
+    even a short copy takes some microseconds. Small chunks take none: the device reads and writes
+    the pinned memory.
     """
 
     def __init__(self, kernel: CudaKernel, samples: int) -> None:
         self.kernel = kernel
         self.samples = samples
         self.held: list[Memory] = []
-        self.graphs: dict[tuple[int, tuple[bool, ...]], Recorded | None] = {}
-        self.pending: tuple[int, int, Mapping[str, NDArray[Any]]] | None = None
+        self.pending: tuple[int, _Frame, int, Mapping[str, NDArray[Any]]] | None = None
+        self._frames: dict[tuple[int, tuple[bool, ...]], _Frame] = {}
         device = kernel.device
         self.stream = device.stream()
-        sizes = [self._placed(arrays, samples)[1] for arrays in (kernel.inputs, kernel.results)]
+        sizes = [_placed(x, samples, kernel.dtype)[1] for x in (kernel.inputs, kernel.results)]
         try:
             self.requests, self.answers = map(self._allocate, sizes)
             self.workspace = (
@@ -604,32 +654,38 @@ class _Lane:
         self.held.append(self.kernel.device.allocate(size))
         return self.held[-1]
 
-    def _placed(self, arrays: Sequence[Array], count: int) -> tuple[list[int], int]:
-        """Return the offset of each array of a chunk, in bytes, and the end of the last one."""
-        places, end = [], 0
-        for a in arrays:
-            places.append(end)
-            size = count * prod(a.shape) * self.kernel.dtype.itemsize
-            end += -(-size // _APART) * _APART
-        return places, end
-
-    def views(self, count: int, ones: Sequence[bool]) -> list[Placed]:
-        """Return the arrays of a chunk on the device.
+    def frame(self, count: int, ones: tuple[bool, ...], *, direct: bool | None = None) -> _Frame:
+        """Return the arrays of a chunk.
 
         Parameters
         ----------
         ones : whether each input has one sample that serves all.
+        direct : whether kernels use the pinned memory; by default according to the chunk's size.
         """
         kernel = self.kernel
-        places = []
-        for arrays, memory in ((kernel.inputs, self.requests), (kernel.results, self.answers)):
-            for k, (a, place) in enumerate(
-                zip(arrays, self._placed(arrays, count)[0], strict=True)
-            ):
-                shared = arrays is kernel.inputs and ones[k]
+        sides = (
+            (kernel.inputs, self.sent, self.requests),
+            (kernel.results, self.fetched, self.answers),
+        )
+        if direct is None:
+            direct = kernel._chunk_bytes(count) <= DIRECT_BYTES
+        arrays: list[list[NDArray[Any]]] = []
+        places: list[Placed] = []
+        ends = []
+        for described_arrays, pinned, memory in sides:
+            begins, end = _placed(described_arrays, count, kernel.dtype)
+            ends.append(end)
+            arrays.append([])
+            for k, (a, begin) in enumerate(zip(described_arrays, begins, strict=True)):
+                shared = pinned is self.sent and ones[k]
+                shape = (1 if shared else count, *a.shape)
+                size = prod(shape) * kernel.dtype.itemsize
+                arrays[-1].append(pinned[begin : begin + size].view(kernel.dtype).reshape(shape))
+                address = (pinned.ctypes.data if direct else memory.address) + begin
                 step = 0 if shared else prod(a.shape)
-                places.append(Placed(memory.address + place, step, 1, count, memory))
-        return places
+                places.append(Placed(address, step, 1, count, pinned if direct else memory))
+        rows = count == 1 or not any(ones)
+        return _Frame(arrays[0], arrays[1], places, (ends[0], ends[1]), direct, rows)
 
     def start(
         self,
@@ -637,84 +693,62 @@ class _Lane:
         count: int,
         requests: Mapping[str, NDArray[Any]],
         results: Mapping[str, NDArray[Any]],
-        *,
-        graphs: bool,
     ) -> None:
-        """Queue the upload, computation and download of a chunk.
-
-        Parameters
-        ----------
-        graphs : whether a recurring size is queued as a graph.
-        """
+        """Queue the upload, computation and download of a chunk."""
         kernel = self.kernel
-        places, _ = self._placed(kernel.inputs, count)
-        ones = []
-        for a, place in zip(kernel.inputs, places, strict=True):
-            values = requests[a.name]
-            ones.append(values.ndim == len(a.shape))
-            rows = values[np.newaxis] if ones[-1] else values[first : first + count]
-            size = rows.size * kernel.dtype.itemsize
-            self.sent[place : place + size].view(kernel.dtype).reshape(rows.shape)[...] = rows
-        if graphs:
-            self._replay(count, tuple(ones))
-        else:
-            self._queue(self.stream, count, ones)
-        self.pending = first, count, results
+        inputs = [requests[a.name] for a in kernel.inputs]
+        ones = tuple(
+            values.ndim == len(a.shape) for a, values in zip(kernel.inputs, inputs, strict=True)
+        )
+        frame = self._frames.get((count, ones))
+        if frame is None:
+            if len(self._frames) >= _FRAMES:
+                self._frames.clear()
+            frame = self._frames[count, ones] = self.frame(count, ones)
+        for array, values, shared in zip(frame.sent, inputs, ones, strict=True):
+            array[...] = values if shared else values[first : first + count]
+        self._queue(frame, count)
+        self.pending = first, frame, count, results
 
-    def _queue(self, stream: CudaStream, count: int, ones: Sequence[bool]) -> None:
-        """Queue the copies and kernels of a chunk."""
-        kernel = self.kernel
-        sent, fetched = (self._placed(x, count)[1] for x in (kernel.inputs, kernel.results))
-        stream.upload(self.requests, self.sent[:sent])
-        kernel._run(stream, count, self.views(count, ones), self.workspace)
-        stream.download(self.fetched[:fetched], self.answers)
-
-    def _replay(self, count: int, ones: tuple[bool, ...]) -> None:
-        """Queue a chunk as a graph if one is kept; record it when its size comes a second time.
-
-        The first time it is not worth it, and the first launch loads a kernel, which is not allowed
-        in a recording.
-        """
-        key = count, ones
-        if key not in self.graphs:
-            self._queue(self.stream, count, ones)
-            self.graphs[key] = None
-        else:
-            graph = self.graphs.pop(key) or self.stream.record(
-                lambda stream: self._queue(stream, count, ones)
-            )
-            self.graphs[key] = graph  # reinserted last: the first ones are dropped
-            graph.launch()
-        if len(self.graphs) > _GRAPHS:
-            old = self.graphs.pop(next(iter(self.graphs)))
-            if old is not None:
-                old.close()
+    def _queue(self, frame: _Frame, count: int) -> None:
+        """Queue the kernels of a chunk, and its copies."""
+        kernel, stream = self.kernel, self.stream
+        crossover = kernel.direct_crossover if frame.direct else kernel.crossover
+        small = count < crossover and frame.rows
+        if frame.direct:
+            kernel._run(stream, count, frame.places, self.workspace, small=small)
+            return
+        stream.upload(self.requests, self.sent[: frame.sizes[0]])
+        kernel._run(stream, count, frame.places, self.workspace, small=small)
+        stream.download(self.fetched[: frame.sizes[1]], self.answers)
 
     def finish(self) -> None:
         """Wait for the chunk and copy its results to their arrays."""
         if self.pending is None:
             return
-        first, count, results = self.pending
+        first, frame, count, results = self.pending
         self.pending = None
         self.stream.wait()
-        kernel = self.kernel
-        places, _ = self._placed(kernel.results, count)
-        for a, place in zip(kernel.results, places, strict=True):
-            size = count * prod(a.shape) * kernel.dtype.itemsize
-            rows = self.fetched[place : place + size].view(kernel.dtype)
-            results[a.name][first : first + count] = rows.reshape(count, *a.shape)
+        for a, values in zip(self.kernel.results, frame.fetched, strict=True):
+            results[a.name][first : first + count] = values
 
     def close(self) -> None:
         """Free the device's memory after the queued work."""
         with contextlib.suppress(ComputeError):
             self.stream.wait()
-        # Graphs first, as they use the memory.
-        recorded = [graph for graph in self.graphs.values() if graph is not None]
-        closing: list[Recorded | Memory] = [*recorded, *self.held]
-        for resource in closing:
+        for memory in self.held:
             with contextlib.suppress(ComputeError):  # a lost device takes nothing back
-                resource.close()
-        self.held, self.graphs = [], {}
+                memory.close()
+        self.held = []
+
+
+def _placed(arrays: Sequence[Array], count: int, dtype: np.dtype[Any]) -> tuple[list[int], int]:
+    """Return the offset of each array of a chunk, in bytes, and the end of the last one."""
+    places, end = [], 0
+    for a in arrays:
+        places.append(end)
+        end += -(-count * prod(a.shape) * dtype.itemsize // _APART) * _APART
+    return places, end
 
 
 def _fastest(stream: CudaStream, run: Callable[[], None]) -> float:
@@ -732,6 +766,8 @@ def _fastest(stream: CudaStream, run: Callable[[], None]) -> float:
 
 def is_on_a_device(value: Any) -> bool:
     """Return whether a value is an array in a device's memory, by its array protocols."""
+    if type(value) is DeviceArray:
+        return True
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
         return hasattr(value, "__cuda_array_interface__")
     # DLPack: 1 is host memory, 3 is pinned host memory.
@@ -742,6 +778,8 @@ def described(
     name: str, value: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], int, np.dtype[Any], int | None]:
     """Return shape, strides in elements, address, dtype and device of an array on a device."""
+    if type(value) is DeviceArray:
+        return value.shape, value.strides, value.address, value.dtype, value.device
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
     except RuntimeError as error:  # from PyTorch, for a tensor that takes part in a gradient

@@ -1,4 +1,4 @@
-"""Batches as CUDA graphs, calls from several threads, and missing or lost memory."""
+"""Small batches, calls from several threads, and missing or lost memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from pinion.compute.cuda.kernel import CudaKernel
 from pinion.native.errors import ComputeError
 from tests.compute.cuda.conftest import Opened, There, close, fetched, sampled
 from tests.native.conftest import needs_compiler
-from tests.support.breadth import some
 from tests.support.cuda_device import HostDevice, HostStream
 
 pytestmark = needs_compiler
@@ -59,64 +58,48 @@ def arrays(results: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: fetched(array) for name, array in results.items() if name != "saturated"}
 
 
-# ---- Graphs -------------------------------------------------------------------------------------
+# ---- Small batches in pinned memory -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options",
-    some([{}, {"several": True}, {"crossover": 6}], lambda options: "several" not in options),
-)
-def test_with_graphs_results_have_the_same_bits(opened: Opened, options: dict[str, Any]) -> None:
-    sizes = (130, 130, 5, 130, 5, 5, 130, 9, 9, 5)
-    with_graphs, device = opened(**options)
-    without, plain = opened(graphs=False, **options)
-    for a, b in zip(run(with_graphs, sizes), run(without, sizes), strict=True):
+@pytest.mark.parametrize("options", [{}, {"several": True}, {"crossover": 6}])
+def test_results_have_the_same_bits_without_copies(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    sizes = (130, 5, 130, 9, 5, 1)
+    kernel, device = opened(**options)
+    results = run(kernel, sizes)
+    launched = device.launches
+    assert device.calls == len(launched)  # nothing but launches
+    monkeypatch.setattr(kernels, "DIRECT_BYTES", 0)
+    copying, other = opened(**options)
+    for a, b in zip(results, run(copying, sizes), strict=True):
         assert np.array_equal(a, b)
-    assert device.recorded == 3 and plain.recorded == 0
-    assert device.launches == plain.launches
-    with_graphs.close()
-    assert device.recorded == device.used == 0
-
-
-def test_a_size_that_came_twice_is_one_call_of_the_driver(opened: Opened) -> None:
-    kernel, device = opened(several=True)
-    calls = []
-    for _ in range(4):
-        before = device.calls
-        run(kernel, [7])
-        calls.append((device.calls - before, device.recorded))
-    several = 2 + len(kernel.source.kernels)
-    assert several > 3 and calls == [(several, 0), (1, 1), (1, 1), (1, 1)]
+    assert other.launches == launched and other.calls == len(launched) + 2 * len(sizes)
 
 
 def scenario(kernel: CudaKernel, device: HostDevice) -> None:
-    """Check graphs: sizes, arrays that serve all samples, closed lanes, a bound."""
-    run(kernel, (6, 6, 4, 4, 6, 4, 6))
+    """Check small batches: sizes in turn, inputs that serve all samples, a bound, larger memory."""
+    run(kernel, (6, 4, 6, 40, 4))
     inputs = states(kernel, 6)
     shared = {**inputs, "qd": inputs["qd"][2]}
     every = {**inputs, "qd": np.repeat(inputs["qd"][2:3], 6, axis=0)}
-    for _ in range(3):
+    for _ in range(2):
         assert np.array_equal(kernel(**shared).tau, kernel(**every).tau)
         assert right(kernel, every, kernel(**every))
-    # Larger chunks use other memory, and the graphs of the old one are gone.
-    run(kernel, (40,))
-    assert device.recorded == 0
-    run(kernel, (6, 6, 6))
-    assert device.recorded == 1
-    # Only the latest graphs are kept, up to the limit.
-    for count in range(10, 30):
-        before = device.calls
-        run(kernel, (count, count, 6))
-        assert device.calls == before + 3 + 1 + 1
-    assert device.recorded == kernels._GRAPHS
+    run(kernel, range(kernels._FRAMES + 8, 0, -1))
+    assert all(len(lane._frames) <= kernels._FRAMES for lane in kernel._lanes)
+    limit = max(n for n in range(2000) if kernel._chunk_bytes(n) <= kernels.DIRECT_BYTES)
+    before = device.calls
+    run(kernel, (limit, limit + 1))
+    assert device.calls == before + 1 + 3  # two copies for the larger one
     kernel.close()
-    assert device.recorded == device.used == 0
-    run(kernel, (6, 6))
-    kernel.close()
-    assert device.recorded == device.used == 0
+    assert device.used == 0
 
 
-def test_graphs_belong_to_a_size_and_to_memory(opened: Opened) -> None:
+def test_small_batches_stay_in_the_memory_of_the_host(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "DIRECT_BYTES", 1 << 17)
     scenario(*opened())
 
 
@@ -131,67 +114,39 @@ def mutant(function: Callable[..., Any], old: str, new: str) -> Callable[..., An
 @pytest.mark.parametrize(
     ("method", "old", "new"),
     [
-        ("_replay", "key = count, ones", "key = 0, ones"),
-        ("_replay", "key = count, ones", "key = count, ()"),
-        ("_replay", "graph.launch()", "pass"),
-        ("_replay", "> _GRAPHS", "> _GRAPHS + 1"),
-        ("_replay", "> _GRAPHS", "> _GRAPHS - 1"),
-        ("_replay", "old.close()", "pass"),
-        ("_replay", "self.graphs.pop(key) or", "self.graphs[key] or"),
-        ("_replay", "next(iter(self.graphs))", "list(self.graphs)[-1]"),
-        ("close", "[*recorded, *self.held]", "self.held"),
-        ("close", "[*recorded, *self.held]", "recorded"),
+        ("start", "self._frames.get((count, ones))", "self._frames.get((6, ones))"),
+        ("start", "= self._frames[count, ones] =", "= self._frames[count, (False,) * 3] ="),
+        ("start", "values[first : first + count]", "values[:1]"),
+        ("start", "self._frames.clear()", "pass"),
+        ("frame", "0 if shared else", "0 if False else"),
+        ("frame", "+ begin", "+ begins[0]"),
+        ("frame", "memory.address) + begin", "pinned.ctypes.data) + begin"),
+        ("frame", "<= DIRECT_BYTES", ">= 0"),
+        ("_queue", "self.sent[: frame.sizes[0]]", "self.sent[:8]"),
+        ("_queue", "self.fetched[: frame.sizes[1]]", "self.fetched[:8]"),
     ],
 )
-def test_mistakes_about_graphs_are_noticed(
+def test_mistakes_about_small_batches_are_noticed(
     opened: Opened, monkeypatch: pytest.MonkeyPatch, method: str, old: str, new: str
 ) -> None:
+    monkeypatch.setattr(kernels, "DIRECT_BYTES", 1 << 17)
     monkeypatch.setattr(kernels._Lane, method, mutant(getattr(kernels._Lane, method), old, new))
     kernel, device = opened()
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, KeyError, ValueError)):
         scenario(kernel, device)
 
 
-def test_a_graph_of_memory_that_was_given_back_is_noticed(opened: Opened) -> None:
+def test_a_batch_whose_pinned_memory_is_gone_is_noticed(opened: Opened) -> None:
     kernel, _ = opened()
-    run(kernel, (6, 6))
-    lane, other = kernel._lanes
-    graph = lane.graphs[6, (False,) * 3]
-    assert graph is not None and other.graphs == {}
-    lane.requests.close()
-    graph.launch()
-    with pytest.raises(AssertionError, match="given back"):
-        lane.stream.wait()
+    run(kernel, (6,))
+    lane = kernel._lanes[0]
+    inputs = states(kernel, 6)
+    lane.start(0, 6, inputs, {"tau": np.zeros((6, 3))})
+    lane._frames.clear()
+    lane.pending = None
     lane.fetched = lane.sent = np.zeros(0, np.uint8)
-    lane.requests.closed = False  # type: ignore[attr-defined]  # it is the player's
-    graph.launch()
     with pytest.raises(AssertionError, match="nobody keeps"):
         lane.stream.wait()
-
-
-def test_large_batches_are_no_graphs(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel, device = opened()
-    monkeypatch.setattr(kernels, "GRAPH_SAMPLES", 6)
-    run(kernel, (7, 7, 7))
-    assert device.recorded == 0
-    run(kernel, (6, 6))
-    assert device.recorded == 1
-    monkeypatch.setattr(kernels, "GRAPH_SAMPLES", 4096)
-    monkeypatch.setattr(kernels, "CHUNK_BYTES", 1)
-    run(kernel, (300, 300, 300))
-    assert device.recorded == 0
-
-
-def test_a_graph_that_fails_is_gone(opened: Opened) -> None:
-    kernel, device = opened()
-    run(kernel, (6, 6))
-    device.broken = True
-    with pytest.raises(ComputeError, match="failed"):
-        kernel(**states(kernel, 6))
-    assert device.recorded == device.used == 0
-    device.broken = False
-    run(kernel, (6, 6, 6))
-    assert device.recorded == 1
 
 
 # ---- Threads ------------------------------------------------------------------------------------
@@ -223,7 +178,7 @@ def test_several_threads_may_call(opened: Opened) -> None:
     device.waiting = lambda: time.sleep(1e-4)  # the others' turn, if they could
     assert from_threads(kernel) == []
     kernel.close()
-    assert device.recorded == device.used == 0
+    assert device.used == 0
 
 
 def test_without_turns_threads_disturb_each_other(opened: Opened) -> None:
