@@ -151,7 +151,7 @@ def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
     driver = Driver(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(kernels.CudaKernel, "measured", lambda self: CROSSOVER)
+        patch.setattr(kernels.CudaKernel, "measured", lambda self: (CROSSOVER, CROSSOVER))
         card = JaxGpu(platform="cpu", target="pinion_played", gpu=driver, launch=driver.address)
         yield Player(card, driver, library)
 

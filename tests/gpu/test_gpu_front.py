@@ -86,7 +86,7 @@ def test_arrays_of_other_libraries(library: str, layout: str) -> None:
             out = moved(np.full((500, 7), np.nan))
             gpu(**device_arrays, out={"qdd": out})
             np.testing.assert_array_equal(fetched(out), right)
-        with pytest.raises(InputError, match="dtype"):
+        with pytest.raises(InputError, match="is read as float64, but is float32"):
             gpu(**{**device_arrays, "q": moved(inputs["q"].astype(np.float32))})
 
 

@@ -194,21 +194,24 @@ def test_the_crossover_is_measured_or_follows_a_rule(
     compiled, _ = opened(crossover=None)
     # Four blocks of each of four multiprocessors.
     assert compiled.crossover == compiled.direct_crossover == 16
-    timed: list[float] = []
+    on_device = (1, 4, 16, 64, 256)  # blocks are faster up to 64, and nothing larger is tried
+    direct = kernels.SMALL_BATCHES  # there from 16 to 1,024
+    sizes = iter([n for n in (*on_device, *direct) for _ in range(2)])
+    ahead = iter([*(n <= 64 for n in on_device), *(16 <= n <= 1024 for n in direct)])
+    state = {"blocks": False}
 
-    def of_blocks_until_64(stream: Any, run: Callable[[], None]) -> float:
+    def timed(stream: Any, run: Callable[[], None]) -> float:
         run()
         stream.wait()
-        timed.append(0)
-        count = kernels.SMALL_BATCHES[(len(timed) - 1) // 2 % 5]
-        return [1.0, 2.0 if count <= 64 else 0.5][(len(timed) - 1) % 2]
+        assert device.launches[-1][1] == next(sizes)
+        state["blocks"] = not state["blocks"]
+        return 1.0 if state["blocks"] else 2.0 if next(ahead) else 0.5
 
-    monkeypatch.setattr(kernels, "_fastest", of_blocks_until_64)
-    compiled, device = opened(crossover=lambda measure: measure())
-    assert compiled.crossover == compiled.direct_crossover == 128
-    assert device.used == 0
-    measured = [1, 1, 4, 4, 16, 16, 64, 64, 256, 256]
-    assert [n for _, n in device.launches] == 2 * measured  # on the device, in pinned memory
+    monkeypatch.setattr(kernels, "_fastest", timed)
+    compiled, device = opened(crossover=(0, 0))
+    assert compiled.small is not None
+    assert compiled.measured() == (128, 2048)
+    assert list(sizes) == list(ahead) == [] and device.used == 0
 
 
 def test_an_empty_batch_of_the_device(opened: Opened) -> None:

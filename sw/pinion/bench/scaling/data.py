@@ -282,6 +282,16 @@ class Figures:
                 return dict(sorted(times.items()))
         return {}
 
+    def hybrid(self, experiment: str) -> dict[int, float]:
+        """Return milliseconds by size of ABIA on the GPU, its recursion by NumPy or by a warp.
+
+        The papers' recursion is compiled for the processor, which is not done here: NumPy's alone
+        would say nothing about it.
+        """
+        curves = [self.curve(experiment, name, "gpu", "gpu_copies") for name in ("hybrid", "abia")]
+        sizes = sorted({size for curve in curves for size in curve})
+        return {n: min(curve[n] for curve in curves if n in curve) for n in sizes}
+
     def all_at(self, experiment: str, size: int, *platforms: str) -> dict[tuple[str, str], float]:
         """Return milliseconds by algorithm and platform at one size."""
         return {
@@ -364,7 +374,7 @@ def _serial_jsiia_slowest(figures: Figures) -> Verdict | None:
 
 def _crossings(figures: Figures) -> Verdict | None:
     ours = figures.curve("links_fd", "jsiia", "gpu")
-    hybrid = figures.curve("links_fd", "hybrid", "gpu", "gpu_copies")
+    hybrid = figures.hybrid("links_fd")
     serial = figures.curve("links_fd", "aba", "one")
     if not ours or not hybrid or not serial:
         return None
@@ -401,7 +411,7 @@ def _at(size: float | None) -> str:
 
 
 def _at_200_links(figures: Figures) -> Verdict | None:
-    gpu = figures.curve("groups_fd_200", "hybrid", "gpu", "gpu_copies")
+    gpu = figures.hybrid("groups_fd_200")
     cores = figures.curve("groups_fd_200", "jsiia", "all")
     if not gpu or not cores:
         return None
@@ -451,10 +461,10 @@ def _parts_of_hybrid(figures: Figures) -> Verdict | None:
 
 def _cfa_crosses(figures: Figures) -> Verdict | None:
     ours = figures.curve("links_fd", "cfa_oee", "gpu")
-    others = [figures.curve("links_fd", name, "gpu", "gpu_copies") for name in ("jsiia", "hybrid")]
+    others = [figures.curve("links_fd", "jsiia", "gpu"), figures.hybrid("links_fd")]
     if not ours or not all(others):
         return None
-    best = {n: min(o[n] for o in others) for n in ours if all(n in o for o in others)}
+    best = {n: min(o[n] for o in others if n in o) for n in ours if any(n in o for o in others)}
     at = crossing(best, ours)
     slower = bool(best) and ours[min(best)] > best[min(best)]
     return _verdict(slower and at is not None, f"first from {_at(at)} links on")
@@ -466,6 +476,7 @@ def _gpu_order(
     def judge(figures: Figures) -> Verdict | None:
         names = ("jsiia", "hybrid", "cfa_oee")
         curves = {n: figures.curve(experiment, n, "gpu", "gpu_copies") for n in names}
+        curves["hybrid"] = figures.hybrid(experiment)
         if not all(curves.values()):
             return None
         sizes = [n for n in curves["jsiia"] if n >= least and all(n in c for c in curves.values())]
@@ -571,7 +582,7 @@ CLAIMS: Sequence[Claim] = (
     Claim(
         PREFIX,
         "Forward dynamics on the GPU are up to 100 times as fast as on the CPU.",
-        _speedup("links_fd", ("jsiia", "hybrid"), "aba", "one", 100.0),
+        _speedup("links_fd", ("jsiia", "abia"), "aba", "one", 100.0),
         _CARD,
     ),
     Claim(
@@ -625,7 +636,7 @@ CLAIMS: Sequence[Claim] = (
         SCHEMES,
         "At 200 links CFA is first and JSIIA last.",
         _gpu_order("groups_fd_200", 1, "cfa_oee", "jsiia"),
-        _GPU,
+        f"{_GPU} whose JSIIA takes 200 links; ours takes at most 108",
     ),
     Claim(
         SCHEMES,
