@@ -11,11 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .backends import backends, with_partitions
+from .backends import backends, with_gpu, with_partitions
 from .first_page import with_critical_paths, with_headline
 from .page import page
 from .picture import drawn
-from .records import RECORDS, ROOT, RecordError, chosen
+from .records import RECORDS, ROOT, RecordError, chosen, gpu_record
 
 
 def made() -> Mapping[Path, str]:
@@ -32,7 +32,7 @@ def made() -> Mapping[Path, str]:
         docs / "results" / "overview.svg": drawn(cores, factor, batches),
         readme: with_headline(readme.read_text(encoding="utf-8"), cores, factor, batches),
         timing: with_critical_paths(timing.read_text(encoding="utf-8"), measured),
-        cuda: with_partitions(cuda.read_text(encoding="utf-8"), batches),
+        cuda: with_gpu(with_partitions(cuda.read_text(encoding="utf-8"), batches), gpu_record()),
     }
 
 

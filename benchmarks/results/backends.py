@@ -80,5 +80,30 @@ def with_partitions(text: str, batches: Mapping[str, Any]) -> str:
     return marked(text, "partitions", table, page="docs/cuda.md")
 
 
+def with_gpu(text: str, record: Mapping[str, Any]) -> str:
+    """Return docs/cuda.md with times on a GPU.
+
+    Raises
+    ------
+    ValueError
+        If it does not have exactly one place for them.
+    """
+    head = ("function", "samples", "kernel, soa", "kernel, aos", "GRiD's kernel")
+    rows = [
+        (
+            f"`{row['function']}`",
+            f"{row['samples']:,}",
+            f"{row['threads_soa_us']:.1f}",
+            f"{min(row['threads_us'], row['blocks_us'] or row['threads_us']):.1f}",
+            f"{row['grid_kernel_us']:.1f}",
+            f"{row['host_us']:,.0f}",
+            f"{row['grid_host_us']:,.0f}; {row['grid_packed_us']:,.0f}",
+        )
+        for row in record["figures"]
+    ]
+    table = grid((*head, "host to host, Python", "GRiD's, C++"), rows)
+    return marked(text, "gpu", table, page="docs/cuda.md")
+
+
 def _two_digits(value: float) -> int:
     return int(float(f"{value:.2g}"))

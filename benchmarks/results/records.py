@@ -24,6 +24,12 @@ class RecordError(ValueError):
     """A record is missing, damaged, or of another command."""
 
 
+def gpu_record() -> dict[str, Any]:
+    """Read the figures of a GPU, which no command measures anew on another machine."""
+    record: dict[str, Any] = json.loads((FOLDER / "gpu.json").read_text(encoding="utf-8"))
+    return record
+
+
 @dataclass(frozen=True, kw_only=True)
 class Record:
     """A measurement whose figures pages show.

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,14 @@ def products(function: str) -> list[float]:
         if row["function"] == function and row["derivatives"] in (None, "composite")
     )
     return [float(row["ops"][key]) for key in ("mul", "mul_const")]
+
+
+def chains(function: str) -> list[float]:
+    """Return recorded nanoseconds a robot of 1,000 chains of 10 links, float64, on one core."""
+    rows = json.loads((ROOT / "benchmarks/records/scaling.json").read_text("utf-8"))["peers"]
+    expected = {"by": "Pinion", "function": function, "dtype": "float64", "threads": 1}
+    (row,) = (r for r in rows if r["robots"] == 1000 and expected.items() <= r.items())
+    return [float(row["ns_per_robot"])]
 
 
 def paper(*keys: str) -> list[float]:
@@ -206,12 +214,8 @@ QUANTITIES: Mapping[str, Quantity] = {
         f"chains by {name}": Quantity(
             places=[
                 ("docs/cpu.md", rf"Nanoseconds a robot[\s\S]*?\| `{name}`[^|]*\| (\S+) \|"),
-                (
-                    "docs/scaling/scaling.md",
-                    rf"nanoseconds a robot\n[\s\S]*?\| {name} \| Pinion \| one \| float64 \| 1,000 "
-                    r"\| (\S+) \|",
-                ),
             ],
+            value=partial(chains, name),
             digits=3,
         )
         for name in ("rnea", "aba", "jsiia", "cfa")

@@ -2,7 +2,7 @@
 
 ``--played`` uses a processor that simulates a device, with few samples, to check the tests
 themselves. ``--brief`` uses few samples on a GPU, for tools that slow it down.
-`make test-gpu` runs them on a GPU; this has not been done yet.
+`make test-gpu` runs them on a GPU.
 """
 
 from __future__ import annotations

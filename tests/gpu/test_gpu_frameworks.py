@@ -1,6 +1,6 @@
 """PyTorch and JAX on a GPU, if the machine has one and they are installed for it.
 
-Values and gradients are compared with those of the processor in float64. This has not run yet.
+Values and gradients are compared with those of the processor in float64.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def test_a_batch_of_the_command_line(tmp_path: Path) -> None:
             + ["--device", device, "--dtype", "float64", "-o", str(stored), "--quiet"],
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=900,
             check=False,
         )
         assert completed.returncode == 0, completed.stderr

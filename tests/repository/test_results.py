@@ -49,8 +49,8 @@ def records_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the records that a test may change."""
     folder = tmp_path / "records"
     folder.mkdir()
-    for record in records.RECORDS.values():
-        (folder / record.file.name).write_text(record.file.read_text())
+    for path in records.FOLDER.glob("*.json"):
+        (folder / path.name).write_text(path.read_text())
     monkeypatch.setattr(records, "FOLDER", folder)
     return folder
 

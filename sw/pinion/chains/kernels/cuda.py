@@ -35,9 +35,6 @@ closed   two_streams odd-even elimination, with the matrix on one stream and inv
 J M^-1 J^T, (6, 6), as :func:`pinion.chains.closed.closed_chain` does with ``TypeI(W=1)``: other
 contacts have no kernels. If joints cannot move the tip in all six directions, qdd and F are NaN
 unless there is damping.
-
-.. note:: This has not run on a GPU yet: the tests compile the kernels for GPUs and run them on a
-   processor.
 """
 
 from __future__ import annotations

@@ -15,9 +15,6 @@ ldl       ``2 n - 1``, by one thread     130
 For one robot use ``oee``, which has the fewest levels. Many robots are limited by memory and work
 rather than by levels: use ``oer`` with a block per robot, or ``ldl`` with a thread per robot for
 thousands.
-
-.. note:: This has not run on a GPU yet: the tests compile the kernels for GPUs and run them on a
-   processor.
 """
 
 from __future__ import annotations

@@ -158,8 +158,6 @@ def _inverse(name: str) -> bool:
 class GpuExperiments:
     """The GPU of this machine, for the same experiments.
 
-    This has not run on a GPU yet.
-
     Members
     -------
     name : name of the device.

@@ -13,8 +13,8 @@ On a GPU a C++ call makes the driver run the kernels on XLA's stream and in XLA'
 (``runtime/jaxcuda.cpp``, by XLA's foreign function interface, jax.ffi), without copies, waits or
 Python.
 
-.. note:: On a GPU this has not run yet. In the tests XLA calls that C++ on a processor, with a
-   simulated stream and driver; kernels run there.
+.. note:: Without a GPU the tests have XLA call that C++ on a processor, with a simulated stream and
+   driver; kernels run there.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ reuse it: the stream's order makes this safe without `record_stream`. As for eve
 PyTorch, tensors computed on another stream need its `wait_stream`, and their own `record_stream` if
 they are dropped early.
 
-.. note:: On a GPU this has not run yet. The tests run all of it except the three calls of `_gpu`,
-   on a processor that simulates a device.
+.. note:: Without a GPU the tests run all of it except the three calls of `_gpu`, on a processor
+   that simulates a device.
 """
 
 from __future__ import annotations
