@@ -6,8 +6,9 @@ timed by ``bench.cu``: kernels alone, and GRiD's functions for arrays of the hos
 ``build/grid``. Exit code 1 if an error is above 1e-3 or a function gave no measurement, and 2 if
 a tool or the GPU is missing.
 
-``bench.cu`` and GRiD 0.6.0 ran on an H200, driven by a script. This Python part, which replaces
-that script, has not run on a GPU.
+The C++ part (``bench.cu``) ran with GRiD 0.6.0 on an H200, up to N = 16,384, started by a script;
+since then only its layout and its arguments have changed. This Python part, which replaces the
+script, has not run on a GPU.
 """
 
 from __future__ import annotations
@@ -73,24 +74,15 @@ COLUMNS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Equipment:
-    """Tools and GPU of a measurement.
+    """Interpreter that has GRiD's generator, compiler, and architecture of the GPU (``sm_90``).
 
-    Members
-    -------
-    python : interpreter that has GRiD's generator.
-    grid : version of GRiD.
-    nvcc, nvcc_version : CUDA compiler.
-    machine, driver : name of the GPU and version of its driver.
-    architecture : of the GPU, as ``sm_90``.
+    ``names`` has the GPU's name and the versions of driver, compiler and GRiD, for the record.
     """
 
     python: str
-    grid: str
     nvcc: str
-    nvcc_version: str
-    machine: str
-    driver: str
     architecture: str
+    names: Mapping[str, str]
 
 
 def output_of(*command: str) -> str:
@@ -128,14 +120,12 @@ def equipment() -> Equipment:
             "NVIDIA's driver."
         )
     release = re.search(r"\bV(\d[\d.]*)", output_of(nvcc, "--version"))
+    names = {"machine": card[1], "driver": card[2], "nvcc": release[1] if release else "unknown"}
     return Equipment(
         python=python,
-        grid=versions[python],
         nvcc=nvcc,
-        nvcc_version=release[1] if release else "unknown",
-        machine=card[1],
-        driver=card[2],
         architecture=f"sm_{card[3]}{card[4]}",
+        names=names | {"grid": versions[python]},
     )
 
 
@@ -264,11 +254,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(table(rows), end="")
     print("".join(f"{sentence}\n" for sentence in sentences), end="", file=sys.stderr)
     if options.output is not None:
-        record = {
-            **{"bench": "grid", "machine": tools.machine, "driver": tools.driver},
-            **{"nvcc": tools.nvcc_version, "grid": tools.grid},
-            **{"flags": [f"-arch={tools.architecture}", *FLAGS], "faults": sentences, "rows": rows},
-        }
+        flags = [f"-arch={tools.architecture}", *FLAGS]
+        record = {"bench": "grid", **tools.names, "flags": flags, "faults": sentences, "rows": rows}
         options.output.write_text(json.dumps(record, allow_nan=False) + "\n", encoding="utf-8")
     return 1 if sentences else 0
 
