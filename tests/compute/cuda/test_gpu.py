@@ -5,6 +5,7 @@ Nothing here shows that a GPU would execute them.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 from collections.abc import Callable
@@ -166,3 +167,12 @@ def test_another_thread_has_the_device_current_too(stand_in: StandIn) -> None:
     thread.start()
     thread.join()
     assert wrong == []
+
+
+def test_cuda_core_passes_integers_as_eight_bytes() -> None:
+    """Numbers, addresses and negative strides arrive as `long long`, without a type around them."""
+    handler = pytest.importorskip("cuda.core._kernel_arg_handler", reason="cuda-core is missing")
+    values = (5, 1 << 40, 0x7F0012345678, -3)
+    arguments = handler.ParamHolder(values)
+    places = (ctypes.c_void_p * len(values)).from_address(arguments.ptr)
+    assert tuple(ctypes.c_longlong.from_address(place).value for place in places) == values
