@@ -146,7 +146,8 @@ def random_state(chain: Chain, seed: int, batch: int = 1) -> RandomState:
             q[:, part.stop - 4 : part.stop] = _directions(rng, batch, 4)
     qd = rng.uniform(-1.0, 1.0, (batch, chain.nv))
     qdd = rng.uniform(-10.0, 10.0, (batch, chain.nv))
-    return RandomState(q, qd, qdd, rnea(chain, q, qd, qdd))
+    # In rows as the others are: kernels take strided arrays by a slower way.
+    return RandomState(q, qd, qdd, np.ascontiguousarray(rnea(chain, q, qd, qdd)))
 
 
 def _drawn(
