@@ -171,6 +171,50 @@ def test_the_quick_call_and_the_checked_one_give_the_same(arm: Kernel) -> None:
     assert np.array_equal(arm(**(inputs | {"q": odd})).tau, arm(**inputs).tau)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_columns_of_a_state_take_the_quick_call(
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    def checked(self: object, /, *values: object, **named: object) -> None:
+        raise LookupError
+
+    options: dict[str, Any] = {"dtype": dtype, "finite": True, "cache": cache_folder}
+    usual = cpu.compile("hyq", "aba", **options)
+    monkeypatch.setattr(cpu.Compiled, "_compute", checked)
+    quick = cpu.compile("hyq", "aba", **options)
+    inputs = states("hyq", quick.function, 100, dtype)
+    ends = np.cumsum([a.shape[0] for a in quick.inputs])
+    state = np.concatenate([inputs[a.name] for a in quick.inputs], axis=1)
+    columns = np.split(state, ends[:-1], axis=1)  # views
+    assert not any(x.flags.c_contiguous or x.flags.owndata for x in columns)
+    for count in (1, 2, 7, 15, 16, 17, 33, 100):
+        parts = [x[:count] for x in columns]
+        expected = usual(*(x.copy() for x in parts)).qdd
+        assert np.array_equal(quick(*parts).qdd, expected)
+        out = {"qdd": np.full(expected.shape, np.nan, dtype)}
+        assert np.array_equal(quick(*parts, out=out).qdd, expected)
+    third = [x[1::3] for x in columns]
+    assert np.array_equal(quick(*third).qdd, usual(*(x.copy() for x in third)).qdd)
+    repeated = [np.broadcast_to(columns[0][4], columns[0].shape), *columns[1:]]
+    assert np.array_equal(quick(*repeated).qdd, usual(*(x.copy() for x in repeated)).qdd)
+    # What no kernel reads does not matter; what one reads is checked.
+    wide = np.concatenate([columns[2], np.full((100, 3), np.nan, dtype)], axis=1)
+    efforts = wide[:, : columns[2].shape[1]]
+    assert np.array_equal(quick(*columns[:2], efforts).qdd, usual(*columns).qdd)
+    efforts[63, 4] = np.inf
+    with pytest.raises(LookupError):
+        quick(*columns[:2], efforts)
+    with pytest.raises(InputError, match=r"'tau'.*\[63, 4\]"):
+        usual(*columns[:2], efforts)
+    # Elements apart, samples backwards, results in columns: the checked call.
+    for arrays in ([np.asfortranarray(x) for x in columns], [x[::-1] for x in columns]):
+        with pytest.raises(LookupError):
+            quick(*arrays)
+        assert np.array_equal(usual(*arrays).qdd, usual(*(x.copy() for x in arrays)).qdd)
+    with pytest.raises(LookupError):
+        quick(*columns, out={"qdd": np.empty((100, 30), dtype)[:, : expected.shape[1]]})
+
+
 def test_what_is_not_finite_stays_in_its_sample(cache_folder: Path) -> None:
     for dtype in ("float32", "float64"):
         kernel = cpu.compile("iiwa14", "rnea", dtype=dtype, cache=cache_folder)

@@ -135,8 +135,22 @@ bool rows_fit(const Array &a, PyArrayObject *array, npy_intp *stride) {
   return row % size == 0 && *stride >= n;
 }
 
-// Whether an object is an array of this kind that the kernel may use as it is.
-bool fits(const Caller *self, const Array &a, PyObject *object, Found *found) {
+// Whether each sample of an input in AOS is contiguous, as in a slice of the columns of a state; samples
+// may stand at any distance, or be one that is repeated.
+bool samples_fit(const Array &a, PyArrayObject *array, npy_intp *stride) {
+  const npy_intp *strides = PyArray_STRIDES(array), size = PyArray_ITEMSIZE(array);
+  npy_intp next = size;
+  for (int k = a.axes; k >= 1; --k) {
+    if (PyArray_DIMS(array)[k] > 1 && strides[k] != next) return false;
+    next *= PyArray_DIMS(array)[k];
+  }
+  if (PyArray_DIMS(array)[0] > 1) *stride = strides[0] / size;
+  return strides[0] >= 0 && strides[0] % size == 0;
+}
+
+// Whether an object is an array of this kind that the kernel may use as it is; only inputs may have
+// samples apart.
+bool fits(const Caller *self, const Array &a, PyObject *object, Found *found, bool input) {
   if (!PyArray_CheckExact(object)) return false;
   PyArrayObject *array = (PyArrayObject *)object;
   if (PyArray_TYPE(array) != self->type || !PyArray_ISALIGNED(array) ||
@@ -162,7 +176,8 @@ bool fits(const Caller *self, const Array &a, PyObject *object, Found *found) {
     if (shape[first + k] != a.shape[k]) return false;
   found->stride = a.size;
   if (self->layout == PINION_SOA) return rows_fit(a, array, &found->stride);
-  return PyArray_IS_C_CONTIGUOUS(array);
+  if (PyArray_IS_C_CONTIGUOUS(array)) return true;
+  return input && self->layout == PINION_AOS && first && samples_fit(a, array, &found->stride);
 }
 
 // Index of the first number that is not finite, -1 when there is none; rows may stand apart.
@@ -171,11 +186,17 @@ int64_t first_nonfinite(const Caller *self, const Array &a, PyArrayObject *array
   if (PyArray_IS_C_CONTIGUOUS(array)) {
     return pinion_first_nonfinite(PyArray_DATA(array), bytes, (size_t)PyArray_SIZE(array));
   }
-  npy_intp stride = 0;
-  rows_fit(a, array, &stride);
-  for (npy_intp k = 0; k < a.size; ++k) {
+  npy_intp stride = 0, rows = a.size, length = PyArray_DIMS(array)[a.axes];
+  if (self->layout == PINION_AOS) {
+    samples_fit(a, array, &stride);
+    rows = PyArray_DIMS(array)[0];
+    length = a.size;
+  } else {
+    rows_fit(a, array, &stride);
+  }
+  for (npy_intp k = 0; k < rows; ++k) {
     const char *row = (const char *)PyArray_DATA(array) + k * stride * bytes;
-    if (pinion_first_nonfinite(row, bytes, (size_t)PyArray_DIMS(array)[a.axes]) != -1) return k;
+    if (pinion_first_nonfinite(row, bytes, (size_t)length) != -1) return k;
   }
   return -1;
 }
@@ -294,7 +315,7 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
   uint8_t flag = 0, *flag_bytes = &flag;
   for (int k = 0; plain && k < self->inputs; ++k) {
     Found found;
-    plain = in[k] && fits(self, self->array[k], in[k], &found) &&
+    plain = in[k] && fits(self, self->array[k], in[k], &found, true) &&
             (found.samples < 0 || n < 0 || found.samples == n);
     if (!plain) break;
     if (found.samples >= 0) n = found.samples;
@@ -322,7 +343,7 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
     Found found = {n, self->layout == PINION_SOA ? count : a.size};
     if (out) {
       PyObject *object = PyDict_GetItemWithError(out, a.name);
-      plain = object && fits(self, a, object, &found) && found.samples == n &&
+      plain = object && fits(self, a, object, &found, false) && found.samples == n &&
               PyArray_ISWRITEABLE((PyArrayObject *)object);
       if (!plain) break;
       const Span span = span_of(object);
