@@ -10,7 +10,7 @@ from pinion.link.transfer import FIXED_US
 
 from .first_page import card, marked, us
 from .page import grid, made_by, spread
-from .records import RECORDS
+from .records import RECORDS, gpu_record
 
 TEXT = Path(__file__).with_name("backends.md")
 """Template of the page."""
@@ -31,6 +31,12 @@ def backends() -> str:
     def here(dtype: str, samples: int, work: str = "M^-1 computed") -> float:
         return us(batches, PROCESSOR[dtype], work, samples)
 
+    (largest_on_gpu,) = (
+        row["threads_soa_us"]
+        for row in gpu_record()["figures"]
+        if (row["function"], row["samples"]) == ("fd_derivatives", 16_384)
+    )
+
     def on_gpu(samples: int) -> float:
         return us(batches, "GRiD, on the GPU", samples=samples)
 
@@ -48,6 +54,7 @@ def backends() -> str:
         ),
         source=made_by(RECORDS["batches"], record),
         spread=spread(batches),
+        gpu=f"{largest_on_gpu:.0f}",
         few=f"{here('float32', 16):.1f} to {here('float64', 16):.1f} us",
         meanwhile=f"{_two_digits(least):,} to {_two_digits(most):,}",
         millions=f"{rate / 1e6:.1f}",

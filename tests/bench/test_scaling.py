@@ -240,3 +240,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_page_of_no_rows_still_says_what_is_missing(data: dict[str, Any]) -> None:
     data["rows"] = []
     assert "There is none." in scaling_page(data)
+
+
+def test_the_page_of_the_site_is_what_its_record_gives() -> None:
+    root = Path(__file__).parents[2]
+    data = json.loads((root / "benchmarks/records/scaling_gpu.json").read_text("utf-8"))
+    page = (root / "docs/scaling/scaling.md").read_text("utf-8")
+    assert scaling_page(data) == page
+    data["rows"][0]["ms"] *= 2
+    assert scaling_page(data) != page

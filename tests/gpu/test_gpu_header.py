@@ -1,8 +1,8 @@
 """The header of `pinion export --cuda` on a GPU: compiled by nvcc, with hooks, and its example.
 
-Each case is a program as a user writes it: a file that includes the header, with kernels and
-accessors of its own. It reads arrays from files and writes results to files; each result is filled
-with NaN first and followed by a guard.
+Each case is a program as a user writes it: a file that includes the header and has its own kernels
+and accessors. It reads arrays from files and writes results to files. Results are filled with NaN
+first and followed by a guard.
 """
 
 from __future__ import annotations

@@ -75,7 +75,13 @@ def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
     try:
         for _ in range(2):
             buffers.append(device.allocate(size))
-        case = queued(stream, lambda: stream.copy(*buffers), runs=5, samples=1)
+
+        def copies() -> None:
+            for _ in range(5):
+                stream.copy(*buffers)
+            stream.wait()
+
+        case = KernelCall(copies, 5)
         case.call()
         ns = min(case.time() for _ in range(5))
         stream.wait()
@@ -88,23 +94,6 @@ def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
         for memory in buffers:
             memory.close()
     return Limits(2 * size / ns, device.multiprocessors * device.clock_ghz)
-
-
-def queued(stream: CudaStream, run: Callable[[], None], *, runs: int, samples: int) -> KernelCall:
-    """Return several runs, queued one after another and awaited at the end.
-
-    Parameters
-    ----------
-    run : queues one run.
-    samples : of one run.
-    """
-
-    def call() -> None:
-        for _ in range(runs):
-            run()
-        stream.wait()
-
-    return KernelCall(call, runs * samples)
 
 
 def host_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
