@@ -194,10 +194,10 @@ def test_the_crossover_is_measured_or_follows_a_rule(
     compiled, _ = opened(crossover=None)
     # Four blocks of each of four multiprocessors.
     assert compiled.crossover == compiled.direct_crossover == 16
-    on_device = (1, 4, 16, 64, 256)  # blocks are faster up to 64, and nothing larger is tried
-    direct = kernels.SMALL_BATCHES  # there from 16 to 1,024
-    sizes = iter([n for n in (*on_device, *direct) for _ in range(2)])
-    ahead = iter([*(n <= 64 for n in on_device), *(16 <= n <= 1024 for n in direct)])
+    every = kernels.SMALL_BATCHES
+    sizes = iter([n for n in (*every, *every) for _ in range(2)])
+    # Blocks are faster up to 64 on the device, and from 16 to 1,024 in the host's memory.
+    ahead = iter([*(n <= 64 for n in every), *(16 <= n <= 1024 for n in every)])
     state = {"blocks": False}
 
     def timed(stream: Any, run: Callable[[], None]) -> float:
