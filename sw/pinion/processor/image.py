@@ -7,7 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .encoding import Encoding, encoded_rows, packed
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.link import function_id
+
+from .encoding import Encoding, Field, encoded_rows, packed, width_of
 from .errors import ProgramError
 from .machine import EDGE_FRACS, Machine
 from .program import Program
@@ -24,6 +29,36 @@ class Store(IntEnum):
     """Binary points of result words."""
     DIRECTORY = 3
     """Where a function's program is in the others."""
+    NAMES = 4
+    """Which requests a function answers. Written last: what is written to another memory takes all
+    names away."""
+
+
+LOADER = function_id("load_programs")
+"""Function of packets that load programs, whose build is the machine's digest."""
+
+RESULT_WORDS = 1
+"""Words that a record of such a packet is answered with: its first word."""
+
+NAME = {"build": Field(64), "function": Field(32), "words_in": Field(16), "words_out": Field(16)}
+"""Fields of a name: hash, function, and words of records, as in the headers of packets."""
+
+STORE_PLACE = 24
+"""Place of the memory in the first word of a record; the address is below it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Name:
+    """What the headers of a program's packets say.
+
+    Members
+    -------
+    build : 64-bit hash of the program's manifest.
+    function : identifier of the function (:func:`pinion.link.function_id`).
+    """
+
+    build: int
+    function: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +75,13 @@ class Image:
     words: Mapping[Store, Sequence[int]]
 
     @classmethod
-    def of(cls, programs: Sequence[Program]) -> Image:
+    def of(cls, programs: Sequence[Program], names: Sequence[Name] = ()) -> Image:
         """Place programs side by side; their order is the numbers of the functions.
+
+        Parameters
+        ----------
+        programs : at least one, for the same machine.
+        names : of each program; without them no packet reaches a program.
 
         Raises
         ------
@@ -70,8 +110,12 @@ class Image:
             words[Store.LOADS] += [*constants, *inputs]
             words[Store.RESULTS] += [_move(fmt.frac) for _, fmt in program.outputs]
             entries.append(entry | {"last_row": len(words[Store.ROWS]) - 1})
+        for program, name in zip(programs, names, strict=False):
+            sizes = {"words_in": len(program.inputs), "words_out": len(program.outputs)}
+            fields = {"build": name.build, "function": name.function, **sizes}
+            words[Store.NAMES].append(packed(NAME, fields))
         for store, depth in depths(machine).items():
-            number = len(entries if store is Store.DIRECTORY else words[store])
+            number = len(programs if store is Store.DIRECTORY else words[store])
             if number > depth:
                 raise ProgramError(
                     f"The programs have {number} {_HELD[store]} together, {number - depth} more "
@@ -79,6 +123,33 @@ class Image:
                 )
         words[Store.DIRECTORY] = [packed(encoding.entry, entry) for entry in entries]
         return cls(machine=machine, words=words)
+
+    def records(self) -> NDArray[np.uint32]:
+        """Return the records (n, words) that load the programs: memory and address, then data."""
+        size = record_words(self.machine)
+        rows = [
+            ((store << STORE_PLACE) | at, *(data >> 32 * k & 0xFFFFFFFF for k in range(size - 1)))
+            for store, words in sorted(self.words.items())
+            for at, data in enumerate(words)
+        ]
+        return np.array(rows, dtype=np.uint32)
+
+
+def record_words(machine: Machine) -> int:
+    """Return the words of a record that loads a word of a memory."""
+    return 1 + -(-max(widths(machine).values()) // 32)
+
+
+def widths(machine: Machine) -> Mapping[Store, int]:
+    """Return the bits of a word of each memory."""
+    encoding = Encoding(machine=machine)
+    return {
+        Store.ROWS: encoding.width,
+        Store.LOADS: width_of(encoding.load),
+        Store.RESULTS: encoding.move,
+        Store.DIRECTORY: width_of(encoding.entry),
+        Store.NAMES: width_of(NAME),
+    }
 
 
 def depths(machine: Machine) -> Mapping[Store, int]:
@@ -88,6 +159,7 @@ def depths(machine: Machine) -> Mapping[Store, int]:
         Store.LOADS: machine.loads,
         Store.RESULTS: machine.results,
         Store.DIRECTORY: machine.functions,
+        Store.NAMES: machine.functions,
     }
 
 
@@ -96,6 +168,7 @@ _HELD = {
     Store.LOADS: "constants and inputs",
     Store.RESULTS: "result words",
     Store.DIRECTORY: "functions",
+    Store.NAMES: "names",
 }
 
 

@@ -20,7 +20,8 @@ each product is shifted (:mod:`.points`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import asdict, dataclass
 from enum import IntEnum
 
 from .errors import ProgramError
@@ -45,6 +46,9 @@ MOST_RESULTS = 4096
 
 EDGE_FRACS = (-27, 100)
 """Fewest and most fraction bits of words that are converted from and to single precision."""
+
+ENCODING = 1
+"""Version of the encoding of programs (:mod:`.encoding`, :mod:`.image`)."""
 
 MANTISSA = 26
 """Bits of a reciprocal's operand below its highest one."""
@@ -93,6 +97,12 @@ class Machine:
         lanes: object = self.lanes
         if type(lanes) is not int or not 1 <= lanes <= MOST_LANES:
             raise ProgramError(f"A team has 1 to {MOST_LANES} lanes, not {lanes!r}.")
+
+    @property
+    def digest(self) -> int:
+        """64 bits that identify the machine and the encoding of its programs."""
+        text = f"{ENCODING} {sorted(asdict(self).items())}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
     @property
     def low(self) -> int:

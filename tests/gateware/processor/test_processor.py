@@ -229,5 +229,6 @@ def test_what_does_not_fit_is_a_sentence() -> None:
         Store.LOADS: len(program.inputs) + len(program.constants[0]),
         Store.RESULTS: len(program.outputs),
         Store.DIRECTORY: 1,
+        Store.NAMES: 0,
     }
     assert depths(image.machine)[Store.LOADS] == 128

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from amaranth.hdl import Module, ResetSignal, Signal
+from amaranth.hdl import Module, ResetSignal, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
@@ -12,7 +15,7 @@ from pinion.gateware.component import Component
 from pinion.link import MAX_COUNT, PROTOCOL_VERSION, Cause
 from pinion.link.registers import IDENTITY
 
-from .bus import BATCH, CLOCKS, COUNT, FULL, WORD, Bus, core_beat, result_beat
+from .bus import CLOCKS, COUNT, FULL, WORD, Bus, core_beat, result_beat
 from .elastic import ElasticBuffer
 from .holding import HoldingStage
 from .packer import Packer
@@ -24,7 +27,31 @@ from .writer import ResponseWriter
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopParameters:
+class LinkParameters(ABC):
+    """Parameters of any top.
+
+    Members
+    -------
+    crossing : what is inside has a separate clock.
+    depth : slices in the elastic buffer of each direction.
+    flights : maximum number of batches in flight.
+    bus : width of the streams of packets, no narrower than a core beat.
+    states : the core keeps states, and has a port that resets them.
+    """
+
+    crossing: bool = True
+    depth: int = 512
+    flights: int = 16
+    bus: Bus = FULL
+    states: bool = False
+
+    @abstractmethod
+    def constants(self) -> dict[str, int]:
+        """Return the values of the constant registers, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopParameters(LinkParameters):
     """Parameters of the top for a build.
 
     Members
@@ -36,11 +63,6 @@ class TopParameters:
     words_out, lanes_out, beats_out : the same for a result.
     ii : core cycles between results.
     core_khz, link_khz : clock rates of the build.
-    crossing : the core has a separate clock.
-    depth : slices in the elastic buffer of each direction.
-    flights : maximum number of batches in flight.
-    bus : width of the streams of packets, no narrower than a core beat.
-    states : the core keeps states, and has a port that resets them.
     """
 
     function: int
@@ -54,11 +76,6 @@ class TopParameters:
     ii: int
     core_khz: int
     link_khz: int
-    crossing: bool = True
-    depth: int = 512
-    flights: int = 16
-    bus: Bus = FULL
-    states: bool = False
     parameter_words: int = 0
 
     @property
@@ -84,17 +101,17 @@ class TopParameters:
         }
 
 
-class StreamPath(Component):
-    """Everything that a soft reset clears, except the core, in one clock domain.
+class LinkPath(Component):
+    """Everything that a soft reset clears, in one clock domain: packets, and what answers them.
 
     Parameters
     ----------
-    parameters : of the build.
+    parameters : of the top.
+    signature : further members.
 
     Members
     -------
     request : stream of ``bus.request``.
-    core_i, core_o : streams of ``core_beat(lanes_in)`` and ``result_beat(lanes_out)``.
     response : stream of ``bus.response``, ``last`` of a packet.
     clocks : In(`CLOCKS`)
     core_error : In(1)
@@ -108,19 +125,17 @@ class StreamPath(Component):
     cause : Out(`Cause`)
         The first fault since the reset.
     busy, halted : Out(1)
-
-    Latency: about 26 cycles besides the core; two more for each slice of a beat on a narrow bus.
-    Throughput: the lower of a slice every cycle and a core beat every cycle.
     """
 
-    def __init__(self, *, parameters: TopParameters) -> None:
-        self.parameters = parameters
+    parameters: LinkParameters
+
+    def __init__(self, signature: Mapping[str, Any]) -> None:
+        bus = self.parameters.bus
         super().__init__(
             {
-                "request": In(stream.Signature(parameters.bus.request)),
-                "core_i": Out(stream.Signature(core_beat(parameters.lanes_in))),
-                "core_o": In(stream.Signature(result_beat(parameters.lanes_out))),
-                "response": Out(stream.Signature(parameters.bus.response)),
+                "request": In(stream.Signature(bus.request)),
+                **signature,
+                "response": Out(stream.Signature(bus.response)),
                 "clocks": In(CLOCKS),
                 "core_error": In(1),
                 **dict.fromkeys(("accepted", "answered", "flagged", "dropped", "starved"), Out(1)),
@@ -131,47 +146,30 @@ class StreamPath(Component):
             }
         )
 
-    def elaborate(self, platform: object) -> Module:
-        """Build the stages in series, and beside them batches, flags and faults."""
-        m = Module()
+    def _ask(self, m: Module, reader: RequestReader, unpacker: Unpacker) -> None:
+        """Connect requests to the unpacker."""
         p = self.parameters
-        bus = p.bus
-        m.submodules.inbox = inbox = ElasticBuffer(shape=bus.request, depth=p.depth)
-        m.submodules.reader = reader = RequestReader(
-            words=p.words_in,
-            before=p.parameter_records,
-            function=p.function,
-            build=p.build,
-            bus=bus,
-        )
-        beats = -(-p.words_in // p.lanes_in)  # at the core: more with parameters
-        m.submodules.unpacker = unpacker = Unpacker(
-            words_per_beat=bus.words, record=p.words_in, lanes=p.lanes_in, beats=beats
-        )
+        m.submodules.inbox = inbox = ElasticBuffer(shape=p.bus.request, depth=p.depth)
         connect(m, wiring.flipped(self.request), inbox.i)
         connect(m, inbox.o, reader.i)
         # The unpacker's ready has long logic: register it for the reader and the buffer.
-        m.submodules.stage = stage = HoldingStage(shape=bus.payload)
+        m.submodules.stage = stage = HoldingStage(shape=p.bus.payload)
         connect(m, reader.o, stage.i)
         connect(m, stage.o, unpacker.i)
         m.d.comb += stage.clear.eq(ResetSignal())
-        if p.parameter_words:
-            self._parameters(m, unpacker)
-        else:
-            connect(m, unpacker.o, wiring.flipped(self.core_i))
+        m.d.comb += self.starved.eq(~reader.idle & ~inbox.o.valid)
 
-        m.submodules.tally = tally = Tally(lanes=p.lanes_out, bus=bus)
-        m.submodules.packer = packer = Packer(
-            words_per_beat=bus.words, record=p.words_out, lanes=p.lanes_out, beats=p.beats_out
-        )
+    def _answer(
+        self, m: Module, results: Any, tally: Tally, packer: Packer, writer: ResponseWriter
+    ) -> None:
+        """Connect a stream of results to responses."""
+        p = self.parameters
+        bus = p.bus
         m.submodules.outbox = outbox = ElasticBuffer(shape=bus.response, depth=p.depth)
-        m.submodules.writer = writer = ResponseWriter(
-            words=p.words_out, function=p.function, build=p.build, bus=bus
-        )
         # Block RAM outputs are late in their cycle, and ready passes tally and packer without a
         # register: there is one before, between and after them.
-        m.submodules.result = result = HoldingStage(shape=result_beat(p.lanes_out))
-        connect(m, wiring.flipped(self.core_o), result.i)
+        m.submodules.result = result = HoldingStage(shape=result_beat(tally.lanes))
+        connect(m, results, result.i)
         connect(m, result.o, tally.i)
         m.d.comb += result.clear.eq(ResetSignal())
         m.submodules.counted = counted = HoldingStage(shape=tally.o.payload.shape())
@@ -200,17 +198,16 @@ class StreamPath(Component):
         connect(m, flags.o, flagged.i)
         connect(m, flagged.o, writer.flags)
         m.d.comb += flagged.clear.eq(ResetSignal())
-        self._batches(m, reader, tally, writer)
         m.d.comb += [
             writer.now.eq(self.clocks),
             writer.core_error.eq(self.core_error),
-            self.accepted.eq(self.core_i.valid & self.core_i.ready & self.core_i.p.last),
             self.answered.eq(tally.answered),
             self.flagged.eq(tally.flagged),
-            self.dropped.eq(reader.dropped),
-            self.starved.eq(~reader.idle & ~inbox.o.valid),
-            self.halted.eq(reader.halted),
         ]
+
+    def _report(self, m: Module, reader: RequestReader) -> None:
+        """Latch the first fault, and count all."""
+        m.d.comb += [self.dropped.eq(reader.dropped), self.halted.eq(reader.halted)]
         reported, lost = Signal(), Signal()
         m.d.sync += reported.eq(self.core_error)
         m.d.comb += [lost.eq(self.core_error & ~reported), self.errors.eq(reader.error + lost)]
@@ -219,27 +216,29 @@ class StreamPath(Component):
                 m.d.sync += self.cause.eq(reader.cause)
             with m.Elif(lost):
                 m.d.sync += self.cause.eq(Cause.CORE_ERROR)
-        return m
-
-    def _parameters(self, m: Module, unpacker: Unpacker) -> None:
-        """Append the parameters of a packet to its records."""
-        p = self.parameters
-        m.submodules.parameters = parameters = ParameterStage(
-            record=p.words_in, words=p.parameter_words, lanes=p.lanes_in
-        )
-        # A register behind it: words are selected by the beat, and the unpacker's ready is long.
-        m.submodules.appended = appended = HoldingStage(shape=core_beat(p.lanes_in))
-        connect(m, unpacker.o, parameters.i)
-        connect(m, parameters.o, appended.i)
-        connect(m, appended.o, wiring.flipped(self.core_i))
-        m.d.comb += appended.clear.eq(ResetSignal())
 
     def _batches(
-        self, m: Module, reader: RequestReader, tally: Tally, writer: ResponseWriter
-    ) -> None:
-        """Pass batches from the reader to their users: counts first, the rest for the trailer."""
+        self,
+        m: Module,
+        reader: RequestReader,
+        tally: Tally,
+        writer: ResponseWriter,
+        *counted: Any,
+        **fields: Value,
+    ) -> Value:
+        """Pass batches from the reader to their users: counts first, the rest for the trailer.
+
+        Parameters
+        ----------
+        counted : further streams of the numbers of records.
+        fields : further fields of the writer's batches.
+
+        Returns
+        -------
+        Whether a batch enters in this cycle.
+        """
         flights = self.parameters.flights
-        m.submodules.batches = batches = ElasticBuffer(shape=BATCH, depth=flights)
+        m.submodules.batches = batches = ElasticBuffer(shape=writer.shape, depth=flights)
         # Entries are read no later than their batch: if that buffer has room, these have.
         m.submodules.counts = counts = ElasticBuffer(shape=COUNT, depth=flights + 2)
         m.submodules.verdicts = verdicts = ElasticBuffer(shape=1, depth=flights + 2)
@@ -248,9 +247,9 @@ class StreamPath(Component):
         connect(m, verdicts.o, writer.verdict)
         began = Signal(CLOCKS, reset_less=True)
         entered = [counts]
-        if self.parameters.parameter_words:
+        for target in counted:
             m.submodules.records = records = ElasticBuffer(shape=COUNT, depth=flights + 2)
-            connect(m, records.o, m.submodules.parameters.count)
+            connect(m, records.o, target)
             entered.append(records)
         with m.If(reader.began):
             m.d.sync += began.eq(self.clocks)
@@ -265,6 +264,7 @@ class StreamPath(Component):
             batches.i.p.count.eq(reader.batch_count),
             batches.i.p.sequence.eq(reader.batch_sequence),
             batches.i.p.began.eq(began),
+            *(batches.i.p[name].eq(value) for name, value in fields.items()),
             verdicts.i.valid.eq(reader.verdict_valid),
             verdicts.i.payload.eq(reader.verdict_bad),
         ]
@@ -273,3 +273,81 @@ class StreamPath(Component):
         work = Signal(range(flights + 1))
         m.d.sync += work.eq(work + enters - leaves)
         m.d.comb += self.busy.eq((work != 0) | ~reader.idle)
+        return enters
+
+
+class StreamPath(LinkPath):
+    """Everything that a soft reset clears, except the core, in one clock domain.
+
+    Parameters
+    ----------
+    parameters : of the build.
+
+    Members
+    -------
+    core_i, core_o : streams of ``core_beat(lanes_in)`` and ``result_beat(lanes_out)``.
+
+    Latency: about 26 cycles besides the core; two more for each slice of a beat on a narrow bus.
+    Throughput: the lower of a slice every cycle and a core beat every cycle.
+    """
+
+    parameters: TopParameters
+
+    def __init__(self, *, parameters: TopParameters) -> None:
+        self.parameters = parameters
+        super().__init__(
+            {
+                "core_i": Out(stream.Signature(core_beat(parameters.lanes_in))),
+                "core_o": In(stream.Signature(result_beat(parameters.lanes_out))),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        """Build the stages in series, and beside them batches, flags and faults."""
+        m = Module()
+        p = self.parameters
+        bus = p.bus
+        m.submodules.reader = reader = RequestReader(
+            words=p.words_in,
+            before=p.parameter_records,
+            function=p.function,
+            build=p.build,
+            bus=bus,
+        )
+        beats = -(-p.words_in // p.lanes_in)  # at the core: more with parameters
+        m.submodules.unpacker = unpacker = Unpacker(
+            words_per_beat=bus.words, record=p.words_in, lanes=p.lanes_in, beats=beats
+        )
+        self._ask(m, reader, unpacker)
+        counted = []
+        if p.parameter_words:
+            counted.append(self._parameters(m, unpacker))
+        else:
+            connect(m, unpacker.o, wiring.flipped(self.core_i))
+
+        m.submodules.tally = tally = Tally(lanes=p.lanes_out, bus=bus)
+        m.submodules.packer = packer = Packer(
+            words_per_beat=bus.words, record=p.words_out, lanes=p.lanes_out, beats=p.beats_out
+        )
+        m.submodules.writer = writer = ResponseWriter(
+            words=p.words_out, function=p.function, build=p.build, bus=bus
+        )
+        self._answer(m, wiring.flipped(self.core_o), tally, packer, writer)
+        self._batches(m, reader, tally, writer, *counted)
+        m.d.comb += self.accepted.eq(self.core_i.valid & self.core_i.ready & self.core_i.p.last)
+        self._report(m, reader)
+        return m
+
+    def _parameters(self, m: Module, unpacker: Unpacker) -> Any:
+        """Append the parameters of a packet to its records, and return the stream of counts."""
+        p = self.parameters
+        m.submodules.parameters = parameters = ParameterStage(
+            record=p.words_in, words=p.parameter_words, lanes=p.lanes_in
+        )
+        # A register behind it: words are selected by the beat, and the unpacker's ready is long.
+        m.submodules.appended = appended = HoldingStage(shape=core_beat(p.lanes_in))
+        connect(m, unpacker.o, parameters.i)
+        connect(m, parameters.o, appended.i)
+        connect(m, appended.o, wiring.flipped(self.core_i))
+        m.d.comb += appended.clear.eq(ResetSignal())
+        return parameters.count

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
@@ -53,8 +56,19 @@ class RequestReader(Component):
     Throughput: one slice every cycle; a packet takes two cycles in addition to its slices.
     """
 
+    after_header = "CHECK"
+    """State that follows a header's last slice."""
+
+    # Many parameters: of a header, and the members of readers that look programs up.
     def __init__(
-        self, *, words: int, function: int, build: int, before: int = 0, bus: Bus = FULL
+        self,
+        *,
+        words: int,
+        function: int,
+        build: int,
+        before: int = 0,
+        bus: Bus = FULL,
+        signature: Mapping[str, Any] | None = None,
     ) -> None:
         self.words = words
         self.before = before
@@ -63,6 +77,7 @@ class RequestReader(Component):
         self.bus = bus
         super().__init__(
             {
+                **(signature or {}),
                 "i": In(stream.Signature(bus.request)),
                 "o": Out(stream.Signature(bus.payload)),
                 "batch_count": Out(COUNT),
@@ -136,6 +151,7 @@ class RequestReader(Component):
                     "sequence": self.batch_sequence,
                     "payload_crc": payload_crc,
                     "crc": header_crc,
+                    **self._names(),
                 }
                 for name, register in fields.items():
                     with m.If(place == bus.slice_of(HEADER, name)):
@@ -147,7 +163,8 @@ class RequestReader(Component):
                     m.d.sync += faults[Cause.PARTIAL_BEAT].eq(partial)
                 with m.If(full & move & ends):
                     m.d.sync += is_header.eq(0)
-                    m.next = "CHECK"
+                    m.next = self.after_header
+            self._states(m, faults)
             with m.State("CHECK"):
                 m.d.sync += [product.eq(self._payload_words(count)), faulty.eq(faults.any())]
                 m.next = "DECIDE"
@@ -203,6 +220,13 @@ class RequestReader(Component):
         with m.If(self.verdict_valid & mistaken):
             m.d.comb += [self.error.eq(1), self.cause.eq(Cause.PAYLOAD_CRC)]
         return m
+
+    def _names(self) -> dict[str, Signal]:
+        """Return registers of further fields of a header."""
+        return {}
+
+    def _states(self, m: Module, faults: Signal) -> None:
+        """Build the states between header and check."""
 
     def _payload_words(self, count: Value) -> Value:
         words = count * self.words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from amaranth.hdl import (
@@ -27,7 +28,7 @@ from .bus import CLOCKS, WORD, core_beat, result_beat
 from .closer import Closer
 from .crossing import Crossing
 from .holding import HoldingStage
-from .path import StreamPath, TopParameters
+from .path import LinkParameters, LinkPath, StreamPath, TopParameters
 from .registers import AXI_LITE, RegisterBlock
 from .sequencer import ResetSequencer
 
@@ -44,14 +45,12 @@ STAGES = 3
 """Registers of a synchroniser between clock domains."""
 
 
-class Top(Component):
-    """Top with request and response packets, registers, and a core inside.
+class LinkTop(Component):
+    """Top with request and response packets and registers, around what answers them.
 
     Parameters
     ----------
-    parameters : of the build.
-    core : component with the data ports of module ``pinion_core``, in domain ``sync``, for tests;
-        None for an instance of that module.
+    parameters : of the top.
 
     Members
     -------
@@ -66,16 +65,13 @@ class Top(Component):
     s_axil_awaddr ... s_axil_rready
         AXI4-Lite, 32 bits: `pinion.link.REGISTERS`.
 
-    Clocks: ``sync`` is the link's. ``stream`` has the same clock and the soft reset. ``core`` is
-    ``core_clk`` with a separate reset, or ``stream`` without a crossing.
-
-    Latency: the core's, plus about 30 cycles if both clocks are equal.
-    Throughput: the core's, as long as the link carries enough words.
+    Clocks: ``sync`` is the link's. ``stream`` has the same clock and the soft reset.
     """
 
-    def __init__(self, *, parameters: TopParameters, core: Any = None) -> None:
-        self.parameters = parameters
-        self.core = core
+    parameters: LinkParameters
+
+    def __init__(self) -> None:
+        parameters = self.parameters
         bus = parameters.bus
         axis = {"tdata": bus.bits, "tkeep": bus.bytes, "tlast": 1, "tvalid": 1}
         super().__init__(
@@ -89,15 +85,13 @@ class Top(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build everything that a soft reset does not clear, around `StreamPath`, which it does."""
+        """Build everything that a soft reset does not clear, around what it does."""
         m = Module()
         bus = self.parameters.bus
         m.submodules.sequencer = sequencer = ResetSequencer()
         self._domains(m, sequencer)
-        path = StreamPath(parameters=self.parameters)
-        m.submodules.path = DomainRenamer("stream")(path)
         state_reset = Signal()
-        self._core(m, path, sequencer, state_reset)
+        path = self._inside(m, sequencer, state_reset)
         registers = self._registers(m)
         if self.parameters.states:
             m.d.comb += state_reset.eq((registers.control & FRESH) != 0)
@@ -160,11 +154,85 @@ class Top(Component):
             m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
         return registers
 
-    def _core(
-        self, m: Module, path: StreamPath, sequencer: ResetSequencer, state_reset: Signal
+    @abstractmethod
+    def _inside(self, m: Module, sequencer: ResetSequencer, state_reset: Signal) -> LinkPath:
+        """Build what a soft reset clears, and acknowledge the reset."""
+
+    def _count(
+        self,
+        m: Module,
+        path: LinkPath,
+        registers: RegisterBlock,
+        sequencer: ResetSequencer,
+        beat: Value,
     ) -> None:
+        """Build the counters and the bits of STATUS."""
+        stalled, starved = Signal(), Signal()
+        quiet = Signal(range(QUIET_CYCLES + 1))
+        clocks = Signal(CLOCKS)
+        with m.If(self.h2c_tvalid):
+            m.d.sync += quiet.eq(0)
+        with m.Elif(quiet != QUIET_CYCLES):
+            m.d.sync += quiet.eq(quiet + 1)
+        m.d.sync += [
+            clocks.cycles.eq(clocks.cycles + 1),
+            clocks.stalled.eq(clocks.stalled + stalled),
+            clocks.starved.eq(clocks.starved + starved),
+        ]
+        bits = {
+            BUSY: path.busy,
+            HALTED: path.halted,
+            OPEN: sequencer.open,
+            QUIET: quiet == QUIET_CYCLES,
+            IN_RESET: sequencer.in_reset,
+        }
+        m.d.sync += [
+            stalled.eq(self.c2h_tvalid & ~self.c2h_tready),
+            starved.eq(path.starved),
+        ]
+        m.d.comb += [
+            path.clocks.eq(clocks),
+            registers.accepted.eq(path.accepted),
+            registers.answered.eq(path.answered),
+            registers.flagged.eq(path.flagged),
+            registers.dropped.eq(path.dropped + (beat & sequencer.drain)),
+            registers.errors.eq(path.errors),
+            registers.busy.eq(path.busy),
+            registers.stalled.eq(stalled),
+            registers.starved.eq(starved),
+            registers.error.eq(path.cause),
+        ]
+        m.d.sync += registers.status.eq(
+            Cat(bits.get(1 << place, 0) for place in range(max(bits).bit_length()))
+        )
+
+class Top(LinkTop):
+    """Top with a core inside.
+
+    Parameters
+    ----------
+    parameters : of the build.
+    core : component with the data ports of module ``pinion_core``, in domain ``sync``, for tests;
+        None for an instance of that module.
+
+    Clocks: ``core`` is ``core_clk`` with a separate reset, or ``stream`` without a crossing.
+
+    Latency: the core's, plus about 30 cycles if both clocks are equal.
+    Throughput: the core's, as long as the link carries enough words.
+    """
+
+    parameters: TopParameters
+
+    def __init__(self, *, parameters: TopParameters, core: Any = None) -> None:
+        self.parameters = parameters
+        self.core = core
+        super().__init__()
+
+    def _inside(self, m: Module, sequencer: ResetSequencer, state_reset: Signal) -> LinkPath:
         """Build the core in its clock or the link's, and the synchronisers of its reset."""
         p = self.parameters
+        path = StreamPath(parameters=p)
+        m.submodules.path = DomainRenamer("stream")(path)
         request = stream.Signature(core_beat(p.lanes_in)).create(path=("core_request",))
         result = stream.Signature(result_beat(p.lanes_out)).create(path=("core_result",))
         error = Signal(name="core_error")
@@ -237,51 +305,4 @@ class Top(Component):
             m.submodules.core = DomainRenamer(domain)(self.core)
             m.d.comb += [getattr(self.core, name).eq(signal) for name, signal in inputs.items()]
             m.d.comb += [signal.eq(getattr(self.core, name)) for name, signal in outputs.items()]
-
-    def _count(
-        self,
-        m: Module,
-        path: StreamPath,
-        registers: RegisterBlock,
-        sequencer: ResetSequencer,
-        beat: Value,
-    ) -> None:
-        """Build the counters and the bits of STATUS."""
-        stalled, starved = Signal(), Signal()
-        quiet = Signal(range(QUIET_CYCLES + 1))
-        clocks = Signal(CLOCKS)
-        with m.If(self.h2c_tvalid):
-            m.d.sync += quiet.eq(0)
-        with m.Elif(quiet != QUIET_CYCLES):
-            m.d.sync += quiet.eq(quiet + 1)
-        m.d.sync += [
-            clocks.cycles.eq(clocks.cycles + 1),
-            clocks.stalled.eq(clocks.stalled + stalled),
-            clocks.starved.eq(clocks.starved + starved),
-        ]
-        bits = {
-            BUSY: path.busy,
-            HALTED: path.halted,
-            OPEN: sequencer.open,
-            QUIET: quiet == QUIET_CYCLES,
-            IN_RESET: sequencer.in_reset,
-        }
-        m.d.sync += [
-            stalled.eq(self.c2h_tvalid & ~self.c2h_tready),
-            starved.eq(path.starved),
-        ]
-        m.d.comb += [
-            path.clocks.eq(clocks),
-            registers.accepted.eq(path.accepted),
-            registers.answered.eq(path.answered),
-            registers.flagged.eq(path.flagged),
-            registers.dropped.eq(path.dropped + (beat & sequencer.drain)),
-            registers.errors.eq(path.errors),
-            registers.busy.eq(path.busy),
-            registers.stalled.eq(stalled),
-            registers.starved.eq(starved),
-            registers.error.eq(path.cause),
-        ]
-        m.d.sync += registers.status.eq(
-            Cat(bits.get(1 << place, 0) for place in range(max(bits).bit_length()))
-        )
+        return path

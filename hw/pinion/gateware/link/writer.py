@@ -44,6 +44,9 @@ class ResponseWriter(Component):
     Throughput: one slice every cycle; a packet takes no additional cycles.
     """
 
+    shape = BATCH
+    """Layout of a batch."""
+
     def __init__(self, *, words: int, function: int, build: int, bus: Bus = FULL) -> None:
         self.words = words
         self.function = function
@@ -51,7 +54,7 @@ class ResponseWriter(Component):
         self.bus = bus
         super().__init__(
             {
-                "batch": In(stream.Signature(BATCH)),
+                "batch": In(stream.Signature(self.shape)),
                 "verdict": In(stream.Signature(1)),
                 "payload": In(stream.Signature(bus.response)),
                 "flags": In(stream.Signature(bus.flags)),

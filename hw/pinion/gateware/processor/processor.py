@@ -12,8 +12,8 @@ from pinion.gateware.component import Component
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
 from pinion.gateware.unit import delay
 from pinion.processor import Machine
-from pinion.processor.encoding import Encoding, width_of
-from pinion.processor.image import Store, depths
+from pinion.processor.encoding import Encoding
+from pinion.processor.image import Store, depths, widths
 from pinion.processor.machine import EDGE_FRACS
 
 from .team import Team, fields_of
@@ -46,6 +46,8 @@ class Processor(Component):
     o_word, o_last, o_flag, o_valid : Out; o_ready : In
         Results, a float32 word a beat. With the last word of a record its flag: a value left its
         format, or an input did or was not a number.
+    started : Out(1)
+        A sample has its inputs and room for its results, and begins.
     busy : Out(1)
         A sample has begun to be loaded, and its results have not been handed over.
 
@@ -66,12 +68,7 @@ class Processor(Component):
         self.to_float = FixedToFloat(source=fmt, moves=high - low)
         if machine.results & (machine.results - 1):
             raise ValueError(f"The store of results has {machine.results} words, no power of two.")
-        self._widths = {
-            Store.ROWS: encoding.width,
-            Store.LOADS: width_of(encoding.load),
-            Store.RESULTS: encoding.move,
-            Store.DIRECTORY: width_of(encoding.entry),
-        }
+        self._widths = widths(machine)
         super().__init__(
             {
                 "store": In(1),
@@ -87,6 +84,7 @@ class Processor(Component):
                 "o_flag": Out(1),
                 "o_valid": Out(1),
                 "o_ready": In(1),
+                "started": Out(1),
                 "busy": Out(1),
             }
         )
@@ -215,7 +213,7 @@ class Processor(Component):
                     with m.If(drain == 0):
                         m.next = "ROOM"
             with m.State("ROOM"), m.If(free >= entry["results"]):
-                m.d.comb += team.start.eq(1)
+                m.d.comb += [team.start.eq(1), self.started.eq(1)]
                 m.next = "START"
             with m.State("START"):
                 m.next = "RUN"
