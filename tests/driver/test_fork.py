@@ -60,7 +60,7 @@ def test_each_call_of_a_forked_child_is_refused_at_once() -> None:
     with Device(manifest=manifest(), transport=Card()) as device:
         buffers, registers = device.allocate(4), device.registers
         release = threading.Event()
-        card: Any = device._transport
+        card: Any = device._connection.transport
         card.hook = lambda words: release.wait(WAIT)
         waiting = device.submit(**arrays)
         calls: dict[str, Callable[[], object]] = {
@@ -126,7 +126,9 @@ def test_a_child_closes_its_copies_and_leaves_the_card_to_its_parent(files: File
     # At the end of a child, too, while a thread that it does not have held the lock.
     with device._session._state._lock:
         assert in_child(child) == "[]"
-        ended = in_child(lambda: str(device._finalizer()) + str(device._finalizer.alive))
+        ended = in_child(
+            lambda: str(device._connection._finalizer()) + str(device._connection._finalizer.alive)
+        )
     assert ended == "NoneFalse"
     assert all(_target(n) for n in ours)
     assert device.run(**states(3, seed=2)).tau.shape == (3, 2)
@@ -166,4 +168,4 @@ def test_a_register_is_where_it_was() -> None:
     """The check of the process does not hide a register of the card."""
     with Device(manifest=manifest(), transport=Card()) as device:
         offset = register("STATUS").offset
-        assert device._transport.read_register(offset) == device.registers.STATUS
+        assert device._connection.transport.read_register(offset) == device.registers.STATUS

@@ -23,14 +23,17 @@ from pinion.driver.state import (
     SessionState,
     Stop,
 )
+from pinion.link import Layout
 from tests.driver.conftest import Clock
+
+LAYOUT = Layout(function=1, build=2, words_in=1, words_out=1)
 
 
 class Plain(Batch):
     """A batch that records which of its packets were released."""
 
     def __init__(self, packets: int = 1) -> None:
-        super().__init__(count=packets, packet_count=packets)
+        super().__init__(layout=LAYOUT, count=packets, packet_count=packets)
         self.released: list[tuple[int, bool]] = []
 
     def unpack(self, packet: Packet, head: Any) -> None:
@@ -56,7 +59,7 @@ def packets_of(batch: Batch, size: int = 64) -> list[Packet]:
 
 
 def queue(**options: Any) -> Queue:
-    return Queue(take=block, response_bytes=lambda count: 128 * count, **options)
+    return Queue(take=block, response_bytes=lambda packet: 128 * packet.count, **options)
 
 
 def state(*, window: int = 4, timeout: float | None = None) -> tuple[SessionState, Queue, Meter]:

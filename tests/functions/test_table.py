@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
-from pinion.flow.description import array_of
 from pinion.formats import FormatPlan
 from pinion.functions import (
     FUNCTIONS,
@@ -24,6 +23,7 @@ from pinion.functions import (
     sample,
     unit_for,
 )
+from pinion.functions.records import array_of
 from pinion.functions.row import word_columns
 from pinion.graph import evaluate_floats, op_counts
 from pinion.graph.passes import fold

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -12,13 +11,13 @@ from typing import Any
 
 from pinion.base import installation
 from pinion.base.escaping import one_line
-from pinion.functions import Block, BuiltFunction, Function, Snapping, parameter_box, unit_for
-from pinion.functions.blocks import PARAMETERS
+from pinion.functions import BuiltFunction, Function, Snapping, parameter_box
+from pinion.functions.records import array_of, mapped_array
 from pinion.gateware import Core, multiplier_count
 from pinion.graph import Graph, format_graph
 from pinion.hls import Design
 from pinion.hls.operations import kind_names
-from pinion.link import Array, Manifest
+from pinion.link import Manifest
 from pinion.request import BuildRequest
 from pinion.robot import Model
 
@@ -106,29 +105,6 @@ def content_digest(function: BuiltFunction, graph: Graph, rows: dict[str, Any]) 
     """Return the digest of a build's function, graph and schedule."""
     text = function_text(function) + format_graph(graph) + json.dumps(rows, sort_keys=True)
     return sha256(text.encode()).hexdigest()
-
-
-def array_of(block: Block, model: Model, sent: set[str], constants: Mapping[str, float]) -> Array:
-    """Return a block as an array of the records."""
-    positions = block.positions(model)
-    travels = tuple(position for word, position in positions.items() if word in sent)
-    dims = block.dims(model)
-    whole = len(travels) == math.prod(dims)
-    return Array(
-        name=block.name,
-        shape=dims,
-        unit=unit_for(block.unit, model),
-        sent=None if whole else travels,
-        constants=tuple((positions[w], v) for w, v in constants.items() if w in positions),
-        symmetric=block.symmetric,
-    )
-
-
-def mapped_array(array: Array, row: Function, model: Model) -> Array:
-    """Return an array with the map of a function's parameters, if it holds them."""
-    if array.name != PARAMETERS or not row.parameters:
-        return array
-    return replace(array, linear_map=row.parameter_map(model))
 
 
 def schedule_rows(plan: Design, core: Core) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +27,9 @@ from pinion.link.digests import check_digests
 from pinion.link.registers import RESET
 
 from .packets import Answers, PacketCard
+
+if TYPE_CHECKING:
+    from pinion.cosim.top import CompiledTop
 
 CONTROL = register("CONTROL").offset
 
@@ -198,25 +202,16 @@ class SimulatedCard(InProcessCard):
         )
 
 
-class SimulatedTop(Transport):
-    """The compiled whole top in this process: packets beat by beat, registers over AXI-Lite.
+class TopTransport(Transport):
+    """A compiled top in this process: packets beat by beat, registers over AXI-Lite.
 
-    Both directions share one simulation, which the waiting thread runs. The first opening of a
-    build compiles it into the user's cache, which takes minutes for a large core.
+    Both directions share one simulation, which the waiting thread runs.
 
     Parameters
     ----------
-    folder : the build folder.
-    crossing : separate clocks for core and link.
-    link, core : periods of the clocks, in any common unit.
+    top : the compiled top.
     idle, stall : repeated patterns of pauses before request beats and back-pressure on results.
     wait : seconds that `receive` waits while nothing moves.
-    progress : as for :func:`pinion.cosim.engines.library_of`.
-
-    Raises
-    ------
-    TransportError
-        If the top cannot be compiled.
     """
 
     timeout = None
@@ -225,26 +220,12 @@ class SimulatedTop(Transport):
     def __init__(
         self,
         *,
-        folder: Path,
-        crossing: bool = True,
-        link: int = 1,
-        core: int = 1,
+        top: CompiledTop,
         idle: Flags | None = None,
         stall: Flags | None = None,
         wait: float = WAIT,
-        progress: Progress = SILENT,
     ) -> None:
-        # Imported here because only a top needs Verilator.
-        from pinion.boards import write_top
-        from pinion.cosim.top import CompiledTop
-
-        try:
-            progress.step("Writing the whole top")
-            rtlil = write_top(folder, crossing=crossing)
-            self.top = CompiledTop.build(rtlil=rtlil, progress=progress)
-        except (FileNotFoundError, CompileError, YosysError) as error:
-            raise TransportError(f"The simulated top cannot be made: {error}") from error
-        self.top.clocks(link=link, core=core)
+        self.top = top
         self._idle, self._stall = idle, stall
         self._wait = wait
         self._moved = threading.Condition()
@@ -336,6 +317,53 @@ class SimulatedTop(Transport):
         self._parts.append(beats)
         self._room = 0 if self._ended else self._room - len(beats)
         return bool(run.accepted or len(beats))
+
+
+class SimulatedTop(TopTransport):
+    """The compiled whole top of a build.
+
+    The first opening of a build compiles it into the user's cache, which takes minutes for a large
+    core.
+
+    Parameters
+    ----------
+    folder : the build folder.
+    crossing : separate clocks for core and link.
+    link, core : periods of the clocks, in any common unit.
+    idle, stall, wait : as for `TopTransport`.
+    progress : as for :func:`pinion.cosim.engines.library_of`.
+
+    Raises
+    ------
+    TransportError
+        If the top cannot be compiled.
+    """
+
+    # Many parameters: of a simulation, all with defaults.
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        crossing: bool = True,
+        link: int = 1,
+        core: int = 1,
+        idle: Flags | None = None,
+        stall: Flags | None = None,
+        wait: float = WAIT,
+        progress: Progress = SILENT,
+    ) -> None:
+        # Imported here because only a top needs Verilator.
+        from pinion.boards import write_top
+        from pinion.cosim.top import CompiledTop
+
+        try:
+            progress.step("Writing the whole top")
+            rtlil = write_top(folder, crossing=crossing)
+            top = CompiledTop.build(rtlil=rtlil, progress=progress)
+        except (FileNotFoundError, CompileError, YosysError) as error:
+            raise TransportError(f"The simulated top cannot be made: {error}") from error
+        top.clocks(link=link, core=core)
+        super().__init__(top=top, idle=idle, stall=stall, wait=wait)
 
 
 def seconds_to_open(folder: Path, address: str) -> float:

@@ -57,12 +57,18 @@ class Packet:
         self.sequence = 0
         self.attempts = 0
 
+    @property
+    def response_bytes(self) -> int:
+        """Bytes of its response."""
+        return self.batch.layout.response_bytes(self.count)
+
 
 class Batch(ABC):
     """Requests that were submitted together. The session's lock protects its counters.
 
     Members
     -------
+    layout : of its packets.
     count, packet_count : records and packets.
     future : future of its result.
     ready : packets ready for launch, in order.
@@ -72,7 +78,8 @@ class Batch(ABC):
     abandoned : no more of its packets are launched.
     """
 
-    def __init__(self, *, count: int, packet_count: int) -> None:
+    def __init__(self, *, layout: Layout, count: int, packet_count: int) -> None:
+        self.layout = layout
         self.count = count
         self.packet_count = packet_count
         self.future: Future[Result] = OwnedFuture()
@@ -116,8 +123,8 @@ class ArrayBatch(Batch):
 
     Parameters
     ----------
-    layout, columns : layout and columns of the result records.
-    count, packet_count : as for `Batch`.
+    layout, count, packet_count : as for `Batch`.
+    columns : of the result records.
     single : return results without a batch axis.
     pool : source of the packets' memory.
     on_packet : called after each packet with the number of completed records and of all records.
@@ -136,8 +143,7 @@ class ArrayBatch(Batch):
         on_packet: Callable[[int, int], None] | None,
         throttled: bool,
     ) -> None:
-        super().__init__(count=count, packet_count=packet_count)
-        self._layout = layout
+        super().__init__(layout=layout, count=count, packet_count=packet_count)
         self._columns = columns
         self._single = single
         self._pool = pool
@@ -159,11 +165,11 @@ class ArrayBatch(Batch):
         assert packet.response is not None
         response = packet.response.bytes
         start, stop = packet.start, packet.start + packet.count
-        words = self._layout.response_words(response, packet.count).view(np.float32)
+        words = self.layout.response_words(response, packet.count).view(np.float32)
         for column, array in zip(self._columns, self._arrays, strict=True):
             column.unpack(words, array[start:stop])
         if head.flagged:
-            self._flags[start:stop] = self._layout.response_flags(response, packet.count)
+            self._flags[start:stop] = self.layout.response_flags(response, packet.count)
         self._cycles += head.cycles
         if self._on_packet is not None:
             self._on_packet(stop, self.count)

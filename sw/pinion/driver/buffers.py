@@ -132,7 +132,7 @@ class BufferBatch(Batch):
     """A batch whose records and results stay in their packets."""
 
     def __init__(self, *, buffers: Buffers) -> None:
-        super().__init__(count=buffers.count, packet_count=1)
+        super().__init__(layout=buffers.layout, count=buffers.count, packet_count=1)
         self._buffers = buffers
         self._result: Result | None = None
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import math
-import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from types import MappingProxyType, TracebackType
@@ -29,24 +25,18 @@ from pinion.link import MAX_COUNT, Manifest, layout_of
 
 from .batch import ArrayBatch, Packet
 from .buffers import Buffers
-from .card import check_card, read_named
+from .connection import Connection, close_quietly
 from .errors import DriverError
-from .memory import Pool
 from .packing import flatten, record_columns
 from .parameters import ParameterSets
-from .process import Owner
-from .profile import Meter, Profile
-from .queue import WINDOW, Queue
-from .recovery import PATIENCE, soft_reset
+from .profile import Profile
+from .queue import WINDOW
+from .recovery import PATIENCE
 from .registers import Registers
-from .session import Session
 from .transport import Transport
 
 PACKET_BYTES = 1 << 20
 """Size of a large batch's packets: of the request or the response, whichever is larger."""
-
-GRACE = 1.0
-"""Seconds that `Device.close` waits for a thread inside a transfer of a broken card."""
 
 _NO_PARAMETERS = np.zeros(0, dtype=np.float32)
 
@@ -63,7 +53,8 @@ class Device(Backend):
     Parameters
     ----------
     manifest : manifest of the build that the card must hold.
-    transport : the way to the card; the device closes it.
+    transport : the way to the card, which the device closes; or a connection, which has the options
+        after ``on_packet``. Several devices may share it, and the last one closes it.
     chunk : most requests in one packet; larger batches are divided. By default packets have about
         a megabyte.
     on_packet : called in one of the device's threads after each packet with the number of
@@ -89,7 +80,7 @@ class Device(Backend):
         self,
         *,
         manifest: Manifest,
-        transport: Transport,
+        transport: Transport | Connection,
         chunk: int | None = None,
         on_packet: Callable[[int, int], None] | None = None,
         timeout: float | None = None,
@@ -97,43 +88,34 @@ class Device(Backend):
         patience: float = PATIENCE,
         first_sequence: int | None = None,
     ) -> None:
-        self._owner = Owner()
         self._manifest = manifest
-        self._transport = transport
         self._on_packet = on_packet
         self._layout = layout_of(manifest)
         self._inputs = record_columns(manifest.records)
         self._parameters = None if manifest.parameters is None else ParameterSets(manifest)
         self._outputs = record_columns(manifest.outputs)
         self._closed = False
-        try:
+        if isinstance(transport, Connection):
             self._chunk = _chunk(manifest, chunk)
-            limit = _timeout(transport, timeout)
-            self._pool = Pool(allocate=transport.allocate)
-            queue = Queue(
-                take=self._pool.take, response_bytes=self._layout.response_bytes, window=window
+            connection = transport
+        else:
+            try:
+                self._chunk = _chunk(manifest, chunk)
+            except BaseException:
+                close_quietly(transport)
+                raise
+            connection = Connection(
+                transport=transport,
+                card=self._layout,
+                timeout=timeout,
+                window=window,
+                patience=patience,
+                states=bool(manifest.states),
+                first_sequence=first_sequence,
             )
-            check_card(transport.read_register, self._layout, where=transport.where)
-            # The previous user may have left the card in the middle of a transfer.
-            soft_reset(transport, self._layout, patience=patience)
-            khz = read_named(transport.read_register, "LINK_KHZ")
-        except BaseException:
-            _close(transport)
-            raise
-        self._meter = Meter(link_mhz=khz / 1000)
-        self._registers = Registers(transport=transport)
-        self._session = Session(
-            transport=transport,
-            layout=self._layout,
-            queue=queue,
-            meter=self._meter,
-            timeout=limit,
-            patience=patience,
-            states=bool(manifest.states),
-            first_sequence=first_sequence,
-        )
-        # An unreferenced device, or the end of the program, must not leave a torn transfer.
-        self._finalizer = weakref.finalize(self, _shut, self._session, transport, self._owner)
+        self._connection = connection
+        connection.users += 1
+        self._session, self._pool = connection.session, connection.pool
 
     @property
     def manifest(self) -> Manifest:
@@ -164,18 +146,18 @@ class Device(Backend):
     @property
     def profile(self) -> Profile:
         """Time spent since the device was opened, or since `reset_profile`."""
-        self._owner.check()
-        return self._meter.read()
+        self._connection.owner.check()
+        return self._connection.meter.read()
 
     def reset_profile(self) -> Profile:
         """Begin a new profile and return the previous one."""
-        self._owner.check()
-        return self._meter.reset()
+        self._connection.owner.check()
+        return self._connection.meter.reset()
 
     @property
     def registers(self) -> Registers:
         """The card's registers by name, read on access."""
-        return self._registers
+        return self._connection.registers
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch and wait for it.
@@ -250,7 +232,7 @@ class Device(Backend):
         DriverError
             If one packet cannot hold them.
         """
-        self._owner.check()
+        self._connection.owner.check()
         if not 1 <= count <= MAX_COUNT:
             raise DriverError(
                 f"Buffers hold 1 to {MAX_COUNT} requests, not {count}: allocate several sets and "
@@ -259,8 +241,8 @@ class Device(Backend):
         return Buffers(
             layout=self._layout,
             count=count,
-            request=self._transport.allocate(self._layout.request_bytes(count)),
-            response=self._transport.allocate(self._layout.response_bytes(count)),
+            request=self._connection.transport.allocate(self._layout.request_bytes(count)),
+            response=self._connection.transport.allocate(self._layout.response_bytes(count)),
             inputs=self._inputs,
             parameters=self._manifest.parameters,
             outputs=self._outputs,
@@ -341,19 +323,9 @@ class Device(Backend):
         Closing also works for a card that is gone: nothing stays open, and lost batches have errors
         in their futures.
         """
-        if not self._owner.here:
-            self._closed = True
-            if self._finalizer.detach() is not None:
-                self._transport.abandon()
-            return
-        if self._session.inside:
-            raise DriverError("close() in a callback of the device would wait for itself.")
+        if not self._closed:
+            self._connection.leave(wait=wait)
         self._closed = True
-        self._session.stop(wait=wait)
-        if self._finalizer.detach() is not None:
-            _close(self._transport)
-            # With a broken card they may have been inside a transfer, which closing ends.
-            self._session.join(GRACE)
 
     def __exit__(
         self,
@@ -366,7 +338,7 @@ class Device(Backend):
 
     def __repr__(self) -> str:
         m = self._manifest
-        state = "closed" if self._closed else "open"
+        state = "closed" if self._closed or self._connection.closed else "open"
         return f"<Device {m.robot} {m.function} {m.formats} ii={m.ii}, {m.hash:016x}, {state}>"
 
     def _repr_html_(self) -> str:
@@ -375,8 +347,8 @@ class Device(Backend):
         return backend_table(title, m.inputs, m.outputs)
 
     def _check_open(self) -> None:
-        self._owner.check()
-        if self._closed:
+        self._connection.owner.check()
+        if self._closed or self._connection.closed:
             raise DriverError("The device is closed: open it again with pinion.driver.open.")
 
     def _submit(
@@ -444,7 +416,7 @@ class Device(Backend):
         except BaseException as error:
             self._session.fail(batch, error)
             raise
-        self._meter.add(pack_seconds=spent)
+        self._connection.meter.add(pack_seconds=spent)
 
 
 def _chunk(manifest: Manifest, chunk: int | None) -> int:
@@ -454,28 +426,3 @@ def _chunk(manifest: Manifest, chunk: int | None) -> int:
     if not 1 <= chunk <= MAX_COUNT:
         raise DriverError(f"A chunk must have 1 to {MAX_COUNT} requests, not {chunk}.")
     return chunk
-
-
-def _timeout(transport: Transport, timeout: float | None) -> float | None:
-    if timeout is None:
-        return transport.timeout
-    if not timeout > 0:
-        raise DriverError(f"The timeout must be positive, not {timeout} s.")
-    return None if math.isinf(timeout) else timeout
-
-
-def _shut(session: Session, transport: Transport, owner: Owner) -> None:
-    if not owner.here:  # in a forked child
-        transport.abandon()
-        return
-    if session.inside:  # in a callback; a thread cannot wait for itself
-        threading.Thread(target=_shut, args=(session, transport, owner)).start()
-        return
-    session.stop(wait=False)
-    _close(transport)
-
-
-def _close(transport: Transport) -> None:
-    """Close a transport; ignore the system's errors, which a card that is gone causes."""
-    with contextlib.suppress(OSError):
-        transport.close()

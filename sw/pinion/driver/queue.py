@@ -25,7 +25,7 @@ class Queue:
     Parameters
     ----------
     take : allocates memory for a response, given its bytes.
-    response_bytes : returns the bytes of a response, given its records.
+    response_bytes : returns the bytes of a packet's response.
     window, window_bytes : most packets and bytes in flight.
 
     Members
@@ -43,7 +43,7 @@ class Queue:
         self,
         *,
         take: Callable[[int], MemoryBlock],
-        response_bytes: Callable[[int], int],
+        response_bytes: Callable[[Packet], int],
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
@@ -113,7 +113,7 @@ class Queue:
         while (packet := self._next()) is not None:
             if packet.response is None:
                 try:
-                    packet.response = self._take(self._response_bytes(packet.count))
+                    packet.response = self._take(self._response_bytes(packet))
                 except BaseException:
                     self.retries.appendleft(packet)
                     raise
@@ -222,7 +222,7 @@ class Queue:
 
     def _fits(self, packet: Packet) -> bool:
         count = self.under_way
-        size = len(packet.request.bytes) + self._response_bytes(packet.count)
+        size = len(packet.request.bytes) + self._response_bytes(packet)
         return not count or (count < self._window and self._bytes + size <= self._window_bytes)
 
 

@@ -8,9 +8,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pinion.base.arrays import Bytes
+from pinion.base.progress import Progress
 from pinion.link import BEAT, Layout, Manifest, layout_of, register
 from pinion.link.registers import RESET
 from pinion.link.uart_framing import (
@@ -354,6 +355,24 @@ def open_transport(folder: Path, manifest: Manifest, address: str) -> Transport:
         If there is no such port, or no card with this build behind it.
     """
     del folder
+    return open_port(address, layout_of(manifest))
+
+
+def open_processor(machine: Any, layout: Layout, address: str, *, progress: Progress) -> Transport:
+    """Open a processor: the entry point ``serial`` of ``pinion.processors``.
+
+    Parameters
+    ----------
+    machine, progress : not needed here.
+    layout : what its registers state.
+    address : address of the port (`split_address`).
+    """
+    del machine, progress
+    return open_port(address, layout)
+
+
+def open_port(address: str, layout: Layout) -> Transport:
+    """Open a card whose registers state a layout."""
     path, baud = split_address(address)
     port = TtyPort(path=path, baud=baud)
-    return SerialTransport(port=port, layout=layout_of(manifest), where=path, baud=baud)
+    return SerialTransport(port=port, layout=layout, where=path, baud=baud)

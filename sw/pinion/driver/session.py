@@ -51,7 +51,7 @@ class Session:
     Parameters
     ----------
     transport : transport to a card that was checked and reset.
-    layout : layout of its packets.
+    card : what the card's registers state.
     queue : an empty queue.
     meter : meter of the profile.
     timeout : seconds from a packet's turn to its response, None for no limit.
@@ -64,7 +64,7 @@ class Session:
         self,
         *,
         transport: Transport,
-        layout: Layout,
+        card: Layout,
         queue: Queue,
         meter: Meter,
         timeout: float | None,
@@ -73,15 +73,15 @@ class Session:
         first_sequence: int | None = None,
     ) -> None:
         self._patience = patience
-        self._sealer = Sealer(layout=layout, first=first_sequence)
+        self._sealer = Sealer(first=first_sequence)
         self._state = state = SessionState(queue=queue, meter=meter, timeout=timeout)
-        responses = ResponseHandler(state=state, layout=layout, meter=meter)
+        responses = ResponseHandler(state=state, meter=meter)
         reader = ResponseReader(state=state, transport=transport, responses=responses)
         writer = Writer(state=state, transport=transport)
         supervisor = Supervisor(
             state=state,
             transport=transport,
-            layout=layout,
+            card=card,
             sealer=self._sealer,
             responses=responses,
             meter=meter,
@@ -157,19 +157,17 @@ class Sealer:
 
     Parameters
     ----------
-    layout : layout of the packets.
     first : the first sequence number; None for a random one, so that late answers to an earlier
         session are not mistaken for answers to this one.
     """
 
-    def __init__(self, *, layout: Layout, first: int | None = None) -> None:
-        self._layout = layout
+    def __init__(self, *, first: int | None = None) -> None:
         self._sequences = itertools.count(secrets.randbits(32) if first is None else first)
 
     def seal(self, packet: Packet) -> None:
         """Seal a packet with a new sequence number, so that no old answer is taken for its own."""
         packet.sequence = next(self._sequences) & 0xFFFFFFFF
-        seal_request(self._layout, packet.request.bytes, packet.count, packet.sequence)
+        seal_request(packet.batch.layout, packet.request.bytes, packet.count, packet.sequence)
 
 
 class ResponseReader:
@@ -230,13 +228,11 @@ class ResponseHandler:
     Parameters
     ----------
     state : state of the session, which lets one thread at a time handle a response.
-    layout : layout of the packets.
     meter : meter of the profile.
     """
 
-    def __init__(self, *, state: SessionState, layout: Layout, meter: Meter) -> None:
+    def __init__(self, *, state: SessionState, meter: Meter) -> None:
         self._state = state
-        self._layout = layout
         self._meter = meter
 
     def handle(self, packet: Packet) -> None:
@@ -288,7 +284,7 @@ class ResponseHandler:
         assert packet.response is not None
         response = packet.response.bytes
         try:
-            head = read_response(self._layout, response, packet.count, packet.sequence)
+            head = read_response(packet.batch.layout, response, packet.count, packet.sequence)
         except FrameError as error:
             header = response[:BEAT].view(HEADER)[0]
             if header["magic"] == Magic.RESPONSE and header["sequence"] != packet.sequence:
@@ -323,7 +319,7 @@ class Supervisor:
 
     Parameters
     ----------
-    state, transport, layout, sealer, meter : parts of the session.
+    state, transport, card, sealer, meter : parts of the session.
     responses : handler of responses.
     patience : seconds that a recovery may take.
     threads_alive : returns whether all threads of the session are alive.
@@ -337,7 +333,7 @@ class Supervisor:
         *,
         state: SessionState,
         transport: Transport,
-        layout: Layout,
+        card: Layout,
         sealer: Sealer,
         responses: ResponseHandler,
         meter: Meter,
@@ -348,7 +344,7 @@ class Supervisor:
     ) -> None:
         self._state = state
         self._transport = transport
-        self._layout = layout
+        self._card = card
         self._sealer = sealer
         self._responses = responses
         self._meter = meter
@@ -406,14 +402,14 @@ class Supervisor:
             self._state.resume([])
             return
         try:
-            hold_reset(self._transport, self._layout)
+            hold_reset(self._transport, self._card)
             self._state.wait_for_transfers(self._patience)
             if not self._threads_alive():
                 raise TransportError(
                     "A thread of the driver has ended after an internal error: open the device "
                     "again."
                 )
-            release_reset(self._transport, self._layout, patience=self._patience)
+            release_reset(self._transport, self._card, patience=self._patience)
         except (DriverError, TransportError) as reason:
             self._state.break_down(reason)
             return

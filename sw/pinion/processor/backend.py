@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.base.progress import SILENT, Progress
-from pinion.batch import Backend, InputError, Result, backend_table, by_name, check_arrays
+from pinion.batch import Backend, Result, backend_table, by_name, check_arrays
 from pinion.functions import Function, arrays_of
 from pinion.functions.portable import PortableFunction, portable
 from pinion.functions.row import block_arrays, word_columns
@@ -92,26 +92,29 @@ def open_processor(
     lanes: int = 4,
     precision: str = "fine",
     progress: Progress = SILENT,
-) -> ProcessorBackend:
-    """Compile a function for the processor, and open its model: the entry point ``processor``.
+) -> Backend:
+    """Compile a function for the processor, and open it: the entry point ``processor``.
 
     Parameters
     ----------
+    address : empty for the model; ``sim`` for the simulated card, or another way to a card that has
+        a processor, with its address. The program is loaded into it.
     lanes : of the team.
     precision : ``fine`` (about float32), or ``fast`` (1e-3 at reference states, fewer cycles).
 
     Raises
     ------
-    InputError
-        If the device has an address.
     ProgramError
         If the function has no program on this machine.
+    pinion.driver.DriverError, pinion.driver.TransportError
+        If there is no such card, it holds another machine, or it does not work.
     """
-    if address:
-        raise InputError(
-            f"The device 'processor' has no address, but '{address}' follows the colon."
-        )
     compiled = compile_program(
         model, function, Machine(lanes=lanes), precision=precision, progress=progress
     )
-    return ProcessorBackend(model=model, function=function, compiled=compiled)
+    if not address:
+        return ProcessorBackend(model=model, function=function, compiled=compiled)
+    from .card import open_programs
+
+    (device,) = open_programs([(model, function, compiled)], address, progress=progress)
+    return device

@@ -47,6 +47,9 @@ MOST_RESULTS = 4096
 EDGE_FRACS = (-27, 100)
 """Fewest and most fraction bits of words that are converted from and to single precision."""
 
+OVERHEAD = 11
+"""Cycles of a sample besides the words of its request and the rows of its program."""
+
 ENCODING = 1
 """Version of the encoding of programs (:mod:`.encoding`, :mod:`.image`)."""
 

@@ -16,6 +16,7 @@ from pinion.functions.row import word_columns
 from pinion.gateware.processor import Processor
 from pinion.processor import Compiled, Machine, ProgramError, compile_program, run
 from pinion.processor.image import Image, Store, depths
+from pinion.processor.machine import OVERHEAD
 from pinion.robot import coupled, load
 from tests.gateware.link.mutants import mutant
 from tests.support.breadth import some
@@ -209,7 +210,7 @@ def test_a_sample_takes_its_loads_its_rows_and_the_overhead() -> None:
     bench = Bench(Processor(machine=image.machine), image, seed=SEED, pauses=0.0)
     bench.run([(0, record) for record in words], 6 * len(program.outputs))
     apart = np.diff(bench.begins)
-    assert apart.tolist() == [len(program.inputs) + program.cycles + Processor.OVERHEAD] * 5
+    assert apart.tolist() == [len(program.inputs) + program.cycles + OVERHEAD] * 5
 
 
 def test_what_does_not_fit_is_a_sentence() -> None:

@@ -33,7 +33,9 @@ LOAD = Layout(
     words_in=record_words(MACHINE),
     words_out=RESULT_WORDS,
 )
-NAMES = [Name(build=(7 << 60) + k, function=function_id(name)) for k, (_, name, _) in enumerate(CASES)]
+NAMES = [
+    Name(build=(7 << 60) + k, function=function_id(name)) for k, (_, name, _) in enumerate(CASES)
+]
 
 
 def program(number: int) -> Program:
@@ -70,7 +72,8 @@ class Exchange:
     ) -> list[tuple[Status, Words, Any]]:
         """Send packets back to back, and return status, words and flags of each response."""
         beats = [
-            request_packet(layout, words, self.sequence + k) for k, (layout, words) in enumerate(parts)
+            request_packet(layout, words, self.sequence + k)
+            for k, (layout, words) in enumerate(parts)
         ]
         room = sum(layout.response_bytes(len(words)) for layout, words in parts) // BEAT
         answer = self.card.run(beats=np.concatenate(beats), room=room, limit=50_000, **pauses)
@@ -82,7 +85,11 @@ class Exchange:
             packet = np.ascontiguousarray(answer.beats[first:end]).reshape(-1).view(np.uint8)
             head = read_response(layout, packet, count, self.sequence)
             results.append(
-                (head.status, layout.response_words(packet, count), layout.response_flags(packet, count))
+                (
+                    head.status,
+                    layout.response_words(packet, count),
+                    layout.response_flags(packet, count),
+                )
             )
             first, self.sequence = end, self.sequence + 1
         return results
@@ -120,7 +127,8 @@ def expected(number: int, words: Words) -> tuple[Words, Any]:
 def check(exchange: Exchange, numbers: Sequence[int], count: int, seed: int, **pauses: Any) -> int:
     """Compare packets of these functions with the model, and return the flagged records."""
     parts = [
-        (layout(number), requests(number, LANES, count, seed + k)) for k, number in enumerate(numbers)
+        (layout(number), requests(number, LANES, count, seed + k))
+        for k, number in enumerate(numbers)
     ]
     flagged = 0
     for number, (_, sent), (status, words, flags) in zip(

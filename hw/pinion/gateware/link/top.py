@@ -206,6 +206,7 @@ class LinkTop(Component):
             Cat(bits.get(1 << place, 0) for place in range(max(bits).bit_length()))
         )
 
+
 class Top(LinkTop):
     """Top with a core inside.
 

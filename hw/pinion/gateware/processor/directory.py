@@ -83,11 +83,10 @@ class Directory(Component):
         here = valid.bit_select(place, 1) & (name["build"] == self.build)
         last = place == functions - 1
         with m.FSM():
-            with m.State("REST"):
-                with m.If(self.asked):
-                    m.d.comb += read.addr.eq(0)
-                    m.d.sync += place.eq(0)
-                    m.next = "SEARCH"
+            with m.State("REST"), m.If(self.asked):
+                m.d.comb += read.addr.eq(0)
+                m.d.sync += place.eq(0)
+                m.next = "SEARCH"
             with m.State("SEARCH"):
                 m.d.comb += read.addr.eq(place + 1)
                 m.d.sync += [

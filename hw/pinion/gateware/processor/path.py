@@ -1,4 +1,4 @@
-"""Packets to and from a processor: requests of resident programs, and packets that load programs."""
+"""Packets to and from a processor: requests of resident programs, and loads of programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import stream
 from amaranth.lib.data import StructLayout
-from amaranth.lib.wiring import In, Out, connect, flipped
+from amaranth.lib.wiring import In, Out
 
-from pinion.gateware.link.bus import BATCH, COUNT, FULL, WORD, Bus, beat_of, result_beat
+from pinion.gateware.link.bus import BATCH, FULL, WORD, Bus, beat_of, result_beat
 from pinion.gateware.link.elastic import ElasticBuffer
 from pinion.gateware.link.packer import Packer
 from pinion.gateware.link.path import LinkParameters, LinkPath
@@ -49,7 +49,7 @@ class ProcessorParameters(LinkParameters):
         return max(self.machine.loads, record_words(self.machine))
 
     def constants(self) -> dict[str, int]:
-        """Return the values of the constant registers: those of the function that loads programs."""
+        """Return the values of the constant registers; the function is the one that loads."""
         return {
             "IDENTITY": IDENTITY,
             "VERSION": PROTOCOL_VERSION,
@@ -311,10 +311,13 @@ class ProcessorPath(LinkPath):
             m.d.sync += damaged.eq(0)
         is_name = loader.store_in == Store.NAMES
         m.d.comb += [
-            *(processor.store.eq(loader.store & ~is_name), directory.write.eq(loader.store & is_name)),
-            *(processor.store_in.eq(loader.store_in), directory.at.eq(loader.store_at)),
-            *(processor.store_at.eq(loader.store_at), directory.data.eq(loader.store_data)),
+            processor.store.eq(loader.store & ~is_name),
+            processor.store_in.eq(loader.store_in),
+            processor.store_at.eq(loader.store_at),
             processor.store_data.eq(loader.store_data),
+            directory.write.eq(loader.store & is_name),
+            directory.at.eq(loader.store_at),
+            directory.data.eq(loader.store_data),
             directory.clear.eq((loader.store & ~is_name) | (damaged & settled)),
             directory.build.eq(reader.look_build),
             directory.asked.eq(reader.look_asked & settled & ~damaged),

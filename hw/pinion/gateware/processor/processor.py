@@ -52,16 +52,13 @@ class Processor(Component):
         A sample has begun to be loaded, and its results have not been handed over.
 
     Latency: the inputs (and the constants, if the function changes) at a word a cycle, the cycles
-    of the program, and `OVERHEAD`.
+    of the program, and `pinion.processor.machine.OVERHEAD`.
     Throughput: one sample in that time.
     """
 
-    OVERHEAD = 11
-    """Cycles of a sample besides loads and rows, with a host that is always ready."""
-
     def __init__(self, *, machine: Machine) -> None:
         self.machine = machine
-        self.encoding = encoding = Encoding(machine=machine)
+        self.encoding = Encoding(machine=machine)
         low, high = EDGE_FRACS
         fmt = Format(machine.word, low)
         self.to_fixed = FloatToFixed(target=fmt, moves=high - low)

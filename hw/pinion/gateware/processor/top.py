@@ -26,8 +26,7 @@ class ProcessorTop(LinkTop):
         super().__init__()
 
     def _inside(self, m: Module, sequencer: ResetSequencer, state_reset: Signal) -> LinkPath:
-        m.submodules.path = path = DomainRenamer("stream")(
-            ProcessorPath(parameters=self.parameters)
-        )
+        path = ProcessorPath(parameters=self.parameters)
+        m.submodules.path = DomainRenamer("stream")(path)
         m.d.sync += sequencer.core_down.eq(sequencer.core_clear)
         return path

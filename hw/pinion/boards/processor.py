@@ -1,0 +1,17 @@
+"""The top of a processor as one RTLIL text."""
+
+from __future__ import annotations
+
+from amaranth.back import rtlil
+
+from pinion.gateware.link.top import TOP
+from pinion.gateware.processor.path import ProcessorParameters
+from pinion.gateware.processor.top import ProcessorTop
+from pinion.processor import Machine
+
+
+def processor_rtlil(machine: Machine, *, link_khz: int) -> str:
+    """Return the RTLIL of module ``pinion_top`` and of everything in it, with full beats."""
+    top = ProcessorTop(parameters=ProcessorParameters(machine=machine, link_khz=link_khz))
+    text: str = rtlil.convert(top, name=TOP, emit_src=False)
+    return text

@@ -1,0 +1,125 @@
+"""Programs on a card that has a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+
+import numpy as np
+
+from pinion.base.progress import SILENT, Progress
+from pinion.driver import Device, DriverError, Transport, TransportError, WrongBuildError
+from pinion.driver.connection import Connection, close_quietly
+from pinion.driver.programs import load_records
+from pinion.functions import Function
+from pinion.link import Manifest, function_id
+from pinion.robot import Model
+
+from .compile import Compiled
+from .image import Image, Name, Store
+from .machine import Machine
+from .manifest import loading, program_manifest
+
+GROUP = "pinion.processors"
+"""Entry points: by the name of a transport, what opens it for a processor."""
+
+ATTEMPTS = 4
+"""Times that a load is begun before it has failed."""
+
+
+def open_programs(
+    programs: Sequence[tuple[Model, Function, Compiled]],
+    device: str,
+    *,
+    progress: Progress = SILENT,
+) -> tuple[Device, ...]:
+    """Load programs side by side into the processor of a card, in place of those that it has.
+
+    Parameters
+    ----------
+    programs : robot, function and program of each, for one machine.
+    device : name of a transport and its address, such as ``sim``.
+
+    Returns
+    -------
+    A device for each program. They share the card, which the last one to be closed closes.
+
+    Raises
+    ------
+    ProgramError
+        If the programs do not fit together.
+    DriverError
+        If there is no such card, it is in use, or it holds another machine.
+    TransportError
+        If the card does not work.
+    """
+    manifests = [program_manifest(*program) for program in programs]
+    image = Image.of(
+        [compiled.program for _, _, compiled in programs],
+        [Name(build=m.hash, function=function_id(m.function)) for m in manifests],
+    )
+    transport = _transport(device, image.machine, progress)
+    return load(transport, image, manifests, progress=progress)
+
+
+def load(
+    transport: Transport,
+    image: Image,
+    manifests: Sequence[Manifest],
+    *,
+    progress: Progress = SILENT,
+) -> tuple[Device, ...]:
+    """Load programs through a transport, as :func:`open_programs` does, and open them."""
+    try:
+        progress.step("loading programs")
+        _load(transport, image)
+        connection = Connection(transport=transport, card=loading(image.machine))
+    except BaseException:
+        close_quietly(transport)
+        raise
+    return tuple(Device(manifest=manifest, transport=connection) for manifest in manifests)
+
+
+def _load(transport: Transport, image: Image) -> None:
+    """Store programs in a card; after a fault, all of them again.
+
+    Names come last and alone, so that a program is resident only if all of it arrived.
+
+    Raises
+    ------
+    DriverError, TransportError
+        If the card is another one, or a load fails :data:`ATTEMPTS` times.
+    """
+    layout = loading(image.machine)
+    records = image.records()
+    names = len(image.words[Store.NAMES])
+    parts = np.split(records, [len(records) - names])
+    for attempt in range(ATTEMPTS):
+        try:
+            for part in parts:
+                load_records(transport, layout, part)
+        except WrongBuildError as error:
+            raise WrongBuildError(
+                f"The card at {transport.where} has no processor of {image.machine.lanes} lanes "
+                f"with the memories that this program is for, but something else ({error}): give "
+                "the number of its lanes, or load the bitstream of this processor."
+            ) from error
+        except TransportError:
+            if attempt == ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+def _transport(device: str, machine: Machine, progress: Progress) -> Transport:
+    name, _, address = device.partition(":")
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        raise DriverError(
+            f"There is no processor at '{device}': give the device processor for the model, or "
+            f"processor:NAME with one of {', '.join(sorted(points))}, and an address after a "
+            "colon if it needs one."
+        )
+    opener = points[name].load()
+    transport: Transport = opener(machine, loading(machine), address, progress=progress)
+    return transport
