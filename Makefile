@@ -1,7 +1,7 @@
 # Two commands do everything, set-up included: `make demo` and `make test`.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-frameworks test-corpus test-gpu formal soak fuzz ulx3s mutants lint format bench results clean distclean \
+.PHONY: help setup demo test test-slow test-frameworks test-corpus test-gpu formal soak fuzz ulx3s mutants programs lint format bench results clean distclean \
 	docs notebooks docs-publish docs-browser
 
 BIN := .venv/bin
@@ -40,6 +40,7 @@ help:
 	@echo '  make fuzz       1,000,000 damaged packets, manifests and register values'
 	@echo '  make ulx3s      bitstreams of two iiwa14 boards by open tools, an hour'
 	@echo '  make mutants    small changes of driver, link, verify and boards: do tests notice?'
+	@echo '  make programs   every row of twelve robots on the simulated processor, hours'
 	@echo '  make lint       style, types and floors'
 	@echo '  make format     rewrite the sources in the house style'
 	@echo '  make bench      measure the core'
@@ -96,6 +97,9 @@ ulx3s: setup
 # At most two processes, so that a machine that is used stays usable.
 mutants: setup
 	$(RECORD) --part='$(subst ','\'',$(ARGS))' mutants -- $(BIN)/python -m tests.support.mutation --jobs 2 --floor 0.85 $(ARGS)
+
+programs: setup
+	$(RECORD) programs -- $(BIN)/python -m tests.support.programs
 
 # All of them speak, also after one of them has failed.
 lint: setup

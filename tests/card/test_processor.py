@@ -179,18 +179,18 @@ def test_the_last_device_closes_the_card() -> None:
 @pytest.mark.parametrize("number", range(LOADS))
 def test_a_damaged_load_is_begun_again(number: int) -> None:
     card = SimulatedProcessor(machine=SMALL)
-    send, seen = card.send, [0]
+    send, packets = card.send, [0]
 
     def spoilt(packet: np.ndarray) -> None:
-        if seen[0] == number:
+        if packets[0] == number:
             packet = packet.copy()
             packet[100] ^= 4
-        seen[0] += 1
+        packets[0] += 1
         send(packet)
 
     card.send = spoilt  # type: ignore[method-assign]
     assert check_mixed(card, PROGRAMS, SMALL, batches=6, each=5, seed=6) == 0
-    assert seen[0] == number + 1 + LOADS + 6
+    assert packets[0] == number + 1 + LOADS + 6
 
 
 def test_a_load_that_never_arrives_is_an_error_and_closes_the_card() -> None:

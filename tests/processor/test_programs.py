@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pinion.api as pinion
+from pinion.driver import DriverError
 from pinion.functions import FUNCTIONS, Function, named_function, sample
 from pinion.functions.row import word_columns
 from pinion.graph import evaluate_floats
@@ -261,8 +262,8 @@ def test_the_device_gives_the_results_of_the_float_model():
         assert np.abs(result[name] - expected[name]).max() < 1e-4
     single = pickle.loads(pickle.dumps(processor))(q[0], qd[0], qdd[0])
     assert np.array_equal(single.dtau_dq, result.dtau_dq[0])
-    with pytest.raises(pinion.InputError, match="has no address"):
-        pinion.backend("iiwa14", "rnea", device="processor:1")
+    with pytest.raises(DriverError, match="There is no processor at '1'"):
+        pinion.backend("two_link", "rnea", device="processor:1")
 
 
 def test_a_listing_has_each_slot_and_each_write():

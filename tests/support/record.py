@@ -23,7 +23,7 @@ PAGE = ROOT / "tests" / "RECORDS.md"
 
 SUITES = (
     *("test-slow", "test-frameworks", "test-corpus", "test-gpu", "formal", "soak", "fuzz", "ulx3s"),
-    "mutants",
+    *("mutants", "programs"),
 )
 """Suites that `make` runs by these names and CI does not."""
 

@@ -36,8 +36,8 @@ def command(
 ) -> None:
     """Compile a program for the dynamics processor, and check it.
 
-    The processor exists as a model (device 'processor') and as gateware of its lanes, without a
-    link: no board runs a program yet.
+    It runs on the device 'processor', a model, and on 'processor:sim', the card's gateware in
+    simulation; no board has run one yet.
     """
     from pinion.processor import Machine, compile_program
     from pinion.processor.listing import listing as text_of

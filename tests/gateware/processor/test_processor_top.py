@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from amaranth.back import rtlil
+from amaranth.hdl import DomainRenamer
 
 from pinion.base.arrays import Words
 from pinion.cosim.top import CompiledTop
 from pinion.gateware.link.top import TOP
+from pinion.gateware.processor import path as path_module
 from pinion.gateware.processor.path import ProcessorParameters
 from pinion.gateware.processor.top import ProcessorTop
-from pinion.link import BEAT, Cause, Layout, Status, function_id, read_response, register
+from pinion.link import (
+    BEAT,
+    Cause,
+    FrameError,
+    Layout,
+    Status,
+    function_id,
+    read_response,
+    register,
+)
 from pinion.link.registers import IN_RESET, QUIET, RESET
 from pinion.processor import Program, run
 from pinion.processor.image import LOADER, RESULT_WORDS, Image, Name, record_words
+from tests.gateware.link.mutants import mutant
 from tests.support.top.batches import request_packet
 
 from .test_processor import CASES, programs, requests
@@ -231,3 +243,63 @@ def test_a_damaged_load_leaves_no_program(place: int, card: CompiledTop) -> None
             assert exchange.refused(layout(number), requests(number, LANES, 1, 8)) == Cause.BUILD
     exchange.load()
     check(exchange, [1, 2], 3, 12)
+
+
+MUTANTS = {
+    "a load does not wait for results": ("& ~(loads & processor.busy)", ""),
+    "a header does not wait for loads": (
+        "reader.look_asked & settled & ~damaged",
+        "reader.look_asked",
+    ),
+    "a damaged load is believed": ("| (damaged & settled)", ""),
+    "words of memories take no names away": ("(loader.store & ~is_name) | ", ""),
+    "a batch has a word too many": (
+        "ends.eq(passes & (left == 1))",
+        "ends.eq(passes & (left == 0))",
+    ),
+    "the function is not compared": ("(self._function != self.look_function)", "0"),
+    "the words are not compared": ("(self._words != self.look_words)", "0"),
+    "all programs are the first": (
+        "processor.i_function.eq(jobs.o.p.number)",
+        "processor.i_function.eq(0)",
+    ),
+    "answers of loads are lost": ("processor.o_valid | loader.o.valid", "processor.o_valid"),
+    "headers have no hash": ("build=batch.build,", "build=0,"),
+}
+
+
+def broken_card(old: str, new: str, folder: Path) -> CompiledTop:
+    path_class = mutant(path_module.ProcessorPath, old, new)
+
+    class Broken(ProcessorTop):
+        def _inside(self, m: Any, sequencer: Any, state_reset: Any) -> Any:
+            path = path_class(parameters=self.parameters)
+            m.submodules.path = DomainRenamer("stream")(path)
+            m.d.sync += sequencer.core_down.eq(sequencer.core_clear)
+            return path
+
+    parameters = ProcessorParameters(machine=MACHINE, link_khz=100_000)
+    file = folder / "top.il"
+    file.write_text(rtlil.convert(Broken(parameters=parameters), name=TOP))
+    return CompiledTop.build(rtlil=file)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_card_is_noticed(name: str, tmp_path: Path) -> None:
+    made = broken_card(*MUTANTS[name], tmp_path)
+    checks: tuple[Callable[[CompiledTop], None], ...] = (
+        test_packets_of_all_programs_in_any_order,
+        test_a_program_is_loaded_among_requests,
+        test_a_reset_keeps_programs_and_a_load_that_it_cuts_leaves_none,
+        test_what_a_header_says_is_checked,
+        partial(test_a_damaged_load_leaves_no_program, 0),
+        partial(test_a_damaged_load_leaves_no_program, -1),
+    )
+    for check_card in checks:
+        made.reset()
+        try:
+            check_card(made)
+        except (AssertionError, FrameError):
+            return
+    pytest.fail("no check noticed it")

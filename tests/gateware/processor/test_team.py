@@ -80,7 +80,7 @@ def simulated(team: Team, program: Compiled, words: np.ndarray) -> tuple[np.ndar
                     integers[request, ctx.get(team.output_place)] = ctx.get(team.output_word)
                 cycles += 1
                 await ctx.tick()
-            assert cycles == program.program.cycles + 1
+            assert cycles == program.program.cycles + 2
             flags.append(bool(ctx.get(team.flag)))
 
     async def store(ctx: Any, lane: int, place: int, integer: int) -> None:
@@ -131,12 +131,13 @@ def test_a_team_equals_the_model_in_every_bit(robot, function, lanes, precision)
 
 
 MUTANTS = {
-    "B is not rounded": ("high + reads[1][low - 1]", "high"),
+    "B is not rounded": ("high + b[low - 1]", "high"),
     "a turn is clipped": ("fits | self.wrap", "fits"),
-    "terms are not negated": ("Mux(self.negate, -shifted, shifted)", "shifted"),
+    "terms are not negated": ("^ self.negate.replicate(len(term)).as_signed()", ""),
     "a sum begins with a quarter of a unit": ("GUARD - 1", "GUARD - 2"),
     "a sum keeps the one before it": ("Mux(self.first, ", "Mux(0, "),
-    "low bits have a sign": ("reads[1][:low])", "reads[1][:low].as_signed())"),
+    "low bits have a sign": ("b[:low])", "b[:low].as_signed())"),
+    "a negative term lacks its carry": ("minus.eq(self.negate)", "minus.eq(0)"),
     "the last coarse shift is lost": ("(self.coarse << FINE)", "(self.coarse[:2] << FINE)"),
 }
 

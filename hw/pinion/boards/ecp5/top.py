@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from amaranth.back import rtlil
 from amaranth.hdl import (
@@ -28,10 +27,13 @@ from pinion.gateware.link.bus import Bus
 from pinion.gateware.link.path import TopParameters
 from pinion.gateware.link.registers import AXI_LITE
 from pinion.gateware.link.serial_link import SerialLink
-from pinion.gateware.link.top import Top
+from pinion.gateware.link.top import LinkTop, Top
 from pinion.gateware.link.uart import bit_length
+from pinion.gateware.processor.path import ProcessorParameters
+from pinion.gateware.processor.top import ProcessorTop
 from pinion.link import Manifest
 from pinion.link.uart_framing import BAUD, SLOTS
+from pinion.processor import Machine
 
 from .pll import Pll
 
@@ -67,10 +69,9 @@ class SerialCard(Component):
 
     Parameters
     ----------
-    parameters : parameters of the link's top, without a crossing.
+    top : the link's top, without a crossing.
     length : length of a bit on the line (`pinion.gateware.link.uart.bit_length`).
     slots : capacity of the serial link in beats.
-    core : as in `pinion.gateware.link.top.Top`.
 
     Members
     -------
@@ -84,15 +85,12 @@ class SerialCard(Component):
     Throughput: 69 bytes per beat each way.
     """
 
-    def __init__(
-        self, *, parameters: TopParameters, length: int, slots: int = SLOTS, core: Any = None
-    ) -> None:
-        if parameters.crossing:
+    def __init__(self, *, top: LinkTop, length: int, slots: int = SLOTS) -> None:
+        if top.parameters.crossing:
             raise ValueError("A serial card has one clock: use parameters without a crossing.")
-        self.parameters = parameters
+        self.top = top
         self.length = length
         self.slots = slots
-        self.core = core
         super().__init__({"clk": In(1), "rst": In(1), "rx": In(1), "tx": Out(1)})
 
     def elaborate(self, platform: object) -> Module:
@@ -101,10 +99,10 @@ class SerialCard(Component):
         line = ClockDomain("line", local=True)  # the top makes its own domains of the same wires
         line.clk, line.rst = self.clk, self.rst
         m.domains += line
-        bus = self.parameters.bus
+        m.submodules.top = top = self.top
+        bus = top.parameters.bus
         serial = SerialLink(length=self.length, slots=self.slots, bus=bus)
         m.submodules.serial = DomainRenamer("line")(serial)
-        m.submodules.top = top = Top(parameters=self.parameters, core=self.core)
         m.d.comb += [
             top.clk.eq(self.clk),
             top.rst.eq(self.rst),
@@ -218,12 +216,43 @@ def card_rtlil(
         If the clock is too slow for the line.
     """
     card = SerialCard(
-        parameters=card_parameters(manifest, clock_mhz=clock_mhz),
+        top=Top(parameters=card_parameters(manifest, clock_mhz=clock_mhz)),
         length=bit_length(clock_hz=1e6 * clock_mhz, baud=baud),
         slots=slots,
     )
     text = rtlil.convert(card, name=CARD, emit_src=False)
     return f"{text}\n{(Path(folder) / RTLIL).read_text()}"
+
+
+def processor_card_rtlil(
+    machine: Machine, *, clock_mhz: float, baud: float = BAUD, slots: int = SLOTS
+) -> str:
+    """Return the RTLIL of module `CARD` with a processor, and of everything in it.
+
+    Parameters
+    ----------
+    machine : of the processor.
+    clock_mhz, baud, slots : as in `card_rtlil`.
+
+    Raises
+    ------
+    ValueError
+        If the clock is too slow for the line.
+    """
+    parameters = ProcessorParameters(
+        machine=machine,
+        link_khz=round(1000 * clock_mhz),
+        depth=DEPTH,
+        flights=FLIGHTS,
+        bus=Bus(words=2),
+    )
+    card = SerialCard(
+        top=ProcessorTop(parameters=parameters),
+        length=bit_length(clock_hz=1e6 * clock_mhz, baud=baud),
+        slots=slots,
+    )
+    text: str = rtlil.convert(card, name=CARD, emit_src=False)
+    return text
 
 
 def board_rtlil(pll: Pll, line: str = SERIAL) -> str:

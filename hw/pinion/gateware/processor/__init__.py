@@ -1,12 +1,14 @@
-"""Gateware of the dynamics processor: lanes and teams that run programs, between streams of words.
+"""Gateware of the dynamics processor: lanes and teams that run programs, and the card around them.
 
-It has no link yet: a test bench stores the programs (:mod:`.processor`).
+Programs are loaded and named by packets (:mod:`.path`), as docs/link.md has it.
 """
 
 from __future__ import annotations
 
 from .lane import Lane
+from .path import ProcessorParameters
 from .processor import Processor
 from .team import Team
+from .top import ProcessorTop
 
-__all__ = ["Lane", "Processor", "Team"]
+__all__ = ["Lane", "Processor", "ProcessorParameters", "ProcessorTop", "Team"]

@@ -80,7 +80,7 @@ class Directory(Component):
         place = Signal(range(functions))
         name = fields_of(read.data, NAME)
         loads = self.build == self.machine.digest
-        here = valid.bit_select(place, 1) & (name["build"] == self.build)
+        matches = valid.bit_select(place, 1) & (name["build"] == self.build)
         last = place == functions - 1
         with m.FSM():
             with m.State("REST"), m.If(self.asked):
@@ -90,7 +90,7 @@ class Directory(Component):
             with m.State("SEARCH"):
                 m.d.comb += read.addr.eq(place + 1)
                 m.d.sync += [
-                    *(self.loads.eq(loads), self.resident.eq(here | loads)),
+                    *(self.loads.eq(loads), self.resident.eq(matches | loads)),
                     *(self.number.eq(place), self.function.eq(name["function"])),
                     *(self.words_in.eq(name["words_in"]), self.words_out.eq(name["words_out"])),
                     place.eq(place + 1),
@@ -101,7 +101,7 @@ class Directory(Component):
                         self.words_in.eq(record_words(self.machine)),
                         self.words_out.eq(RESULT_WORDS),
                     ]
-                with m.If(loads | here | last):
+                with m.If(loads | matches | last):
                     m.next = "ANSWER"
             with m.State("ANSWER"):
                 m.d.comb += self.answered.eq(1)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -68,14 +68,16 @@ class Lane(Component):
         write = memory.write_port()
         m.d.comb += [write.addr.eq(self.to), write.data.eq(self.word), write.en.eq(self.write)]
 
-        # The bits of B.
+        # The bits of B. Block RAM is late in its cycle: a register before the rounding.
+        a, b = (Signal(signed(word), name=name) for name in ("word_a", "word_b"))
+        m.d.sync += [a.eq(reads[0]), b.eq(reads[1])]
         wide, narrow = Signal(signed(word)), Signal(signed(NARROW))
         most = Const((1 << NARROW - 1) - 1, signed(NARROW))
-        high = reads[1] >> low
-        rounded = high + reads[1][low - 1]
-        m.d.sync += wide.eq(reads[0])
+        high = b >> low
+        rounded = high + b[low - 1]
+        m.d.sync += wide.eq(a)
         with m.If(self.half == Half.LOW):
-            m.d.sync += narrow.eq(reads[1][:low])
+            m.d.sync += narrow.eq(b[:low])
         with m.Elif(self.half == Half.HIGH):
             m.d.sync += narrow.eq(high)
         with m.Else():
@@ -89,27 +91,29 @@ class Lane(Component):
             value = register
         coarse = Signal(signed(word + NARROW - SHIFTS[0]))
         m.d.sync += coarse.eq((value << -SHIFTS[0]) >> (self.coarse << FINE))
-        term = Signal(signed(len(coarse) + 1))
-        shifted = coarse >> self.fine
-        m.d.sync += term.eq(Mux(self.negate, -shifted, shifted))
+        # A negative term is its complement, and a carry into the accumulator.
+        term, minus = Signal.like(coarse), Signal()
+        m.d.sync += [
+            term.eq((coarse >> self.fine) ^ self.negate.replicate(len(term)).as_signed()),
+            minus.eq(self.negate),
+        ]
 
         accumulator = Signal(signed(ACCUMULATOR))
         with m.If(self.active):
             begin = Mux(self.first, Const(1 << GUARD - 1, signed(ACCUMULATOR)), accumulator)
-            m.d.sync += accumulator.eq(begin + term)
+            total = Cat(1, begin).as_signed() + Cat(minus, term).as_signed()
+            m.d.sync += accumulator.eq(total >> 1)
 
         # Clip, and hold.
-        total = accumulator >> GUARD
-        fits = total == total[:word].as_signed()
-        limit = Mux(total[-1], -machine.largest - 1, machine.largest)
+        value = accumulator >> GUARD
+        fits = value == value[:word].as_signed()
+        limit = Mux(value[-1], -machine.largest - 1, machine.largest)
         limited, overflow = Signal(signed(word)), Signal()
         m.d.sync += [
-            limited.eq(Mux(fits | self.wrap, total[:word].as_signed(), limit)),
+            limited.eq(Mux(fits | self.wrap, value[:word].as_signed(), limit)),
             overflow.eq(~fits & ~self.wrap),
         ]
-        ready, lost = Signal(signed(word)), Signal()
-        m.d.sync += [ready.eq(limited), lost.eq(overflow)]
-        m.d.comb += self.clipped.eq(lost & self.last)
+        m.d.comb += self.clipped.eq(overflow & self.last)
         with m.If(self.last):
-            m.d.sync += self.result.eq(ready)
+            m.d.sync += self.result.eq(limited)
         return m

@@ -47,7 +47,7 @@ class Team(Component):
     flag : Out(1)
         A value of the sample left its format; valid when it is no longer busy.
 
-    Latency: as many cycles as the program has rows, and two.
+    Latency: as many cycles as the program has rows, and three.
     Throughput: one sample in that time.
     """
 
@@ -84,14 +84,15 @@ class Team(Component):
             shape=encoding.width, depth=self.program_rows, init=[]
         )
         write, read = program.write_port(), program.read_port()
-        row, running, executes = Signal(range(self.program_rows)), Signal(), Signal()
+        row = Signal(range(self.program_rows))
+        running, executes, follows = (Signal(name=n) for n in ("running", "executes", "follows"))
         m.d.comb += [
             write.addr.eq(self.program_row),
             write.data.eq(self.program_data),
             write.en.eq(self.program_write),
             read.addr.eq(row),
             read.en.eq(1),
-            self.busy.eq(running | executes),
+            self.busy.eq(running | executes | follows),
         ]
         m.d.sync += executes.eq(running)
         with m.If(running):
@@ -100,8 +101,9 @@ class Team(Component):
                 m.d.sync += running.eq(0)
         with m.Elif(self.start):
             m.d.sync += [row.eq(self.first_row), running.eq(1), self.flag.eq(0)]
-        # Nothing happens in rows that are not executed.
-        data = Mux(executes, read.data, 0)
+        # Nothing happens in rows that are not executed. Block RAM is late in its cycle.
+        data = Signal(encoding.width)
+        m.d.sync += [data.eq(Mux(executes, read.data, 0)), follows.eq(executes)]
 
         lanes, controls, lane_bits = [], [], width_of(encoding.lane)
         for number in range(machine.lanes):
