@@ -350,7 +350,7 @@ def test_pages_show_names_and_do_nothing_else(hostile_build: Build) -> None:
         manifest = named(hostile_build.manifest, name)
         pages = {
             "board": readme.readme(board, manifest, core_clock(board, 200.0), multipliers=()),
-            "ulx3s": bitstream.page(manifest, result),
+            "ulx3s": bitstream.page(escaping.markdown(manifest.robot), result),
             "library": library(name).readme(),
             "table": "\n".join(escaped_table(FigureTable(columns=(name,), rows=[[name]]))),
             "line": escaped(name),

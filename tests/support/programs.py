@@ -26,7 +26,7 @@ from pinion.processor.backend import ProcessorBackend
 from pinion.processor.card import load
 from pinion.processor.image import Image, Name
 from pinion.processor.manifest import program_manifest
-from pinion.robot import Model, random_tree
+from pinion.robot import Model, load_text, random_tree
 from pinion.robot import load as load_robot
 from tests.support.ur5 import like_a_ur5
 
@@ -34,21 +34,23 @@ REQUESTS = 1000
 GRIPPER = Path(__file__).parents[2] / "examples/gripper.urdf"
 
 
+def _tree() -> Model:
+    return load_text(random_tree(np.random.default_rng(38), 8))
+
+
 def _ur5() -> Model:
     with TemporaryDirectory() as folder:
         return load_robot(like_a_ur5(Path(folder) / "ur5.urdf"))
 
 
+BUILT_IN = ("pendulum", "two_link", "chain_3", "chain_10", "iiwa14", "hyq", "baxter", "atlas")
+
 ROBOTS: Mapping[str, Callable[[], Model]] = {
-    **{
-        name: partial(load_robot, name)
-        for name in ("pendulum", "two_link", "chain_3", "iiwa14", "hyq", "baxter", "atlas")
-    },
-    "chain_10": partial(load_robot, "chain_10"),
+    **{name: partial(load_robot, name) for name in BUILT_IN},
     "floating hyq": partial(load_robot, "hyq", floating_base=True),
     "UR5": _ur5,
     "gripper": partial(load_robot, GRIPPER),
-    "tree": partial(random_tree, 8, seed=38),
+    "tree": _tree,
 }
 
 

@@ -34,6 +34,7 @@ from . import (
     explore,
     export,
     info,
+    processor,
     program,
     report,
     robots,
@@ -75,6 +76,7 @@ SPEAKING: Mapping[str, Callable[..., Any]] = {
     "export": export.command,
     "demo": demo.command,
     "program": program.command,
+    "processor": processor.command,
 }
 """Verbs that may take more than a few seconds and show progress, unless ``--quiet``."""
 
@@ -88,7 +90,7 @@ SHORT: Mapping[str, tuple[Callable[..., Any], str]] = {
 # In the order of a user's work.
 for _name in (
     *("robots", "info", "build", "verify", "synth", "run", "bench", "explore", "campaign"),
-    *("batch", "program", "devices", "card", "bitstream", "report", "export", "demo"),
+    *("batch", "program", "processor", "devices", "card", "bitstream", "report", "export", "demo"),
 ):
     _verb = grouped(SHORT[_name][0]) if _name in SHORT else speaking(grouped(SPEAKING[_name]))
     app.command(_name, cls=LISTED.get(_name, TyperCommand))(interruptible(_verb))

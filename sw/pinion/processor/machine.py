@@ -47,7 +47,7 @@ MOST_RESULTS = 4096
 EDGE_FRACS = (-27, 100)
 """Fewest and most fraction bits of words that are converted from and to single precision."""
 
-OVERHEAD = 12
+OVERHEAD = 13
 """Cycles of a sample besides the words of its request and the rows of its program."""
 
 ENCODING = 1

@@ -171,7 +171,7 @@ MUTANTS = {
         "Mux(constant, value.as_signed(), self.to_fixed.o)",
         "self.to_fixed.o",
     ),
-    "the loads are not awaited": ("drain.eq(steps)", "drain.eq(0)"),
+    "the loads are not awaited": ("drain.eq(steps + 1)", "drain.eq(0)"),
     "flags of inputs are lost": ("team.flag | lost", "team.flag"),
     "a flag stays": ("lost.eq(0),\n", ""),
     "results overwrite those before": ("head.eq(head + entry", "head.eq(0 * entry"),

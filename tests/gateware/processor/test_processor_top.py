@@ -287,7 +287,7 @@ def broken_card(old: str, new: str, folder: Path) -> CompiledTop:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_broken_card_is_noticed(name: str, tmp_path: Path) -> None:
-    made = broken_card(*MUTANTS[name], tmp_path)
+    card = broken_card(*MUTANTS[name], tmp_path)
     checks: tuple[Callable[[CompiledTop], None], ...] = (
         test_packets_of_all_programs_in_any_order,
         test_a_program_is_loaded_among_requests,
@@ -297,9 +297,9 @@ def test_a_broken_card_is_noticed(name: str, tmp_path: Path) -> None:
         partial(test_a_damaged_load_leaves_no_program, -1),
     )
     for check_card in checks:
-        made.reset()
+        card.reset()
         try:
-            check_card(made)
+            check_card(card)
         except (AssertionError, FrameError):
             return
     pytest.fail("no check noticed it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from pinion.functions.row import word_columns
 from pinion.gateware.processor import Lane, Processor, Team
 from pinion.gateware.processor.inverse import InverseUnit
 from pinion.gateware.yosys import run_yosys
-from pinion.processor import Compiled, Machine, compile_program, run
+from pinion.processor import Compiled, Machine, Program, compile_program, run
 from pinion.processor.arithmetic import reciprocal
 from pinion.processor.encoding import Encoding, encoded_rows
-from pinion.processor.machine import RECIPROCAL_DELAY
+from pinion.processor.machine import RECIPROCAL_DELAY, SHIFTS, Half
+from pinion.processor.program import LANE_FIELDS, NOTHING, TEAM_FIELDS
 from pinion.robot import coupled, load
 from tests.gateware.link.mutants import mutant
 from tests.support.breadth import some, some_rows
@@ -130,6 +132,35 @@ def test_a_team_equals_the_model_in_every_bit(robot, function, lanes, precision)
     assert expected_flags.any() and not expected_flags.all()
 
 
+def test_half_a_unit_and_its_negative_make_nothing() -> None:
+    """The carry of a negative term is 2^-12 of the last bit, which few sums of a robot show."""
+    program = compiled("two_link", "aba", 1, "fine")
+    machine = program.program.machine
+    lanes = np.zeros((machine.delay, 1), dtype=LANE_FIELDS)
+    lanes["source"] = NOTHING
+    lanes[0] = (0, 1, Half.HIGH, SHIFTS[0], True, True, True, False, NOTHING, 0)
+    team = np.zeros(machine.delay, dtype=TEAM_FIELDS)
+    team["output"], team["output_source"], team["operand"] = -1, NOTHING, NOTHING
+    team[-1]["output"], team[-1]["output_source"] = 0, 0
+    one_sum = Program(
+        machine=machine,
+        lanes=lanes,
+        team=team,
+        constants=({0: 1 << 11 + SHIFTS[0], 1: 1 << machine.low},),
+        inputs=(),
+        outputs=program.program.outputs[:1],
+    )
+    words = np.zeros((1, 0), dtype=np.uint32)
+    changed = replace(program, program=one_sum)
+    rows = Team(encoding=Encoding(machine=machine), rows=machine.delay)
+    assert run(one_sum, words)[0].tolist() == simulated(rows, changed, words)[0].tolist() == [[0]]
+    carry = mutant(Lane, "minus.eq(self.negate)", "minus.eq(0)")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pinion.gateware.processor.team.Lane", carry)
+        rows = Team(encoding=Encoding(machine=machine), rows=machine.delay)
+        assert simulated(rows, changed, words)[0].tolist() != [[0]]
+
+
 MUTANTS = {
     "B is not rounded": ("high + b[low - 1]", "high"),
     "a turn is clipped": ("fits | self.wrap", "fits"),
@@ -137,7 +168,6 @@ MUTANTS = {
     "a sum begins with a quarter of a unit": ("GUARD - 1", "GUARD - 2"),
     "a sum keeps the one before it": ("Mux(self.first, ", "Mux(0, "),
     "low bits have a sign": ("b[:low])", "b[:low].as_signed())"),
-    "a negative term lacks its carry": ("minus.eq(self.negate)", "minus.eq(0)"),
     "the last coarse shift is lost": ("(self.coarse << FINE)", "(self.coarse[:2] << FINE)"),
 }
 

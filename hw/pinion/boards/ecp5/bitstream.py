@@ -176,14 +176,45 @@ def bitstream(
             f"the target {target.name} (--target)."
         ) from None
     check_digests(Path(folder))
+    result = {"target": target.name, "part": PART, "build": f"{manifest.hash:016x}"} | routed(
+        target,
+        clock_mhz=plan["clock_mhz"],
+        advice="build it with a larger ii (--ii), or with formats auto18",
+        seed=seed,
+        progress=progress,
+        timeout=timeout,
+    )
+    BOARD_REPORT.write(target, result)
+    title = f"{markdown(manifest.robot)}, {markdown(manifest.function)}"
+    (target / PAGE).write_text(page(title, result))
+    return result
+
+
+# Many parameters: those of `bitstream`, and what differs between boards' designs.
+def routed(
+    target: Path,
+    *,
+    clock_mhz: float,
+    advice: str,
+    seed: int | None,
+    progress: Progress,
+    timeout: float | None,
+) -> dict[str, Any]:
+    """Map, place, route and pack the design in a board's folder.
+
+    Parameters
+    ----------
+    advice : what to do if it does not fit.
+
+    Returns
+    -------
+    The part of the result of :func:`bitstream` that is not about a build.
+    """
     use = synthesise(target, progress=progress)
     over = [name for name, count in use.items() if count > CAPACITY[name]]
     if over:
         needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
-        raise BitstreamError(
-            f"The build does not fit the {PART}; it needs {needs}: build it with a larger "
-            f"ii (--ii), or with formats auto18."
-        )
+        raise BitstreamError(f"The design does not fit the {PART}; it needs {needs}: {advice}.")
     netlist = NETLIST
     if is_crowded(use):
         progress.step("Leaving every third row of tiles to wires")
@@ -193,18 +224,15 @@ def bitstream(
     progress.step("Placing and routing (minutes to an hour)")
     place_and_route(
         target,
-        clock_mhz=plan["clock_mhz"],
+        clock_mhz=clock_mhz,
         seed=seed,
         progress=progress,
         timeout=timeout,
         netlist=netlist,
     )
-    result = {
-        "target": target.name,
-        "part": PART,
-        "build": f"{manifest.hash:016x}",
+    result: dict[str, Any] = {
         "netlist_sha256": hashlib.sha256((target / MAPPED).read_bytes()).hexdigest(),
-        **_timing(target, clock_mhz=plan["clock_mhz"]),
+        **_timing(target, clock_mhz=clock_mhz),
         "use": use,
         "share": {name: round(100 * count / CAPACITY[name], 1) for name, count in use.items()},
     }
@@ -219,8 +247,6 @@ def bitstream(
         "report": str(target / PAGE),
         "tool": ", ".join(f"{tool} {importlib.metadata.version(tool)}" for tool in tools),
     }
-    BOARD_REPORT.write(target, result)
-    (target / PAGE).write_text(page(manifest, result))
     return result
 
 
@@ -347,12 +373,11 @@ def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def page(manifest: Manifest, result: Mapping[str, Any]) -> str:
-    """Return the report as Markdown."""
+def page(title: str, result: Mapping[str, Any]) -> str:
+    """Return the report as Markdown, with a title in Markdown."""
     path = result["critical_path"]
-    core = f"{markdown(manifest.robot)}, {markdown(manifest.function)}"
     lines = [
-        f"# {core}, on the ULX3S ({result['part']})",
+        f"# {title}, on the ULX3S ({result['part']})",
         "",
         f"Routed: {result['fmax_mhz']:.2f} MHz, wanted {result['clock_mhz']:g} MHz, "
         f"{'met' if result['met'] else 'missed'}. {result['tool']}.",

@@ -141,12 +141,18 @@ class Processor(Component):
         free, lost, finished = Signal(range(machine.results + 1)), Signal(), Signal()
         m.d.comb += [entry_at.eq(self.i_function), load_at.eq(at)]
 
-        # A load is read in one cycle; in the next its word is converted, and goes to the lanes
-        # when the converter is done, a constant beside it.
-        loads, is_constant, word = Signal(), Signal(), Signal(32)
-        m.d.sync += [loads.eq(0), word.eq(self.i_word)]
+        # A load is read in one cycle and registered in the next, because block RAM is late in its
+        # cycle. Then its word is converted, and goes to the lanes when the converter is done, a
+        # constant beside it.
+        issued, is_constant, arrived = Signal(), Signal(), Signal(32)
+        loads, loads_constant, word, record = Signal(), Signal(), Signal(32), Signal.like(load)
+        m.d.sync += [
+            *(issued.eq(0), arrived.eq(self.i_word)),
+            *(loads.eq(issued), loads_constant.eq(is_constant)),
+            *(word.eq(arrived), record.eq(load)),
+        ]
         m.submodules.to_fixed = self.to_fixed
-        fields = fields_of(load, encoding.load)
+        fields = fields_of(record, encoding.load)
         m.d.comb += [
             self.to_fixed.i.eq(word),
             self.to_fixed.move.eq(fields["word"]),
@@ -156,7 +162,7 @@ class Processor(Component):
         constant, value, lanes, to = (
             delay(m, source, steps, name)
             for name, source in (
-                ("constant", is_constant),
+                ("constant", loads_constant),
                 ("value", fields["word"]),
                 ("lanes", fields["lanes"]),
                 ("to", fields["to"]),
@@ -172,7 +178,7 @@ class Processor(Component):
         with m.If(valid & ~constant & self.to_fixed.flag):
             m.d.sync += lost.eq(1)
 
-        drain = Signal(range(steps + 1))
+        drain = Signal(range(steps + 2))
         with m.FSM() as states:
             with m.State("REST"):
                 m.d.sync += function.eq(self.i_function)
@@ -187,7 +193,7 @@ class Processor(Component):
                     constants.eq(Mux(same, 0, coming["constants"])),
                     inputs.eq(coming["inputs"]),
                     lost.eq(0),
-                    drain.eq(steps),
+                    drain.eq(steps + 1),
                     resident.eq(function),
                     settled.eq(1),
                 ]
@@ -195,14 +201,14 @@ class Processor(Component):
             with m.State("LOAD"):
                 with m.If(constants != 0):
                     m.d.sync += [
-                        *(loads.eq(1), is_constant.eq(1)),
+                        *(issued.eq(1), is_constant.eq(1)),
                         *(at.eq(at + 1), constants.eq(constants - 1)),
                     ]
                 with m.Elif(inputs != 0):
                     m.d.comb += self.i_ready.eq(1)
                     with m.If(self.i_valid):
                         m.d.sync += [
-                            *(loads.eq(1), is_constant.eq(0)),
+                            *(issued.eq(1), is_constant.eq(0)),
                             *(at.eq(at + 1), inputs.eq(inputs - 1)),
                         ]
                 with m.Else():
@@ -272,11 +278,14 @@ class Processor(Component):
         ]
         with m.If(issue):
             m.d.sync += [tail.eq(tail + 1), place.eq(Mux(ends, 0, place + 1))]
-        steps = 1 + self.to_float.latency
+        # A register behind the memories, which are late in their cycle.
+        stored, move = Signal(signed(machine.word)), Signal.like(moves)
+        m.d.sync += [stored.eq(read.data), move.eq(moves)]
+        steps = 2 + self.to_float.latency
         m.submodules.to_float = self.to_float
         m.d.comb += [
-            self.to_float.i.eq(read.data),
-            self.to_float.move.eq(moves),
+            self.to_float.i.eq(stored),
+            self.to_float.move.eq(move),
             sent.w_en.eq(_marks(m, issue, steps, "sending")),
             sent.w_data.eq(Cat(self.to_float.o, delay(m, Cat(ends, flag & ends), steps, "end"))),
             self.o_valid.eq(sent.r_rdy),

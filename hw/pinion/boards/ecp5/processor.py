@@ -1,0 +1,87 @@
+"""The dynamics processor as a bitstream for the ULX3S."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pinion.base.progress import SILENT, Progress
+from pinion.link.build_files import BOARD_REPORT
+from pinion.link.uart_framing import BAUD
+from pinion.processor import Machine
+
+from .bitstream import BOARD, CARD, LPF, NAME, PAGE, lpf, page, reachable_mhz, routed
+from .platform import OSCILLATOR_MHZ, PART
+from .pll import nearest_pll
+from .top import board_rtlil, processor_card_rtlil
+
+CLOCK_MHZ = 50.0
+"""Clock of the board's designs by default."""
+
+
+def write_processor(
+    target: Path, machine: Machine, *, clock_mhz: float = CLOCK_MHZ, baud: float = BAUD
+) -> None:
+    """Write the design for the board into a folder.
+
+    Parameters
+    ----------
+    target : the folder, which is made if there is none.
+    clock_mhz : as returned by :func:`.bitstream.reachable_mhz`.
+    baud : rate of the serial line.
+
+    Raises
+    ------
+    ValueError
+        If the line is too fast for the clock.
+    """
+    pll = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=clock_mhz)
+    card = processor_card_rtlil(machine, clock_mhz=pll.mhz, baud=baud)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / CARD).write_text(card)
+    (target / BOARD).write_text(board_rtlil(pll))
+    (target / LPF).write_text(lpf())
+
+
+# Many parameters: those of `bitstream`, and the machine.
+def processor_bitstream(
+    target: Path,
+    machine: Machine,
+    *,
+    clock_mhz: float = CLOCK_MHZ,
+    seed: int | None = None,
+    progress: Progress = SILENT,
+    timeout: float | None = None,
+) -> dict[str, Any]:
+    """Write, map, place, route and pack the processor.
+
+    Parameters
+    ----------
+    target : folder of all files; ``pinion.bit`` is written if timing is met.
+    clock_mhz : of processor and link; the nearest one that the board has is taken.
+    seed, progress, timeout : as for :func:`.bitstream.bitstream`.
+
+    Returns
+    -------
+    As for :func:`.bitstream.bitstream`; ``build`` is the machine's digest.
+
+    Raises
+    ------
+    BitstreamError, pinion.gateware.yosys.YosysError
+        If the machine does not fit the part, or a tool is missing or fails.
+    """
+    mhz = reachable_mhz(clock_mhz)
+    progress.step("Writing the processor's card")
+    write_processor(target, machine, clock_mhz=mhz)
+    result = {"target": NAME, "part": PART, "build": f"{machine.digest:016x}"} | routed(
+        target,
+        clock_mhz=mhz,
+        advice="give it fewer lanes or rows",
+        seed=seed,
+        progress=progress,
+        timeout=timeout,
+    )
+    BOARD_REPORT.write(target, result)
+    title = f"Dynamics processor, a team of {machine.lanes}, {machine.rows} rows"
+    (target / PAGE).write_text(page(title, result))
+    return result

@@ -1,0 +1,53 @@
+"""``pinion processor``: a bitstream of the dynamics processor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pinion.base.installation import require
+from pinion.console.errors import CHECK_FAILED
+from pinion.console.terminal import out, pairs, put_json, steps
+
+from .bitstream import summary
+from .options import Json
+
+
+def command(
+    *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")
+    ],
+    lanes: Annotated[
+        int, typer.Option(min=1, max=8, metavar="P", help="Lanes that share one sample.")
+    ] = 4,
+    clock: Annotated[
+        float, typer.Option(min=1.0, metavar="MHZ", help="Clock of processor and link.")
+    ] = 50.0,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="S", help="Another try at placing, if timing was missed."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a bitstream of the dynamics processor for the ULX3S.
+
+    One for all robots and functions: programs are compiled and loaded by the device
+    'processor:serial:PORT'. Exit code 1 if timing is missed; then there is no bitstream.
+    """
+    require("hw")
+    from pinion.boards.ecp5.processor import processor_bitstream
+    from pinion.processor import Machine
+
+    with steps() as progress:
+        result = processor_bitstream(
+            output, Machine(lanes=lanes), clock_mhz=clock, seed=seed, progress=progress
+        )
+    if json:
+        put_json(result)
+    else:
+        out().print(pairs(summary(result), title=f"The dynamics processor, {lanes} lanes"))
+    if not result["met"]:
+        raise typer.Exit(CHECK_FAILED)
