@@ -319,6 +319,7 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
         "pinion.campaign:campaign",
     ),
     "program": (("two_link", "rnea"), "pinion.processor:compile_program"),
+    "processor": (("-o", "NEW"), "pinion.boards.ecp5.processor:processor_bitstream"),
     "batch": (
         ("two_link", "rnea", "--states", "10", "-o", "NEW.sqlite"),
         "pinion.campaign:batch",

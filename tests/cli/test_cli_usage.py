@@ -22,7 +22,17 @@ from tests.support.breadth import some_rows
 
 VERBS = (
     *("robots", "info", "build", "verify", "synth", "run", "demo", "bench", "explore"),
-    *("campaign", "batch", "program", "devices", "card", "bitstream", "report", "export"),
+    *(
+        "campaign",
+        "batch",
+        "program",
+        "processor",
+        "devices",
+        "card",
+        "bitstream",
+        "report",
+        "export",
+    ),
 )
 
 

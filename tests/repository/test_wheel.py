@@ -68,6 +68,7 @@ VERBS = {
     "campaign b --states 10 -o s.sqlite": "hw,campaign",
     "batch two_link rnea --states 10 -o s.sqlite": "hw,campaign",
     "program two_link rnea": "",
+    "processor -o p": "hw",
     "card b": "hw,sim",
     "bitstream b": "hw",
     "report b -o b.html": "hw",

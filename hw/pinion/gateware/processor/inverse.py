@@ -81,17 +81,21 @@ class InverseUnit(Component):
         amount, broken, minus = state[:7], state[7], state[8]
 
         wide = len(unit.o) + top
-        rounded = Signal(wide + 1)
-        half = Mux(amount == 0, 0, (Const(1, wide + 1) << amount) >> 1)
-        m.d.sync += rounded.eq((unit.o.as_unsigned() << top) + half)
-        amount = delay(m, amount, 1, "amount")
+        inverse, half, rounded = Signal(len(unit.o)), Signal(wide + 1), Signal(wide + 1)
+        m.d.sync += [
+            inverse.eq(unit.o),
+            half.eq(Mux(amount == 0, 0, (Const(1, wide + 1) << amount) >> 1)),
+            rounded.eq((inverse << top) + half),
+        ]
+        amount = delay(m, amount, 2, "amount")
         shifted = delay(m, rounded >> amount, 1, "shifted")
-        broken, minus = delay(m, broken, 2, "broken"), delay(m, minus, 2, "negative")
+        broken, minus = delay(m, broken, 3, "broken"), delay(m, minus, 4, "negative")
         beyond = broken | (shifted > self.machine.largest)
         value = Mux(beyond, self.machine.largest, shifted)[: word - 1]
-        signed_value = delay(m, Mux(minus, -value, value), 1, "value")
-        beyond = delay(m, beyond, 1, "beyond")
-        spent = before + unit.latency + 3
+        value, beyond = delay(m, value, 1, "value"), delay(m, beyond, 1, "beyond")
+        signed_value = delay(m, Mux(minus, -value, value), 1, "signed")
+        beyond = delay(m, beyond, 1, "clipped")
+        spent = before + unit.latency + 5
         rest = RECIPROCAL_DELAY - 1 - spent
         assert rest >= 0, "the unit is slower than the machine says"
         valid = delay(m, self.valid, RECIPROCAL_DELAY - 1, "valid")
