@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -132,8 +133,10 @@ def test_a_robot_and_a_function_on_the_card() -> None:
         result = card(**finite)
         single = card(**{name: array[1] for name, array in finite.items()})
         interval = card.manifest.ii
-        with pytest.raises(pinion.InputError, match="'q'"):
+        with pytest.raises(DriverError, match="'q'"):
             card(**requests)
+        with pytest.raises(DriverError, match="processor:sim cannot be copied"):
+            pickle.dumps(card)
     model = pinion.backend("iiwa14", "rnea", device="processor")(**finite)
     assert np.array_equal(result.tau.view(np.uint32), model.tau.view(np.uint32))
     assert np.array_equal(result.saturated, model.saturated)

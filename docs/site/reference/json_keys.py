@@ -15,7 +15,8 @@ HEAD = """\
 output of the verbs (`tests/docs/test_json_keys.py`). Keys whose meaning begins with *if* exist only
 in that case. `bench` and `demo` print the figures of their tables, `campaign` those of its page
 with the digest of all, `report` those of its builds, `card` the `device` of the stand-in, its
-`prefix` and its `build`, `bitstream` and `processor` the report of their tools; they are not listed here.
+`prefix` and its `build`, `bitstream` and `processor` the report of their tools; they are not listed
+here.
 
 A dot means a nested object, `[]` each element of a list, `*` any name.
 

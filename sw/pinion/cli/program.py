@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.base.amounts import amount
+from pinion.base.progress import Progress
+from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, steps
 
+from .arrays import read_arrays, write_arrays
 from .options import Json, Robot, RobotArguments, RowArguments
+from .run import check_target
+
+if TYPE_CHECKING:
+    from pinion.batch import Backend
+    from pinion.functions import Function
+    from pinion.processor import Compiled
+    from pinion.robot import Model
 
 
 def command(
@@ -32,24 +43,60 @@ def command(
     listing: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the program as text.")
     ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--input", metavar="IN.npz", help="Requests to run, arrays by name."),
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT.npz", help="File of their results."),
+    ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Where requests run: processor, the model; processor:sim, the card's gateware, "
+            "which is compiled first; or processor:serial:/dev/ttyUSB0.",
+        ),
+    ] = "processor",
     json: Json = False,
 ) -> None:
-    """Compile a program for the dynamics processor, and check it.
+    """Compile a program for the dynamics processor, check it, and run requests.
 
-    It runs on the device 'processor', a model, and on 'processor:sim', the card's gateware in
-    simulation; no board has run one yet.
+    Without a file of requests it is compiled alone. No board has run one yet.
     """
+    from pinion.batch import check_arrays
+    from pinion.functions import arrays_of
     from pinion.processor import Machine, compile_program
     from pinion.processor.listing import listing as text_of
     from pinion.request import RobotChoice, RowChoice
 
+    if (source is None) != (target is None):
+        raise UsageError("Requests need both files: give --input IN.npz and --output OUT.npz.")
+    kind, _, address = device.partition(":")
+    if kind != "processor":
+        raise UsageError(
+            f"A program does not run on '{device}': give processor, processor:sim or "
+            "processor:serial:PORT."
+        )
+    if target is not None:
+        check_target(target)
+    arrays = {} if source is None else read_arrays(source)
     row = RowChoice(**row_options.options()).row(function)
     model, _ = RobotChoice(**robot_options.options(snap=True)).read(robot)
     row.check(model)
+    if source is not None:
+        check_arrays(arrays_of(row.inputs, model), arrays)
     with steps() as progress:
         compiled = compile_program(
             model, row, Machine(lanes=lanes), precision=precision, progress=progress
         )
+        result = None
+        if target is not None:
+            with _opened(model, row, compiled, address, progress) as backend:
+                progress.step("Running")
+                result = backend(**arrays)
+            write_arrays(target, dict(result))
     program = compiled.program
     if listing is not None:
         listing.write_text(text_of(compiled))
@@ -66,6 +113,13 @@ def command(
         "words_out": len(program.outputs),
         "rel_err_reference": compiled.error,
     }
+    if result is not None:
+        figures |= {
+            "device": device,
+            "requests": result.saturated.size,
+            "saturated": int(result.saturated.sum()),
+            "output": str(target),
+        }
     if json:
         put_json(figures)
         return
@@ -83,3 +137,23 @@ def command(
     )
     if listing is not None:
         out().print(f"Written to {listing}.")
+    if result is not None:
+        requests = amount(result.saturated.size, "request")
+        out().print(f"{requests} on {device}, written to {target}.")
+        if figures["saturated"]:
+            out().print(
+                f"Saturated, do not use their values: {figures['saturated']:,} of the results."
+            )
+
+
+def _opened(
+    model: Model, row: Function, compiled: Compiled, address: str, progress: Progress
+) -> Backend:
+    """Return the program on a device; an empty address is the model's."""
+    from pinion.processor.backend import ProcessorBackend
+    from pinion.processor.card import open_programs
+
+    if not address:
+        return ProcessorBackend(model=model, function=row, compiled=compiled)
+    (opened,) = open_programs([(model, row, compiled)], address, progress=progress)
+    return opened

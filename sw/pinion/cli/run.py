@@ -57,7 +57,7 @@ def command(
     manifest = Manifest.read(folder)
     if source is None or target is None:
         raise UsageError(_missing(manifest, source, target))
-    _check_target(target)
+    check_target(target)
     arrays = read_arrays(source)
     # The driver checks again; here it happens before opening the device may take minutes, and for
     # every name that a file can hold, such as "self".
@@ -137,7 +137,7 @@ def tell_of_compiling(folder: Path, device: str) -> None:
         )
 
 
-def _check_target(path: Path) -> None:
+def check_target(path: Path) -> None:
     """Refuse an impossible file for the results before the work."""
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder: give the name of a file for the results.")

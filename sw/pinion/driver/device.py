@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from types import MappingProxyType, TracebackType
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -335,6 +336,12 @@ class Device(Backend):
     ) -> None:
         # The results of a failed block are not used.
         self.close(wait=kind is None)
+
+    def __reduce__(self) -> NoReturn:
+        raise DriverError(
+            f"The open card at {self._connection.transport.where} cannot be copied or sent to "
+            "another process: only one holds it. Close it here, and open it there."
+        )
 
     def __repr__(self) -> str:
         m = self._manifest
