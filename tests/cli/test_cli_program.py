@@ -78,8 +78,8 @@ def test_what_does_not_fit_is_one_sentence(
 ) -> None:
     target = tmp_path / "out.npz"
     places = {"IN": str(requests), "OUT": str(target)}
-    given = [places.get(argument, argument) for argument in arguments]
-    completed = pinion("program", "two_link", "aba", *given, "--quiet")
+    words = [places.get(argument, argument) for argument in arguments]
+    completed = pinion("program", "two_link", "aba", *words, "--quiet")
     assert completed.code == 2 and completed.out == ""
     assert places.get(sentence, sentence) in " ".join(completed.err.split())
     assert not target.exists()
