@@ -207,8 +207,7 @@ def test_a_load_that_never_arrives_is_an_error_and_closes_the_card() -> None:
 
 
 def test_a_card_of_another_machine_is_refused() -> None:
-    other = Machine(lanes=2, rows=1024, loads=128, results=8, functions=4)
-    card = SimulatedProcessor(machine=other)
+    card = SimulatedProcessor(machine=Machine(lanes=4))
     with pytest.raises(WrongBuildError, match=r"no processor of 1 lanes .* number of its lanes"):
         load(card, *image(PROGRAMS[:1], SMALL))
 

@@ -30,6 +30,10 @@ def command(
         int | None,
         typer.Option(min=0, metavar="S", help="Another try at placing, if timing was missed."),
     ] = None,
+    prebuilt: Annotated[
+        bool,
+        typer.Option("--prebuilt", help="Write the bitstream that is shipped: 4 lanes, 100 MHz."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Make a bitstream of the dynamics processor for the ULX3S.
@@ -38,13 +42,17 @@ def command(
     'processor:serial:PORT'. Exit code 1 if timing is missed; then there is no bitstream.
     """
     require("hw")
-    from pinion.boards.ecp5.processor import processor_bitstream
+    from pinion.boards.ecp5.processor import processor_bitstream, write_prebuilt
     from pinion.processor import Machine
 
-    with steps() as progress:
-        result = processor_bitstream(
-            output, Machine(lanes=lanes), clock_mhz=clock, seed=seed, progress=progress
-        )
+    machine = Machine(lanes=lanes)
+    if prebuilt:
+        result = write_prebuilt(output, machine)
+    else:
+        with steps() as progress:
+            result = processor_bitstream(
+                output, machine, clock_mhz=clock, seed=seed, progress=progress
+            )
     if json:
         put_json(result)
     else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import lzma
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +13,28 @@ from pinion.link.build_files import BOARD_REPORT
 from pinion.link.uart_framing import BAUD
 from pinion.processor import Machine
 
-from .bitstream import BOARD, CARD, LPF, NAME, PAGE, lpf, page, reachable_mhz, routed
+from .bitstream import (
+    BIT,
+    BOARD,
+    CARD,
+    LPF,
+    NAME,
+    PAGE,
+    BitstreamError,
+    lpf,
+    page,
+    reachable_mhz,
+    routed,
+)
 from .platform import OSCILLATOR_MHZ, PART
 from .pll import nearest_pll
 from .top import board_rtlil, processor_card_rtlil
 
 CLOCK_MHZ = 50.0
 """Clock of the board's designs by default."""
+
+PREBUILT = Path(__file__).with_name("prebuilt")
+"""Folder with the bitstream that is shipped, and its record."""
 
 
 def write_processor(
@@ -85,3 +103,37 @@ def processor_bitstream(
     title = f"Dynamics processor, a team of {machine.lanes}, {machine.rows} rows"
     (target / PAGE).write_text(page(title, result))
     return result
+
+
+def prebuilt_record() -> dict[str, Any]:
+    """Return the record of the bitstream that is shipped.
+
+    Its keys are those of :func:`processor_bitstream`, ``seed``, and the SHA-256 of the bitstream
+    (``bitstream_sha256``) and of the design's card (``card_sha256``).
+    """
+    record: dict[str, Any] = json.loads((PREBUILT / "processor.json").read_text())
+    return record
+
+
+def write_prebuilt(target: Path, machine: Machine) -> dict[str, Any]:
+    """Write the bitstream that is shipped into a folder, and return its record.
+
+    Raises
+    ------
+    BitstreamError
+        If it is of another machine.
+    """
+    record = prebuilt_record()
+    if record["build"] != f"{machine.digest:016x}":
+        raise BitstreamError(
+            f"The bitstream that is shipped is not of a team of {machine.lanes} lanes with "
+            f"{machine.rows} rows: make one instead of the prebuilt (--prebuilt)."
+        )
+    data = lzma.decompress((PREBUILT / "processor.bit.xz").read_bytes())
+    if hashlib.sha256(data).hexdigest() != record["bitstream_sha256"]:
+        raise BitstreamError(
+            f"'{PREBUILT}' does not have the bitstream of its record: install Pinion again."
+        )
+    target.mkdir(parents=True, exist_ok=True)
+    (target / BIT).write_bytes(data)
+    return record | {"bitstream": str(target / BIT)}
