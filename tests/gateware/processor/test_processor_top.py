@@ -14,6 +14,8 @@ from amaranth.back import rtlil
 from amaranth.hdl import DomainRenamer
 
 from pinion.base.arrays import Words
+from pinion.boards.processor import processor_rtlil
+from pinion.card.processor import LINK_KHZ
 from pinion.cosim.top import CompiledTop
 from pinion.gateware.link.top import TOP
 from pinion.gateware.processor import path as path_module
@@ -62,8 +64,7 @@ def layout(number: int) -> Layout:
 @cache
 def library(folder: Path) -> Path:
     path = folder / "top.il"
-    parameters = ProcessorParameters(machine=MACHINE, link_khz=100_000)
-    path.write_text(rtlil.convert(ProcessorTop(parameters=parameters), name=TOP))
+    path.write_text(processor_rtlil(MACHINE, link_khz=LINK_KHZ))  # as the simulated card has it
     return path
 
 
