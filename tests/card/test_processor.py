@@ -146,6 +146,24 @@ def test_a_robot_and_a_function_on_the_card() -> None:
     assert 50 * interval < result.cycles < 51 * interval
 
 
+def test_parameters_are_those_of_the_link() -> None:
+    row = named_function("rnea", parameters=("iiwa_link_7",))
+    robot, machine = load_robot("iiwa14"), Machine(lanes=4)
+    program = compile_program(robot, row, machine)
+    manifest = program_manifest(robot, row, program)
+    assert not manifest.inputs[-1].linear_map  # which is a core's
+    name = Name(build=manifest.hash, function=function_id(manifest.function))
+    inputs = dict(sample(robot, row, 20, distribution="reference", seed=9))
+    right = ProcessorBackend(model=robot, function=row, compiled=program)(**inputs)
+    floats = row.evaluate(robot, inputs)["tau"]
+    assert np.abs(right.tau - floats).max() < 1e-4 * np.abs(floats).max()
+    card = SimulatedProcessor(machine=machine)
+    (device,) = load(card, Image.of([program.program], [name]), [manifest])
+    with device:
+        result = device(**inputs)
+    assert np.array_equal(result.tau.view(np.uint32), right.tau.view(np.uint32))
+
+
 def test_programs_share_a_card_that_damages_packets() -> None:
     card = SimulatedProcessor(
         machine=SMALL,

@@ -46,6 +46,16 @@ class Plain(Batch):
         self.released.append((packet.start, reusable))
 
 
+class Small(Packet):
+    """A packet with a response of 128 bytes a record."""
+
+    __slots__ = ()
+
+    @property
+    def response_bytes(self) -> int:
+        return 128 * self.count
+
+
 def block(size: int) -> MemoryBlock:
     memory = np.zeros(size, dtype=np.uint8)
     return MemoryBlock(memory, memory)
@@ -53,13 +63,12 @@ def block(size: int) -> MemoryBlock:
 
 def packets_of(batch: Batch, size: int = 64) -> list[Packet]:
     return [
-        Packet(batch=batch, start=k, count=1, request=block(size))
-        for k in range(batch.packet_count)
+        Small(batch=batch, start=k, count=1, request=block(size)) for k in range(batch.packet_count)
     ]
 
 
 def queue(**options: Any) -> Queue:
-    return Queue(take=block, response_bytes=lambda packet: 128 * packet.count, **options)
+    return Queue(take=block, **options)
 
 
 def state(*, window: int = 4, timeout: float | None = None) -> tuple[SessionState, Queue, Meter]:

@@ -339,7 +339,6 @@ class SimulatedTop(TopTransport):
         If the top cannot be compiled.
     """
 
-    # Many parameters: of a simulation, all with defaults.
     def __init__(
         self,
         *,

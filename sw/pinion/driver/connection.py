@@ -6,7 +6,6 @@ import contextlib
 import math
 import threading
 import weakref
-from operator import attrgetter
 
 from pinion.link import Layout
 
@@ -67,9 +66,7 @@ class Connection:
         try:
             limit = _timeout(transport, timeout)
             self.pool = Pool(allocate=transport.allocate)
-            queue = Queue(
-                take=self.pool.take, response_bytes=attrgetter("response_bytes"), window=window
-            )
+            queue = Queue(take=self.pool.take, window=window)
             check_card(transport.read_register, card, where=transport.where)
             # The previous user may have left the card in the middle of a transfer.
             soft_reset(transport, card, patience=patience)

@@ -96,16 +96,14 @@ class Device(Backend):
         self._parameters = None if manifest.parameters is None else ParameterSets(manifest)
         self._outputs = record_columns(manifest.outputs)
         self._closed = False
-        if isinstance(transport, Connection):
+        try:
             self._chunk = _chunk(manifest, chunk)
-            connection = transport
-        else:
-            try:
-                self._chunk = _chunk(manifest, chunk)
-            except BaseException:
+        except BaseException:
+            if not isinstance(transport, Connection):
                 close_quietly(transport)
-                raise
-            connection = Connection(
+            raise
+        if not isinstance(transport, Connection):
+            transport = Connection(
                 transport=transport,
                 card=self._layout,
                 timeout=timeout,
@@ -114,9 +112,9 @@ class Device(Backend):
                 states=bool(manifest.states),
                 first_sequence=first_sequence,
             )
-        self._connection = connection
-        connection.users += 1
-        self._session, self._pool = connection.session, connection.pool
+        self._connection = transport
+        transport.users += 1
+        self._session, self._pool = transport.session, transport.pool
 
     @property
     def manifest(self) -> Manifest:

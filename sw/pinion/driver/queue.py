@@ -25,7 +25,6 @@ class Queue:
     Parameters
     ----------
     take : allocates memory for a response, given its bytes.
-    response_bytes : returns the bytes of a packet's response.
     window, window_bytes : most packets and bytes in flight.
 
     Members
@@ -43,14 +42,12 @@ class Queue:
         self,
         *,
         take: Callable[[int], MemoryBlock],
-        response_bytes: Callable[[Packet], int],
         window: int = WINDOW,
         window_bytes: int = WINDOW_BYTES,
     ) -> None:
         if window < 1:
             raise DriverError(f"The window must be at least 1 packet, not {window}.")
         self._take = take
-        self._response_bytes = response_bytes
         self._window = window
         self._window_bytes = window_bytes
         self._bytes = 0
@@ -113,7 +110,7 @@ class Queue:
         while (packet := self._next()) is not None:
             if packet.response is None:
                 try:
-                    packet.response = self._take(self._response_bytes(packet))
+                    packet.response = self._take(packet.response_bytes)
                 except BaseException:
                     self.retries.appendleft(packet)
                     raise
@@ -222,7 +219,7 @@ class Queue:
 
     def _fits(self, packet: Packet) -> bool:
         count = self.under_way
-        size = len(packet.request.bytes) + self._response_bytes(packet)
+        size = len(packet.request.bytes) + packet.response_bytes
         return not count or (count < self._window and self._bytes + size <= self._window_bytes)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pinion.base.progress import SILENT, Progress
 from pinion.driver import Device, DriverError, Transport, TransportError, WrongBuildError
-from pinion.driver.connection import Connection, close_quietly
+from pinion.driver.connection import Connection
 from pinion.driver.programs import load_records
 from pinion.functions import Function
 from pinion.link import Manifest, function_id
@@ -70,17 +70,24 @@ def load(
     progress: Progress = SILENT,
 ) -> tuple[Device, ...]:
     """Load programs through a transport, as :func:`open_programs` does, and open them."""
+    progress.step("loading programs")
     try:
-        progress.step("loading programs")
-        _load(transport, image)
         connection = Connection(transport=transport, card=loading(image.machine))
+    except WrongBuildError as error:
+        raise WrongBuildError(
+            f"The card at {transport.where} has no processor of {image.machine.lanes} lanes with "
+            f"the memories that this program is for, but something else ({error}): give the "
+            "number of its lanes, or load the bitstream of this processor."
+        ) from error
+    try:
+        _load(connection, image)
     except BaseException:
-        close_quietly(transport)
+        connection.leave(wait=False)
         raise
     return tuple(Device(manifest=manifest, transport=connection) for manifest in manifests)
 
 
-def _load(transport: Transport, image: Image) -> None:
+def _load(connection: Connection, image: Image) -> None:
     """Store programs in a card; after a fault, all of them again.
 
     Names come last and alone, so that a program is resident only if all of it arrived.
@@ -88,7 +95,7 @@ def _load(transport: Transport, image: Image) -> None:
     Raises
     ------
     DriverError, TransportError
-        If the card is another one, or a load fails :data:`ATTEMPTS` times.
+        If a load fails :data:`ATTEMPTS` times.
     """
     layout = loading(image.machine)
     records = image.records()
@@ -97,13 +104,7 @@ def _load(transport: Transport, image: Image) -> None:
     for attempt in range(ATTEMPTS):
         try:
             for part in parts:
-                load_records(transport, layout, part)
-        except WrongBuildError as error:
-            raise WrongBuildError(
-                f"The card at {transport.where} has no processor of {image.machine.lanes} lanes "
-                f"with the memories that this program is for, but something else ({error}): give "
-                "the number of its lanes, or load the bitstream of this processor."
-            ) from error
+                load_records(connection, layout, part)
         except TransportError:
             if attempt == ATTEMPTS - 1:
                 raise

@@ -9,7 +9,7 @@ from pathlib import Path
 from pinion.base import installation
 from pinion.base.escaping import one_line
 from pinion.functions import Function
-from pinion.functions.records import array_of, mapped_array
+from pinion.functions.records import array_of
 from pinion.link import Layout, Manifest
 from pinion.robot import Model
 
@@ -24,10 +24,8 @@ def program_manifest(model: Model, function: Function, compiled: Compiled) -> Ma
     machine = program.machine
     words_in = {str(word) for word, _, _ in program.inputs}
     words_out = {str(word) for word, _ in program.outputs}
-    inputs = tuple(
-        mapped_array(array_of(block, model, words_in, {}), function, model)
-        for block in function.inputs
-    )
+    # A program computes with the parameters of a link as they are, unlike a core.
+    inputs = tuple(array_of(block, model, words_in, {}) for block in function.inputs)
     outputs = tuple(array_of(block, model, words_out, {}) for block in function.results)
     image = Image.of([program]).words
     content = json.dumps([[int(store), list(words)] for store, words in sorted(image.items())])

@@ -190,7 +190,6 @@ def bitstream(
     return result
 
 
-# Many parameters: those of `bitstream`, and what differs between boards' designs.
 def routed(
     target: Path,
     *,

@@ -44,7 +44,7 @@ def write_processor(
 
     Parameters
     ----------
-    target : the folder, which is made if there is none.
+    target : the folder, created if it is missing.
     clock_mhz : as returned by :func:`.bitstream.reachable_mhz`.
     baud : rate of the serial line.
 
@@ -61,7 +61,6 @@ def write_processor(
     (target / LPF).write_text(lpf())
 
 
-# Many parameters: those of `bitstream`, and the machine.
 def processor_bitstream(
     target: Path,
     machine: Machine,
@@ -94,7 +93,7 @@ def processor_bitstream(
     result = {"target": NAME, "part": PART, "build": f"{machine.digest:016x}"} | routed(
         target,
         clock_mhz=mhz,
-        advice="give it fewer lanes or rows",
+        advice="give it fewer lanes (--lanes)",
         seed=seed,
         progress=progress,
         timeout=timeout,

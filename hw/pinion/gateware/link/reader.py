@@ -59,7 +59,6 @@ class RequestReader(Component):
     after_header = "CHECK"
     """State that follows a header's last slice."""
 
-    # Many parameters: of a header, and the members of readers that look programs up.
     def __init__(
         self,
         *,

@@ -228,7 +228,6 @@ class ProcessorPath(LinkPath):
         self._report(m, reader)
         return m
 
-    # Many parameters: everything that a batch meets.
     def _jobs(
         self,
         m: Module,
@@ -284,7 +283,6 @@ class ProcessorPath(LinkPath):
                 m.d.sync += active.eq(0)
         return ends & loads
 
-    # Many parameters: everything that a load changes.
     def _loads(
         self,
         m: Module,
