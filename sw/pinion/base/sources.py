@@ -15,19 +15,8 @@ __all__ = ["PACKAGES", "SourceError", "package_digest", "source_digest", "up_to"
 
 PACKAGES = (
     *("base", "fixedpoint", "robot", "dynamics", "graph", "link", "batch", "formats", "functions"),
-    *(
-        "native",
-        "request",
-        "compute",
-        "driver",
-        "processor",
-        "hls",
-        "chains",
-        "gateware",
-        "synthesis",
-        "boards",
-    ),
-    *("flow", "cosim", "card", "campaign"),
+    *("native", "request", "compute", "driver", "hls", "processor", "chains", "gateware"),
+    *("synthesis", "boards", "flow", "cosim", "card", "campaign"),
 )
 """Packages that figures, kernels and cores come from, in import order, the lowest first.
 
