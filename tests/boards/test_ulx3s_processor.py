@@ -25,7 +25,7 @@ PROGRAMS = (("iiwa14", "rnea"), ("two_link", "aba"), ("pendulum", "fd_derivative
 
 def test_the_design_of_a_board_is_written(tmp_path: Path) -> None:
     folder = tmp_path / "board"
-    small = Machine(lanes=1, rows=64, loads=16, results=8, functions=4)
+    small = Machine(lanes=1, rows=64, constants=16, inputs=16, results=8, functions=4)
     write_processor(folder, small)
     assert {path.name for path in folder.iterdir()} == {BOARD, CARD, LPF}
     with pytest.raises(ValueError, match="bit"):

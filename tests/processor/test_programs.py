@@ -25,6 +25,7 @@ from pinion.processor.program import LANE_FIELDS
 from pinion.processor.sums import polynomial
 from pinion.robot import coupled, load
 from tests.support.breadth import some_rows
+from tests.support.choices import choices, close_calls
 
 QUICK = [("two_link", "rnea"), ("iiwa14", "rnea"), ("iiwa14", "minv"), ("pendulum", "aba")]
 CASES = some_rows(
@@ -56,7 +57,7 @@ def states(
 
 
 def requests(program: Compiled, columns: dict[str, np.ndarray]) -> np.ndarray:
-    words = [columns[str(word)] for word, _, _ in program.program.inputs]
+    words = [columns[str(word)] for word, _ in program.program.inputs]
     return np.stack(words, axis=1).astype(np.float32).view(np.uint32)
 
 
@@ -160,7 +161,7 @@ def changed(program: Compiled, rng: random.Random) -> Compiled:
         if name in ("source", "to"):
             if row["source"] == -2:
                 continue
-        elif row["half"] == 0 or (name == "wrap" and not row["last"]):
+        elif row["half"] == 0 or (name == "finish" and not row["last"]):
             continue
         old = row[name]
         match name:
@@ -168,6 +169,8 @@ def changed(program: Compiled, rng: random.Random) -> Compiled:
                 row[name] = rng.randrange(program.program.words)
             case "half":
                 row[name] = rng.randrange(4)
+            case "finish":
+                row[name] = rng.randrange(3)
             case "shift":
                 row[name] = old + rng.choice((-3, -1, 1, 2))
             case "source":
@@ -233,21 +236,34 @@ def test_what_does_not_fit_is_a_sentence():
     model = load("iiwa14")
     with pytest.raises(ProgramError, match=r"Lane 0 of the processor has 20 words, and .* more"):
         compile_program(model, row, Machine(lanes=1, words=20))
-    with pytest.raises(ProgramError, match=r"has 330 rows, 130 more than the processor's 200"):
+    with pytest.raises(ProgramError, match=r"has 326 rows, 126 more than the processor's 200"):
         compile_program(model, row, Machine(lanes=4, rows=200))
     with pytest.raises(ProgramError, match="no precision 'coarse': choose fine or fast"):
         compile_program(model, row, Machine(), precision="coarse")
 
     @pinion.function(
-        inputs={"x": pinion.array(2, sampling=pinion.uniform(-1.0, 1.0))},
+        inputs={"x": pinion.array(2, sampling=pinion.uniform(0.0, 1.0))},
         outputs={"y": pinion.array(2)},
     )
-    def clamped(x):
-        """Clamp two numbers."""
-        return [pinion.clamp(a, -0.5, 0.5) for a in x]
+    def roots(x):
+        """Take two roots."""
+        return [pinion.sqrt(a) for a in x]
 
-    with pytest.raises(ProgramError, match=r"does not compute 'clamp'.*build a core"):
-        pinion.backend(None, clamped, device="processor")
+    with pytest.raises(ProgramError, match=r"does not compute 'sqrt'.*build a core"):
+        pinion.backend(None, roots, device="processor")
+
+
+@pytest.mark.parametrize("precision", ["fine", "fast"])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_choices_are_those_of_the_float_model(lanes, precision):
+    """Also where operands are equal, zero, or a bound: no value is near and not chosen."""
+    x = close_calls(5000).astype(np.float32)
+    processor = pinion.backend(None, choices, device="processor", lanes=lanes, precision=precision)
+    y, expected = processor(x), pinion.backend(None, choices, device="float")(x).y
+    assert not y.saturated.any()
+    assert np.abs(y.y - expected).max() <= (2e-7 if precision == "fine" else 1e-3)
+    # What is chosen arrives whole, and a condition that is false leaves nothing of the other.
+    assert np.abs(y.y - expected)[:, [0, 1, 2, 3, 5, 8]].max() <= 2.0**-32
 
 
 def test_the_device_gives_the_results_of_the_float_model():

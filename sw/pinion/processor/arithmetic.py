@@ -10,7 +10,7 @@ from pinion.base.arrays import Flags, Ints
 from pinion.fixedpoint import Format
 from pinion.fixedpoint.reciprocal import Reciprocal
 
-from .machine import GUARD, MANTISSA, NARROW, Half, Machine
+from .machine import GUARD, MANTISSA, NARROW, Finish, Half, Machine
 
 HALF_UNIT = np.int64(1 << GUARD - 1)
 """With what a sum begins, so that dropping the guard bits rounds it."""
@@ -23,12 +23,15 @@ def product(a: Ints, b: Ints, half: int, shift: int, *, negate: bool, machine: M
     return np.asarray(-term if negate else term)
 
 
-def finished(total: Ints, *, wrap: bool, machine: Machine) -> tuple[Ints, Flags]:
+def finished(total: Ints, finish: int, machine: Machine) -> tuple[Ints, Flags]:
     """Return a sum as a word, and whether it had to be clipped."""
     value = total >> GUARD
-    if wrap:
+    if finish != Finish.CLIP:
         spare = 64 - machine.word
-        return value << spare >> spare, np.zeros(value.shape, dtype=np.bool_)
+        wrapped = value << spare >> spare
+        sign = np.where(value < 0, np.int64(machine.one), np.int64(0))
+        word = wrapped if finish == Finish.WRAP else sign
+        return word, np.zeros(value.shape, dtype=np.bool_)
     clipped = np.clip(value, -machine.largest - 1, machine.largest)
     return clipped, clipped != value
 

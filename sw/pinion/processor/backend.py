@@ -54,7 +54,7 @@ class ProcessorBackend(Backend):
         }
         columns = word_columns(self.function.inputs, model, whole)
         requests = np.empty((batch.count, len(program.inputs)), dtype=np.float32)
-        for place, (word, _, _) in enumerate(program.inputs):
+        for place, (word, _) in enumerate(program.inputs):
             requests[:, place] = columns[word]
         words, flags = run(program, requests.view(np.uint32))
         by_word = {w: words[:, k].view(np.float32) for k, (w, _) in enumerate(program.outputs)}

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .errors import ProgramError
-from .machine import GUARD, RECIPROCAL_DELAY, SHIFTS, Half
+from .machine import GUARD, RECIPROCAL_DELAY, SHIFTS, Finish, Half
 from .points import Points
 from .program import NOTHING, Program
-from .schedule import UNIT
+from .schedule import INPUT, UNIT
 from .sums import Sums
 
-_Key = tuple[tuple[tuple[int, int, bool, int], ...], bool]
+_Key = tuple[tuple[tuple[int, int, bool, int], ...], Finish]
 
 
 class _Slot(NamedTuple):
@@ -62,15 +62,12 @@ class _Symbols:
         self.same = self._representatives()
         # By lane: what each word of memory holds.
         self.memory: list[dict[int, int]] = [{} for _ in lanes]
-        for word, _, memory in program.inputs:
-            for lane, place in memory.items():
-                self.memory[lane][place] = words[str(word)]
+        # The value of each word of the record, None where nothing reads it.
+        self.record = [words.get(str(word)) for word, _ in program.inputs]
         for lane, constants in enumerate(program.constants):
             for place, integer in constants.items():
-                if place in self.memory[lane]:
-                    raise CheckError(f"Word {place} of lane {lane} is an input and a constant.")
                 self.memory[lane][place] = self._constant(integer)
-        self.registers: dict[int, int | None] = dict.fromkeys((*lanes, UNIT))
+        self.registers: dict[int, int | None] = dict.fromkeys((*lanes, UNIT, INPUT))
         self.due: dict[int, dict[int, int]] = {}
         self.open: list[list[_Slot]] = [[] for _ in lanes]
         self.by_products = self._sums()
@@ -89,16 +86,16 @@ class _Symbols:
                 points = self.points.fracs[value.inverse] + self.points.fracs[number]
                 key = "inverse", same[value.inverse], points
             elif value.terms:
-                key = value.wraps, tuple(self._terms(number, same))
+                key = value.finish, tuple(self._terms(number, same))
             same.append(first.setdefault(key, number))
         return same
 
     def _terms(self, number: int, same: Sequence[int]) -> list[tuple[int, int, bool, int]]:
         """Return a sum's products of representatives, negated or not, and at which points."""
-        fracs, terms = self.points.fracs, []
+        fracs, ends, terms = self.points.fracs, self.points.ends, []
         for t in self.sums.values[number].terms:
             a, b = same[t.a], same[t.b]
-            point = fracs[number] + t.power + fracs[a] - fracs[t.a] + fracs[b] - fracs[t.b]
+            point = ends[number] + t.power + fracs[a] - fracs[t.a] + fracs[b] - fracs[t.b]
             if fracs[a] + fracs[b] - self.machine.low - point - GUARD <= SHIFTS[1]:
                 terms.append((min(a, b), max(a, b), t.sign < 0, point))
         return sorted(terms)
@@ -111,12 +108,17 @@ class _Symbols:
     def _sums(self) -> dict[_Key, int]:
         """Return the representatives by their products."""
         return {
-            (tuple(self._terms(number, self.same)), value.wraps): self.same[number]
+            (tuple(self._terms(number, self.same)), value.finish): self.same[number]
             for number, value in enumerate(self.sums.values)
             if value.terms
         }
 
     def run(self) -> None:
+        if self.program.cycles < len(self.record):
+            raise CheckError("The program ends before the words of its request.")
+        for number, (word, fmt) in zip(self.record, self.program.inputs, strict=True):
+            if number is not None and fmt.frac != self.points.fracs[number]:
+                raise CheckError(f"The input {word} has another binary point.")
         for cycle in range(self.program.cycles):
             self.step(cycle)
         if any(self.open):
@@ -131,6 +133,7 @@ class _Symbols:
     def step(self, cycle: int) -> None:
         for source, value in self.due.pop(cycle, {}).items():
             self.registers[source] = value
+        self.registers[INPUT] = self.record[cycle] if cycle < len(self.record) else None
         rows, team = self.program.lanes[cycle], self.program.team[cycle]
         for lane, row in enumerate(rows):
             if row["half"] != Half.IDLE:
@@ -139,10 +142,8 @@ class _Symbols:
             if row["source"] != NOTHING:
                 if not 0 <= row["to"] < self.machine.words:
                     raise CheckError(f"Row {cycle} writes word {row['to']} of lane {lane}.")
-                if row["to"] in self.program.constants[lane] or any(
-                    memory.get(lane) == row["to"] for *_, memory in self.program.inputs
-                ):
-                    raise CheckError(f"Row {cycle} overwrites a constant or an input.")
+                if row["to"] in self.program.constants[lane]:
+                    raise CheckError(f"Row {cycle} overwrites a constant.")
                 self.memory[lane][int(row["to"])] = self._read(cycle, int(row["source"]))
         if team["output"] >= 0:
             place = int(team["output"])
@@ -193,11 +194,11 @@ class _Symbols:
         slot = _Slot(a, b, half, bool(row["negate"]), frac - int(row["shift"]) - GUARD)
         self.open[lane].append(slot)
         if row["last"]:
-            number = self._close(where, self.open[lane], wrap=bool(row["wrap"]))
+            number = self._close(where, self.open[lane], Finish(int(row["finish"])))
             self.open[lane] = []
             self._later(cycle + self.machine.delay - 1, lane, number)
 
-    def _close(self, where: str, slots: list[_Slot], *, wrap: bool) -> int:
+    def _close(self, where: str, slots: list[_Slot], finish: Finish) -> int:
         """Return the sum that some slots are."""
         high = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.HIGH)
         low = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.LOW)
@@ -212,7 +213,7 @@ class _Symbols:
             for s in slots
             if s.half is not Half.LOW
         )
-        number = self.by_products.get((tuple(products), wrap))
+        number = self.by_products.get((tuple(products), finish))
         if number is None:
             raise CheckError(f"{where} ends a sum that the function does not have.")
         return number

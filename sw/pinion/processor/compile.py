@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from pinion.base.arrays import Floats
 from pinion.base.progress import SILENT, Progress
-from pinion.fixedpoint import Format
 from pinion.formats.scales import block_scales, result_blocks
 from pinion.functions import DISTRIBUTIONS, Function, reduced_graph, sample
 from pinion.functions.row import word_columns
@@ -21,7 +20,7 @@ from pinion.robot import Model, coupled
 from .check import check_program
 from .errors import ProgramError, WordsError
 from .exact import exact_results
-from .machine import EDGE_FRACS, Machine
+from .machine import Machine
 from .points import Points, Reach, choose_points
 from .program import Program, assemble
 from .schedule import schedule
@@ -89,7 +88,10 @@ def compile_program(
         raise ProgramError(f"There is no precision '{precision}': choose fine or fast.")
     progress.step("reducing the function")
     graph = reduced_graph(model, function, costs=UnitCosts(), progress=progress)
-    sums = sums_of(graph)
+    record = [
+        Word.of(word) for block in function.inputs for word in block.positions(coupled(model))
+    ]
+    sums = sums_of(graph, record)
     progress.step("choosing binary points")
     by_distribution = _states(model, function)
     everywhere = {
@@ -116,22 +118,7 @@ def compile_program(
     except WordsError:
         program = assemble(sums, points, schedule(sums, points, machine, in_order=True), machine)
     check_program(program, sums, points)
-    program = replace(program, inputs=_whole_record(program, function, model))
     return Compiled(graph=graph, sums=sums, points=points, program=program, error=reached)
-
-
-def _whole_record(
-    program: Program, function: Function, model: Model
-) -> tuple[tuple[Word, Format, Mapping[int, int]], ...]:
-    """Return the inputs of a program in the order of a record, with those that nothing reads."""
-    by_word = {str(entry[0]): entry for entry in program.inputs}
-    unread = Format(program.machine.word, EDGE_FRACS[0])
-    nowhere: Mapping[int, int] = {}
-    return tuple(
-        by_word.get(word, (Word.of(word), unread, nowhere))
-        for block in function.inputs
-        for word in block.positions(coupled(model))
-    )
 
 
 def _fewest_slots(

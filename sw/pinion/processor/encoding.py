@@ -13,13 +13,14 @@ import numpy as np
 
 from .machine import EDGE_FRACS, MOST_RESULTS, SHIFTS, Half, Machine
 from .program import NOTHING, Program
-from .schedule import UNIT
+from .schedule import INPUT, UNIT
 
 FINE = 3
 """Bits of a shift in its last stage."""
 
 NO_SOURCE = 0
-"""Code of :data:`.program.NOTHING`; lane k has the code k + 1, the reciprocal unit the next."""
+"""Code of :data:`.program.NOTHING`; lane k has the code k + 1, the reciprocal unit the next,
+and the words of the request the one after."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Encoding:
     @property
     def sources(self) -> int:
         """Bits of a source."""
-        return (self.machine.lanes + 1).bit_length()
+        return (self.machine.lanes + 2).bit_length()
 
     @property
     def lane(self) -> Mapping[str, Field]:
@@ -59,7 +60,7 @@ class Encoding:
             "negate": Field(1, 7),
             "active": Field(1, 8),
             "first": Field(1, 8),
-            "wrap": Field(1, 9),
+            "finish": Field(2, 9),
             "last": Field(1, 10),
             "source": Field(self.sources),
             "to": Field(address),
@@ -76,13 +77,12 @@ class Encoding:
         }
 
     @property
-    def load(self) -> Mapping[str, Field]:
-        """Fields of a word that a program begins with."""
+    def constant(self) -> Mapping[str, Field]:
+        """Fields of a constant that a program begins with: lanes, and where it goes in each."""
         machine = self.machine
         return {
             "lanes": Field(machine.lanes),
             "to": Field(machine.lanes * (machine.words - 1).bit_length()),
-            # A constant, or how many fraction bits more than the fewest an input has.
             "word": Field(machine.word),
         }
 
@@ -95,15 +95,17 @@ class Encoding:
     def entry(self) -> Mapping[str, Field]:
         """Fields of a function's entry in the directory."""
         machine = self.machine
-        row, load, result = (
-            (number - 1).bit_length() for number in (machine.rows, machine.loads, machine.results)
+        row, constant, word, result = (
+            (number - 1).bit_length()
+            for number in (machine.rows, machine.constants, machine.inputs, machine.results)
         )
         return {
             "first_row": Field(row),
             "last_row": Field(row),
-            "first_load": Field(load),
-            "constants": Field(load + 1),
-            "inputs": Field(load + 1),
+            "first_constant": Field(constant),
+            "constants": Field(constant + 1),
+            "first_input": Field(word),
+            "inputs": Field(word + 1),
             "first_result": Field(result),
             "results": Field(result + 1),
         }
@@ -145,7 +147,7 @@ def encoded_rows(program: Program) -> list[int]:
             "active": active,
             "source": _codes(slots["source"], program.machine),
             **{name: slots[name] for name in ("a", "b", "half", "negate", "first", "last")},
-            **{name: slots[name] for name in ("wrap", "to")},
+            **{name: slots[name] for name in ("finish", "to")},
         }
         for name, field in encoding.lane.items():
             column = columns[name].astype(np.int64)
@@ -168,6 +170,7 @@ def encoded_rows(program: Program) -> list[int]:
 
 def _codes(sources: np.ndarray, machine: Machine) -> np.ndarray:
     codes = np.where(sources == UNIT, machine.lanes + 1, sources.astype(np.int64) + 1)
+    codes = np.where(sources == INPUT, machine.lanes + 2, codes)
     return np.where(sources == NOTHING, NO_SOURCE, codes)
 
 

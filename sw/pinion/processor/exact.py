@@ -48,7 +48,7 @@ def exact_results(
                     negate=slot.negate,
                     machine=machine,
                 )
-            integers, lost = finished(total, wrap=value.wraps, machine=machine)
+            integers, lost = finished(total, value.finish, machine)
         flags |= lost
         values.append(integers)
     words = np.empty((count, len(sums.results)), dtype=np.uint32)

@@ -23,13 +23,15 @@ class Store(IntEnum):
 
     ROWS = 0
     """Rows of programs."""
-    LOADS = 1
-    """Words that programs begin with: constants and inputs, and where they go."""
-    RESULTS = 2
+    CONSTANTS = 1
+    """Words that programs begin with, and where they go."""
+    INPUTS = 2
+    """Binary points of the words of requests."""
+    RESULTS = 3
     """Binary points of result words."""
-    DIRECTORY = 3
+    DIRECTORY = 4
     """Where a function's program is in the others."""
-    NAMES = 4
+    NAMES = 5
     """Which requests a function answers. Written last: what is written to another memory takes all
     names away."""
 
@@ -97,17 +99,19 @@ class Image:
         words: dict[Store, list[int]] = {store: [] for store in Store}
         entries = []
         for program in programs:
-            constants, inputs = _constants(program, encoding), _inputs(program, encoding)
+            constants = _constants(program, encoding)
             entry = {
                 "first_row": len(words[Store.ROWS]),
-                "first_load": len(words[Store.LOADS]),
+                "first_constant": len(words[Store.CONSTANTS]),
                 "constants": len(constants),
-                "inputs": len(inputs),
+                "first_input": len(words[Store.INPUTS]),
+                "inputs": len(program.inputs),
                 "first_result": len(words[Store.RESULTS]),
                 "results": len(program.outputs),
             }
             words[Store.ROWS] += encoded_rows(program)
-            words[Store.LOADS] += [*constants, *inputs]
+            words[Store.CONSTANTS] += constants
+            words[Store.INPUTS] += [_move(fmt.frac) for _, fmt in program.inputs]
             words[Store.RESULTS] += [_move(fmt.frac) for _, fmt in program.outputs]
             entries.append(entry | {"last_row": len(words[Store.ROWS]) - 1})
         for program, name in zip(programs, names, strict=False):
@@ -145,7 +149,8 @@ def widths(machine: Machine) -> Mapping[Store, int]:
     encoding = Encoding(machine=machine)
     return {
         Store.ROWS: encoding.width,
-        Store.LOADS: width_of(encoding.load),
+        Store.CONSTANTS: width_of(encoding.constant),
+        Store.INPUTS: encoding.move,
         Store.RESULTS: encoding.move,
         Store.DIRECTORY: width_of(encoding.entry),
         Store.NAMES: width_of(NAME),
@@ -156,7 +161,8 @@ def depths(machine: Machine) -> Mapping[Store, int]:
     """Return the number of words of each memory."""
     return {
         Store.ROWS: machine.rows,
-        Store.LOADS: machine.loads,
+        Store.CONSTANTS: machine.constants,
+        Store.INPUTS: machine.inputs,
         Store.RESULTS: machine.results,
         Store.DIRECTORY: machine.functions,
         Store.NAMES: machine.functions,
@@ -165,7 +171,8 @@ def depths(machine: Machine) -> Mapping[Store, int]:
 
 _HELD = {
     Store.ROWS: "rows",
-    Store.LOADS: "constants and inputs",
+    Store.CONSTANTS: "constants",
+    Store.INPUTS: "words of requests",
     Store.RESULTS: "result words",
     Store.DIRECTORY: "functions",
     Store.NAMES: "names",
@@ -173,7 +180,7 @@ _HELD = {
 
 
 def _constants(program: Program, encoding: Encoding) -> list[int]:
-    """Return the loads of constants; lanes with the same word share one."""
+    """Return the words of constants; lanes with the same word share one."""
     places: dict[tuple[int, int], dict[int, int]] = {}
     for lane, constants in enumerate(program.constants):
         times = Counter[int]()  # a lane may hold a word twice, at different binary points
@@ -181,21 +188,17 @@ def _constants(program: Program, encoding: Encoding) -> list[int]:
             places.setdefault((integer, times[integer]), {})[lane] = place
             times[integer] += 1
     bits = 1 << program.machine.word
-    return [_load(encoding, lanes, integer % bits) for (integer, _), lanes in places.items()]
-
-
-def _inputs(program: Program, encoding: Encoding) -> list[int]:
-    return [_load(encoding, memory, _move(fmt.frac)) for _, fmt, memory in program.inputs]
+    return [_constant(encoding, lanes, integer % bits) for (integer, _), lanes in places.items()]
 
 
 def _move(frac: int) -> int:
     return frac - EDGE_FRACS[0]
 
 
-def _load(encoding: Encoding, places: Mapping[int, int], word: int) -> int:
+def _constant(encoding: Encoding, places: Mapping[int, int], word: int) -> int:
     address = (encoding.machine.words - 1).bit_length()
     return packed(
-        encoding.load,
+        encoding.constant,
         {
             "lanes": sum(1 << lane for lane in places),
             "to": sum(place << lane * address for lane, place in places.items()),

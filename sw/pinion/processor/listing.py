@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .compile import Compiled
-from .machine import Half
+from .machine import Finish, Half
 from .program import NOTHING
-from .schedule import UNIT
+from .schedule import INPUT, UNIT
 
 _HALVES = {Half.ROUNDED: "~", Half.HIGH: ">", Half.LOW: "<"}
 """Marks of the bits of B: rounded, high, low."""
+
+_ENDS = {Finish.CLIP: " =>", Finish.WRAP: " => wrapped", Finish.SIGN: " => negative?"}
 
 
 def listing(compiled: Compiled) -> str:
@@ -18,7 +20,8 @@ def listing(compiled: Compiled) -> str:
 
     ``12 L0 acc = r3 * r17~ >> 20`` is a slot of lane 0 in row 12: ``acc =`` begins a sum, ``+=``
     and ``-=`` continue it, ``=>`` ends it; ``~``, ``>`` and ``<`` behind B are its rounded, high
-    and low bits. ``12 L1 r40 <- L0`` writes lane 0's result to word 40 of lane 1.
+    and low bits. ``12 L1 r40 <- L0`` writes lane 0's result to word 40 of lane 1,
+    ``3 L1 r7 <- q[3]`` a word of the request to its word 7.
     """
     program = compiled.program
     lines = [
@@ -27,9 +30,7 @@ def listing(compiled: Compiled) -> str:
     ]
     for lane, constants in enumerate(program.constants):
         lines += [f"; L{lane} r{place} = {integer}" for place, integer in constants.items()]
-    for word, fmt, memory in program.inputs:
-        places = ", ".join(f"L{lane} r{place}" for lane, place in memory.items())
-        lines.append(f"; {word}: {fmt.frac} fraction bits, {places or 'not read'}")
+    lines += [f"; {word}: {fmt.frac} fraction bits" for word, fmt in program.inputs]
     lines += _rows(compiled)
     return "\n".join(lines) + "\n"
 
@@ -41,14 +42,16 @@ def _rows(compiled: Compiled) -> Iterator[str]:
             if row["half"] != Half.IDLE:
                 sign = "-" if row["negate"] else "+"
                 verb = f"= {'-' if row['negate'] else ''}" if row["first"] else f"{sign}= "
-                end = (" => wrapped" if row["wrap"] else " =>") if row["last"] else ""
+                end = _ENDS[Finish(int(row["finish"]))] if row["last"] else ""
                 half = _HALVES[Half(int(row["half"]))]
                 yield (
                     f"{cycle} L{lane} acc {verb}r{row['a']} * r{row['b']}{half} >> "
                     f"{row['shift']}{end}"
                 )
             if row["source"] != NOTHING:
-                yield f"{cycle} L{lane} r{row['to']} <- {_source(int(row['source']))}"
+                inputs = row["source"] == INPUT
+                source = program.inputs[cycle][0] if inputs else _source(int(row["source"]))
+                yield f"{cycle} L{lane} r{row['to']} <- {source}"
         if team["output"] >= 0:
             word, fmt = program.outputs[int(team["output"])]
             yield (

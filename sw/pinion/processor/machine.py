@@ -5,7 +5,8 @@ lanes that run one program: row *t* of the program is what the team does in cycl
 branches and stalls. In each row a lane
 
 - reads the words A and B of its memory and adds a product to its accumulator (a **slot**),
-- writes one word of its memory, from the result of any lane of the team or of the reciprocal unit.
+- writes one word of its memory, from the result of any lane of the team or of the reciprocal unit,
+  or from the request, whose *k*-th word is there in row *k*.
 
 A product takes A in full and :data:`NARROW` bits of B: the high bits, rounded or not, or the low
 ones. It is shifted right, rounding down, and negated or not; a sum that begins replaces the
@@ -47,10 +48,10 @@ MOST_RESULTS = 4096
 EDGE_FRACS = (-27, 100)
 """Fewest and most fraction bits of words that are converted from and to single precision."""
 
-OVERHEAD = 13
-"""Cycles of a sample besides the words of its request and the rows of its program."""
+OVERHEAD = 3
+"""Cycles of a sample besides the rows of its program, in a stream of one function."""
 
-ENCODING = 1
+ENCODING = 2
 """Version of the encoding of programs (:mod:`.encoding`, :mod:`.image`)."""
 
 MANTISSA = 26
@@ -70,6 +71,17 @@ class Half(IntEnum):
     """The bits below them, without a sign."""
 
 
+class Finish(IntEnum):
+    """What becomes of a sum that ends."""
+
+    CLIP = 0
+    """The nearest integer of a word, and a flag if the sum exceeds it."""
+    WRAP = 1
+    """Its low bits, for angles in turns."""
+    SIGN = 2
+    """:attr:`Machine.one` if the sum is negative, else 0, for comparisons."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """Parameters of a processor.
@@ -80,8 +92,8 @@ class Machine:
     word : bits of a word.
     words : words of a lane's memory.
     rows : rows of all programs together.
-    loads : words that programs begin with, inputs and constants, of all programs together: a word
-        of several lanes is one.
+    constants : of all programs together: a word of several lanes is one.
+    inputs : words of requests of all programs together, and of those that wait to be computed.
     results : words of results of all programs together, and of those that wait to be sent.
     functions : programs that can be resident at the same time.
     delay : cycles from a sum's last slot to the first that can read its result.
@@ -91,7 +103,8 @@ class Machine:
     word: int = 35
     words: int = 512
     rows: int = 8192
-    loads: int = 1024
+    constants: int = 1024
+    inputs: int = 1024
     results: int = 2048
     functions: int = 16
     delay: int = 12
@@ -111,6 +124,11 @@ class Machine:
     def low(self) -> int:
         """Bits of a word below those of :attr:`Half.HIGH`."""
         return self.word - NARROW
+
+    @property
+    def one(self) -> int:
+        """The number 1 as the result of a comparison, which has two bits before its point."""
+        return 1 << self.word - 2
 
     @property
     def largest(self) -> int:

@@ -22,14 +22,14 @@ def program_manifest(model: Model, function: Function, compiled: Compiled) -> Ma
     """Return the manifest of a program."""
     program = compiled.program
     machine = program.machine
-    words_in = {str(word) for word, _, _ in program.inputs}
+    words_in = {str(word) for word, _ in program.inputs}
     words_out = {str(word) for word, _ in program.outputs}
     # A program computes with the parameters of a link as they are, unlike a core.
     inputs = tuple(array_of(block, model, words_in, {}) for block in function.inputs)
     outputs = tuple(array_of(block, model, words_out, {}) for block in function.results)
     image = Image.of([program]).words
     content = json.dumps([[int(store), list(words)] for store, words in sorted(image.items())])
-    interval = len(program.inputs) + program.cycles + OVERHEAD
+    interval = program.cycles + OVERHEAD
     return Manifest(
         version=installation.version(),
         robot=model.name,
@@ -49,7 +49,7 @@ def program_manifest(model: Model, function: Function, compiled: Compiled) -> Ma
         lanes_out=1,
         beats_out=len(program.outputs),
         schedule_cycles=program.cycles,
-        latency_cycles=interval + len(program.outputs),
+        latency_cycles=len(program.inputs) + interval + len(program.outputs),
         multipliers=machine.lanes,
         table_multipliers=0,
         adders=machine.lanes,

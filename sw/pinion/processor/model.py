@@ -10,7 +10,7 @@ from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from .arithmetic import HALF_UNIT, finished, product, reciprocal
 from .machine import RECIPROCAL_DELAY, Half
 from .program import NOTHING, Program
-from .schedule import UNIT
+from .schedule import INPUT, UNIT
 
 
 def run(program: Program, requests: Words) -> tuple[Words, Flags]:
@@ -26,12 +26,14 @@ def run(program: Program, requests: Words) -> tuple[Words, Flags]:
     """
     count = len(requests)
     team = _Team(program, count)
-    for column, (_, fmt, memory) in zip(requests.T, program.inputs, strict=True):
+    inputs = []
+    for column, (_, fmt) in zip(requests.T, program.inputs, strict=True):
         integers, lost = float32_to_fixed(np.ascontiguousarray(column), fmt)
         team.flags |= lost
-        for lane, place in memory.items():
-            team.memory[lane, place] = integers
+        inputs.append(integers)
     for cycle in range(program.cycles):
+        if cycle < len(inputs):
+            team.registers[INPUT] = inputs[cycle]
         team.step(cycle)
     words = np.empty((count, len(program.outputs)), dtype=np.uint32)
     for place, (_, fmt) in enumerate(program.outputs):
@@ -84,7 +86,7 @@ class _Team:
             machine=self.machine,
         )
         if row["last"]:
-            value, lost = finished(total, wrap=bool(row["wrap"]), machine=self.machine)
+            value, lost = finished(total, int(row["finish"]), self.machine)
             self.flags |= lost
             self._later(cycle + self.machine.delay - 1, lane, value)
 

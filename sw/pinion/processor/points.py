@@ -17,8 +17,8 @@ from pinion.base.arrays import Floats
 from pinion.formats.signals import tight
 
 from .errors import ProgramError
-from .machine import GUARD, SHIFTS, Half, Machine
-from .sums import Sums, Term
+from .machine import GUARD, SHIFTS, Finish, Half, Machine
+from .sums import Sums, Term, Value
 
 MARGIN = 2.0
 """Factor by which ranges exceed those of the states: a bit of a word, for states beyond them."""
@@ -53,10 +53,12 @@ class Points:
     Members
     -------
     fracs : fraction bits of each value.
+    ends : fraction bits of each sum when it ends, which are others for a comparison.
     slots : slots of each value that is a sum, empty for others.
     """
 
     fracs: tuple[int, ...]
+    ends: tuple[int, ...]
     slots: tuple[tuple[Slot, ...], ...]
 
 
@@ -93,6 +95,7 @@ def choose_points(
         If a value is not finite over the states, or reciprocals reach infinity.
     """
     fracs: list[int] = []
+    ends: list[int] = []
     slots: list[tuple[Slot, ...]] = []
     for number, value in enumerate(sums.values):
         largest = reach.largest[number] * MARGIN
@@ -103,7 +106,7 @@ def choose_points(
             )
         if value.constant is not None:
             fracs.append(tight(abs(value.constant), machine.word))
-        elif value.wraps:
+        elif value.finish == Finish.WRAP:
             if min(_finest(t, fracs, machine) for t in value.terms) < machine.word:
                 raise ProgramError(
                     f"The angle of a sine or cosine ({value.line or 'of the graph'}) has up to "
@@ -116,17 +119,25 @@ def choose_points(
         else:
             finest = min((_finest(t, fracs, machine) for t in value.terms), default=10**6)
             fracs.append(min(tight(largest, machine.word), finest))
+        ends.append(fracs[-1])
         limit = FINE * largest if allowed is None else allowed[number]
+        if value.finish == Finish.SIGN:
+            # Of a comparison the sum itself counts, in full.
+            size = MARGIN * sum(
+                reach.largest[t.a] * reach.largest[t.b] * 2.0**t.power for t in value.terms
+            )
+            ends[-1] = min(tight(size or 1.0, machine.word), finest)
+            fracs[-1], limit = machine.word - 2, 0.0
         slots.append(
             tuple(
                 slot
                 for term in value.terms
-                for slot in _slots(sums, term, fracs, number, reach, machine, limit)
+                for slot in _slots(sums, term, fracs, ends[-1], reach, machine, limit)
             )
         )
         if value.terms and not slots[-1]:
             raise ProgramError(f"A sum of {value.line or 'the graph'} is zero in every state.")
-    return Points(fracs=tuple(fracs), slots=tuple(slots))
+    return Points(fracs=tuple(fracs), ends=tuple(ends), slots=tuple(slots))
 
 
 def _product_frac(term: Term, fracs: Sequence[int], machine: Machine) -> int:
@@ -143,7 +154,7 @@ def _slots(
     sums: Sums,
     term: Term,
     fracs: Sequence[int],
-    number: int,
+    end: int,
     reach: Reach,
     machine: Machine,
     allowed: float,
@@ -151,13 +162,13 @@ def _slots(
     """Return the slots of a product, of one half or of both."""
     losses = {
         (a, b): 0.0
-        if _is_short(sums.values[b].constant, fracs[b], machine)
+        if _is_short(sums.values[b], fracs[b], machine)
         # The error is half a unit of the high bits of B, times A.
         else reach.largest[a] * 2.0 ** (machine.low - fracs[b] - 1 + term.power)
         for a, b in ((term.a, term.b), (term.b, term.a))
     }
     (a, b), loss = min(losses.items(), key=lambda item: item[1])
-    shift = _product_frac(term, fracs, machine) - fracs[number] - GUARD
+    shift = _product_frac(term, fracs, machine) - end - GUARD
     slots = [(Half.ROUNDED, shift)]
     if loss > allowed:
         slots = [(Half.HIGH, shift), (Half.LOW, shift + machine.low)]
@@ -169,6 +180,8 @@ def _slots(
     ]
 
 
-def _is_short(constant: float | None, frac: int, machine: Machine) -> bool:
-    """Whether a constant has no low bits in its word."""
-    return constant is not None and round(constant * 2.0**frac) % (1 << machine.low) == 0
+def _is_short(value: Value, frac: int, machine: Machine) -> bool:
+    """Whether a constant, or the result of a comparison, has no low bits in its word."""
+    if value.constant is None:
+        return value.finish == Finish.SIGN
+    return round(value.constant * 2.0**frac) % (1 << machine.low) == 0

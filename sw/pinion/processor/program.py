@@ -26,7 +26,7 @@ LANE_FIELDS = np.dtype(
         ("negate", np.bool_),
         ("first", np.bool_),
         ("last", np.bool_),
-        ("wrap", np.bool_),
+        ("finish", np.int8),
         ("source", np.int8),
         ("to", np.int16),
     ]
@@ -37,8 +37,9 @@ a, b : words of its memory; b is ignored where `half` is IDLE.
 half : :class:`.machine.Half`.
 shift, negate : of the product.
 first, last : the product begins, or ends, a sum.
-wrap : the sum that ends keeps its low bits, and sets no flag.
-source : lane whose result is written, :data:`.schedule.UNIT`, or :data:`NOTHING`.
+finish : :class:`.machine.Finish` of the sum that ends.
+source : lane whose result is written, :data:`.schedule.UNIT`, :data:`.schedule.INPUT`, or
+    :data:`NOTHING`.
 to : word that is written.
 """
 
@@ -71,7 +72,7 @@ class Program:
     lanes : (rows, lanes) of :data:`LANE_FIELDS`.
     team : (rows,) of :data:`TEAM_FIELDS`.
     constants : by lane, word of memory and integer.
-    inputs : words of the request record; formats, and by lane the word of memory that holds each.
+    inputs : words of the request record and their formats; the k-th is there in row k.
     outputs : words of the result record and their formats.
     """
 
@@ -79,7 +80,7 @@ class Program:
     lanes: NDArray[np.void]
     team: NDArray[np.void]
     constants: tuple[Mapping[int, int], ...]
-    inputs: tuple[tuple[Word, Format, Mapping[int, int]], ...]
+    inputs: tuple[tuple[Word, Format], ...]
     outputs: tuple[tuple[Word, Format], ...]
 
     @property
@@ -96,10 +97,8 @@ class Program:
     def words(self) -> int:
         """Words of memory of the fullest lane."""
         return 1 + max(
-            max([*constants, *(memory.get(lane, 0) for _, _, memory in self.inputs), written])
-            for lane, (constants, written) in enumerate(
-                zip(self.constants, self._written(), strict=True)
-            )
+            max([*constants, written])
+            for constants, written in zip(self.constants, self._written(), strict=True)
         )
 
     def _written(self) -> list[int]:
@@ -144,12 +143,8 @@ def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Pr
     team["output"], team["output_source"], team["operand"] = -1, NOTHING, NOTHING
     memory = [_Memory(machine, lane) for lane in range(machine.lanes)]
     readers = plan.readers
-    inputs = []
     for number, value in enumerate(sums.values):
-        if value.word is not None:
-            fmt = Format(machine.word, points.fracs[number])
-            inputs.append((value.word, fmt, {k: memory[k].fixed(number) for k in readers[number]}))
-        elif value.constant is not None:
+        if value.constant is not None:
             integer = round(value.constant * 2.0 ** points.fracs[number])
             for lane in readers[number]:
                 memory[lane].constant(number, integer)
@@ -162,7 +157,7 @@ def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Pr
             row["b"] = memory[lane].places[slot.b]
             row["half"], row["shift"], row["negate"] = slot.half, slot.shift, slot.negate
             row["first"], row["last"] = place == 0, place == len(slots) - 1
-            row["wrap"] = sums.values[number].wraps
+            row["finish"] = sums.values[number].finish
     for write in plan.writes:
         if write.to is not None:
             row = lanes[write.cycle, write.to]
@@ -180,15 +175,24 @@ def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Pr
         lanes=lanes,
         team=team,
         constants=tuple(lane.constants for lane in memory),
-        inputs=tuple(inputs),
+        inputs=_inputs(sums, points, machine),
         outputs=tuple(
             (word, Format(machine.word, points.fracs[number])) for word, number in sums.results
         ),
     )
 
 
+def _inputs(sums: Sums, points: Points, machine: Machine) -> tuple[tuple[Word, Format], ...]:
+    """Return the words of the record with their formats; what nothing reads fits anything."""
+    fracs = {place: points.fracs[number] for number, place in sums.arrivals.items()}
+    return tuple(
+        (word, Format(machine.word, fracs.get(place, EDGE_FRACS[0])))
+        for place, word in enumerate(sums.record)
+    )
+
+
 class _Memory:
-    """Words of a lane's memory: fixed ones from the start, others as they become free."""
+    """Words of a lane's memory: constants from the start, others as they become free."""
 
     def __init__(self, machine: Machine, lane: int) -> None:
         self.machine = machine
@@ -198,13 +202,10 @@ class _Memory:
         self.constants: dict[int, int] = {}
         self.next = 0
 
-    def fixed(self, number: int) -> int:
-        self.places[number] = self.new()
-        self.arrivals[number] = 0
-        return self.places[number]
-
     def constant(self, number: int, integer: int) -> None:
-        self.constants[self.fixed(number)] = integer
+        place = self.places[number] = self.new()
+        self.arrivals[number] = 0
+        self.constants[place] = integer
 
     def new(self) -> int:
         if self.next == self.machine.words:
@@ -217,7 +218,7 @@ class _Memory:
 
 
 def _place_results(sums: Sums, points: Points, plan: Schedule, memory: list[_Memory]) -> None:
-    """Give each result a word of memory for as long as it is read."""
+    """Give each input and result a word of memory for as long as it is read."""
     last_read: dict[tuple[int, int], int] = {}
     for number in range(len(sums.values)):
         lane = plan.lanes[number]

@@ -17,13 +17,16 @@ from .sums import Sums
 UNIT = -1
 """The reciprocal unit in the place of a lane."""
 
+INPUT = -3
+"""The words of the request in the place of a lane: the k-th of the record in cycle k."""
+
 UNIT_HOLD = 4
 """Least cycles between two operands of the reciprocal unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Write:
-    """A result on its way: in this cycle, from a lane or :data:`UNIT`, of this value.
+    """A value on its way: in this cycle, from a lane, :data:`UNIT` or :data:`INPUT`.
 
     Members
     -------
@@ -125,6 +128,11 @@ class _Lister:
             for number, operands in enumerate(self.reads):
                 for operand in operands:
                     self.readers[operand].add(lanes[number])
+        self.arrivals = sums.arrivals
+        for number, cycle in self.arrivals.items():
+            for to in sorted(self.readers[number]):
+                self.ports[to].take(cycle)
+                self.writes.append(Write(cycle=cycle, source=INPUT, value=number, to=to))
         # First cycle in which a lane can read a value; from the first pass, any lane.
         self.ready: list[dict[int, int]] = [{} for _ in range(count)]
         self.urgency = self._urgencies()
@@ -144,8 +152,9 @@ class _Lister:
 
     def available(self, number: int, lane: int) -> int:
         """Return the first cycle in which a lane can read a scheduled value."""
-        value = self.sums.values[number]
-        if value.word is not None or value.constant is not None:
+        if number in self.arrivals:
+            return self.arrivals[number] + 1
+        if self.sums.values[number].constant is not None:
             return 0
         return self.ready[number][UNIT if self.fixed is None else lane]
 
@@ -253,7 +262,7 @@ class _Lister:
         self._send(number, UNIT, start + RECIPROCAL_DELAY)
 
     def result(self) -> Schedule:
-        ends = [write.cycle for write in self.writes]
+        ends = [len(self.sums.record) - 1, *(write.cycle for write in self.writes)]
         return Schedule(
             lanes=tuple(self.lanes),
             starts=tuple(self.starts),

@@ -2,7 +2,7 @@
 
 Products go into each sum that reads them, since a slot costs the same there as a copy of the value
 would; so do sums with one reader. Sines and cosines become polynomials of half the angle, which is
-first wrapped to a turn.
+first wrapped to a turn. Choices become products with 0 or 1, the result of a comparison.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pinion.base.arrays import Floats
 from pinion.graph import Graph, Node, Region, Word, names
 
 from .errors import ProgramError
+from .machine import Finish
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Value:
     Members
     -------
     terms : of a sum.
-    wraps : the sum is an angle in turns, of which only the fraction counts.
+    finish : what becomes of the sum.
     inverse : the value whose reciprocal it is.
     word : of the request record.
     constant : known in advance, at least 1/2 and below 1; factors of two are in the terms.
@@ -52,7 +53,7 @@ class Value:
     """
 
     terms: tuple[Term, ...] = ()
-    wraps: bool = False
+    finish: Finish = Finish.CLIP
     inverse: int | None = None
     word: Word | None = None
     constant: float | None = None
@@ -73,12 +74,24 @@ class Sums:
 
     Members
     -------
+    record : words of the request record, read or not.
     values : operands come before what is computed from them.
     results : words of the result record and their values.
     """
 
+    record: tuple[Word, ...]
     values: tuple[Value, ...]
     results: tuple[tuple[Word, int], ...]
+
+    @property
+    def arrivals(self) -> dict[int, int]:
+        """Places in the record of the values that are words of it, by value."""
+        places = {str(word): place for place, word in enumerate(self.record)}
+        return {
+            number: places[str(value.word)]
+            for number, value in enumerate(self.values)
+            if value.word is not None
+        }
 
     def evaluate(self, columns: Mapping[str, Floats]) -> list[Floats]:
         """Return all values in float64 for columns (n,) of the input words."""
@@ -93,7 +106,12 @@ class Sums:
                 out.append(1.0 / out[value.inverse])
             else:
                 total = sum(t.sign * 2.0**t.power * out[t.a] * out[t.b] for t in value.terms)
-                out.append(np.asarray(total - np.round(total) if value.wraps else total))
+                match value.finish:
+                    case Finish.WRAP:
+                        total = total - np.round(total)
+                    case Finish.SIGN:
+                        total = np.where(np.asarray(total) < 0.0, 1.0, 0.0)
+                out.append(np.asarray(total))
         return out
 
     def users(self) -> list[list[int]]:
@@ -105,15 +123,19 @@ class Sums:
         return users
 
 
-def sums_of(graph: Graph) -> Sums:
+def sums_of(graph: Graph, record: Sequence[Word]) -> Sums:
     """Return a real graph as sums.
+
+    Parameters
+    ----------
+    record : words of a request, in its order.
 
     Raises
     ------
     ProgramError
         If it has an operation that the processor does not compute, or states.
     """
-    return _Gatherer(graph).run()
+    return _Gatherer(graph).run(tuple(record))
 
 
 _LINEAR = (names.ADD, names.SUB, names.SUM, names.NEG, names.DOT, names.MUL)
@@ -145,7 +167,7 @@ class _Gatherer:
     turns: dict[_Scaled, tuple[_Scaled, _Scaled]] = field(default_factory=dict)
     half: dict[tuple[_Scaled, str], _Scaled] = field(default_factory=dict)
 
-    def run(self) -> Sums:
+    def run(self, record: tuple[Word, ...]) -> Sums:
         graph = self.graph
         if graph.states:
             raise ProgramError(
@@ -153,12 +175,11 @@ class _Gatherer:
                 "which programs do not: build a core for it."
             )
         self.uses = graph.uses()
-        # Every word of the request record, in its order, read or not.
         for number, node in enumerate(graph.nodes):
             if node.op == names.INPUT:
                 self.value(number)
         results = tuple((out.word, self.result(out.node)) for out in graph.outputs)
-        return Sums(tuple(self.values), results)
+        return Sums(record, tuple(self.values), results)
 
     def result(self, i: int) -> int:
         """Return the value of a result, which a lane computes even if it is known or an input."""
@@ -177,13 +198,13 @@ class _Gatherer:
             self.constants[mantissa] = self.add(Value(constant=mantissa))
         return _Scaled(self.constants[mantissa], -1 if number < 0.0 else 1, power)
 
-    def sum(self, terms: Sequence[Term], like: Node, *, wraps: bool = False) -> _Scaled:
+    def sum(self, terms: Sequence[Term], like: Node, finish: Finish = Finish.CLIP) -> _Scaled:
         """Return a sum, or an equal one, up to sign and a power of two, that exists."""
         first = min(terms, key=_order)
-        sign, power = (1, 0) if wraps else (first.sign, first.power)
-        key = wraps, tuple(sorted((*_pair(t), t.power - power, t.sign * sign) for t in terms))
+        sign, power = (first.sign, first.power) if finish == Finish.CLIP else (1, 0)
+        key = finish, tuple(sorted((*_pair(t), t.power - power, t.sign * sign) for t in terms))
         if key not in self.sums:
-            value = Value(terms=tuple(terms), wraps=wraps, region=like.region, line=like.line)
+            value = Value(terms=tuple(terms), finish=finish, region=like.region, line=like.line)
             self.sums[key] = _Scaled(self.add(value), sign, power)
         number, known_sign, known_power = self.sums[key]
         return _Scaled(number, sign * known_sign, power - known_power)
@@ -270,6 +291,11 @@ class _Gatherer:
                 return _Scaled(self.add(inverse))
             case names.SIN | names.COS:
                 return self._wave(node)
+            case names.LESS:
+                a, b = (self.placed[k] for k in node.args)
+                return self._less(a, b, node)
+            case names.SELECT | names.MINIMUM | names.MAXIMUM | names.ABS | names.CLAMP:
+                return self.sum(self._choice(node), node)
             case _ if node.op in _LINEAR:
                 return self.sum([self._term(*product) for product in self._products(i)], node)
         raise ProgramError(
@@ -289,6 +315,34 @@ class _Gatherer:
             return self.lone(self.placed[a], sign)
         return self.term(sign, self.placed[a], self.placed[b])
 
+    def _less(self, a: _Scaled, b: _Scaled, node: Node) -> _Scaled:
+        """Return 1 where a < b, else 0."""
+        return self.sum([self.lone(a), self.lone(b, -1)], node, Finish.SIGN)
+
+    def _choice(self, node: Node) -> list[Term]:
+        """Return one of several values: the last, and what replaces it where a comparison holds."""
+        values = [self.placed[k] for k in node.args]
+        first, last = values[0], values[-1]
+        match node.op:
+            case names.SELECT:
+                if first[1:] != (1, 0) or self.values[first.number].finish != Finish.SIGN:
+                    first = self._less(self.constant(0.5), first, node)
+                others = [(first, values[1])]
+            case names.MINIMUM:
+                others = [(self._less(first, last, node), first)]
+            case names.MAXIMUM:
+                others = [(self._less(last, first, node), first)]
+            case names.ABS:
+                negative = self.sum([self.lone(last)], node, Finish.SIGN)
+                others = [(negative, last._replace(sign=-last.sign))]
+            case _:
+                low, high = (self.constant(float(end)) for end in node.params[:2])
+                others = [(self._less(last, low, node), low), (self._less(high, last, node), high)]
+        terms = [self.lone(last)]
+        for holds, other in others:
+            terms += [self.term(1, holds, other), self.term(-1, holds, last)]
+        return terms
+
     def _wave(self, node: Node) -> _Scaled:
         """Return a sine or cosine: ``2 s c`` or ``1 - 2 s^2`` of half the angle."""
         angle = self.placed[node.args[0]]
@@ -304,7 +358,7 @@ class _Gatherer:
             return self.half[angle, wave]
         if angle not in self.turns:
             in_turns = self.term(1, angle, self.constant(1.0 / (2.0 * math.pi)))
-            turn = self.sum([in_turns], node, wraps=True)
+            turn = self.sum([in_turns], node, Finish.WRAP)
             self.turns[angle] = turn, self.sum([self.term(1, turn, turn)], node)
         turn, square = self.turns[angle]
         first, *others = polynomial(wave)

@@ -24,7 +24,7 @@ from pinion.processor.image import (
 )
 from tests.gateware.link.mutants import mutant
 
-MACHINE = Machine(lanes=1, rows=64, loads=16, results=8, functions=4)
+MACHINE = Machine(lanes=1, rows=64, constants=16, inputs=16, results=8, functions=4)
 FIELDS = ("resident", "loads", "number", "function", "words_in", "words_out")
 
 

@@ -22,11 +22,12 @@ from pinion.gateware.yosys import run_yosys
 from pinion.processor import Compiled, Machine, Program, compile_program, run
 from pinion.processor.arithmetic import reciprocal
 from pinion.processor.encoding import Encoding, encoded_rows
-from pinion.processor.machine import RECIPROCAL_DELAY, SHIFTS, Half
+from pinion.processor.machine import RECIPROCAL_DELAY, SHIFTS, Finish, Half
 from pinion.processor.program import LANE_FIELDS, NOTHING, TEAM_FIELDS
-from pinion.robot import coupled, load
+from pinion.robot import NO_ROBOT, coupled, load
 from tests.gateware.link.mutants import mutant
 from tests.support.breadth import some, some_rows
+from tests.support.choices import choices, close_calls
 
 CELLS = ("LUT4", "TRELLIS_FF", "MULT18X18D", "DP16KD")
 
@@ -37,12 +38,17 @@ def compiled(robot: str, function: str, lanes: int, precision: str) -> Compiled:
     return compile_program(load(robot), named_function(function), machine, precision=precision)
 
 
+@cache
+def chosen(lanes: int) -> Compiled:
+    return compile_program(NO_ROBOT, choices, Machine(lanes=lanes))
+
+
 def requests(program: Compiled, robot: str, function: str, count: int, seed: int) -> np.ndarray:
     """Return float32 bits of states, one of which is out of range."""
     row, model = named_function(function), load(robot)
     arrays = sample(model, row, count, distribution="beyond", seed=seed)
     columns = {str(w): c for w, c in word_columns(row.inputs, coupled(model), arrays).items()}
-    words = np.stack([columns[str(word)] for word, _, _ in program.program.inputs], axis=1)
+    words = np.stack([columns[str(word)] for word, _ in program.program.inputs], axis=1)
     words[1, -1] *= 1e4
     return words.astype(np.float32).view(np.uint32)
 
@@ -52,7 +58,7 @@ def simulated(team: Team, program: Compiled, words: np.ndarray) -> tuple[np.ndar
     rows = encoded_rows(program.program)
     fixed = [
         float32_to_fixed(np.ascontiguousarray(column), fmt)[0]
-        for column, (_, fmt, _) in zip(words.T, program.program.inputs, strict=True)
+        for column, (_, fmt) in zip(words.T, program.program.inputs, strict=True)
     ]
     integers = np.zeros((len(words), len(program.program.outputs)), dtype=np.int64)
     flags: list[bool] = []
@@ -69,15 +75,16 @@ def simulated(team: Team, program: Compiled, words: np.ndarray) -> tuple[np.ndar
             for place, integer in constants.items():
                 await store(ctx, lane, place, integer)
         for request in range(len(words)):
-            for column, (*_, memory) in zip(fixed, program.program.inputs, strict=True):
-                for lane, place in memory.items():
-                    await store(ctx, lane, place, int(column[request]))
             ctx.set(team.load, 0)
             ctx.set(team.start, 1)
             await ctx.tick()
             ctx.set(team.start, 0)
             cycles = 0
             while ctx.get(team.busy):
+                # The first row is executed two cycles later, and then a word is there each cycle.
+                place = cycles - 2
+                inside = 0 <= place < len(fixed)
+                ctx.set(team.input, int(fixed[place][request]) if inside else -1)
                 if ctx.get(team.output):
                     integers[request, ctx.get(team.output_place)] = ctx.get(team.output_word)
                 cycles += 1
@@ -126,44 +133,87 @@ def test_a_team_equals_the_model_in_every_bit(robot, function, lanes, precision)
     # An input that does not fit is found at the edge, which a team does not have.
     edge = [
         float32_to_fixed(np.ascontiguousarray(column), fmt)[1]
-        for column, (_, fmt, _) in zip(words.T, program.program.inputs, strict=True)
+        for column, (_, fmt) in zip(words.T, program.program.inputs, strict=True)
     ]
     assert (np.array(flags) | np.any(edge, axis=0)).tolist() == expected_flags.tolist()
     assert expected_flags.any() and not expected_flags.all()
 
 
-def test_half_a_unit_and_its_negative_make_nothing() -> None:
-    """The carry of a negative term is 2^-12 of the last bit, which few sums of a robot show."""
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_choices_of_a_team_are_the_model_s(lanes: int) -> None:
+    program = chosen(lanes)
+    words = close_calls(40).astype(np.float32).view(np.uint32)
+    team = Team(encoding=Encoding(machine=program.program.machine), rows=program.program.cycles)
+    results, flags = simulated(team, program, words)
+    assert np.array_equal(results, run(program.program, words)[0]) and not any(flags)
+
+
+def one_sum(constants: dict[int, int], slot: tuple[Any, ...]) -> Compiled:
+    """Return a program of one slot, a sum whose result is the only word."""
     program = compiled("two_link", "aba", 1, "fine")
     machine = program.program.machine
     lanes = np.zeros((machine.delay, 1), dtype=LANE_FIELDS)
     lanes["source"] = NOTHING
-    lanes[0] = (0, 1, Half.HIGH, SHIFTS[0], True, True, True, False, NOTHING, 0)
+    lanes[0] = slot
     team = np.zeros(machine.delay, dtype=TEAM_FIELDS)
     team["output"], team["output_source"], team["operand"] = -1, NOTHING, NOTHING
     team[-1]["output"], team[-1]["output_source"] = 0, 0
-    one_sum = Program(
+    changed = Program(
         machine=machine,
         lanes=lanes,
         team=team,
-        constants=({0: 1 << 11 + SHIFTS[0], 1: 1 << machine.low},),
+        constants=(constants,),
         inputs=(),
         outputs=program.program.outputs[:1],
     )
+    return replace(program, program=changed)
+
+
+def is_the_model_s(program: Compiled, lane: type[Lane], monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Return whether word and flag of a program without inputs are the model's."""
     words = np.zeros((1, 0), dtype=np.uint32)
-    changed = replace(program, program=one_sum)
-    rows = Team(encoding=Encoding(machine=machine), rows=machine.delay)
-    assert run(one_sum, words)[0].tolist() == simulated(rows, changed, words)[0].tolist() == [[0]]
+    with monkeypatch.context() as patch:
+        patch.setattr("pinion.gateware.processor.team.Lane", lane)
+        team = Team(encoding=Encoding(machine=program.program.machine), rows=program.program.cycles)
+        results, flags = simulated(team, program, words)
+    expected, expected_flags = run(program.program, words)
+    return results.tolist() == expected.tolist() and flags == expected_flags.tolist()
+
+
+def test_half_a_unit_and_its_negative_make_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The carry of a negative term is 2^-12 of the last bit, which few sums of a robot show."""
+    constants = {0: 1 << 11 + SHIFTS[0], 1: 1 << Machine().low}
+    slot = (0, 1, Half.HIGH, SHIFTS[0], True, True, True, Finish.CLIP, NOTHING, 0)
+    program = one_sum(constants, slot)
+    assert run(program.program, np.zeros((1, 0), dtype=np.uint32))[0].tolist() == [[0]]
+    assert is_the_model_s(program, Lane, monkeypatch)
     carry = mutant(Lane, "minus.eq(self.negate)", "minus.eq(0)")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pinion.gateware.processor.team.Lane", carry)
-        rows = Team(encoding=Encoding(machine=machine), rows=machine.delay)
-        assert simulated(rows, changed, words)[0].tolist() != [[0]]
+    assert not is_the_model_s(program, carry, monkeypatch)
+
+
+@pytest.mark.parametrize("negate", [False, True])
+def test_a_comparison_of_any_size_has_a_sign_and_no_flag(
+    negate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine()
+    slot = (0, 1, Half.HIGH, SHIFTS[0], negate, True, True, Finish.SIGN, NOTHING, 0)
+    program = one_sum({0: machine.largest, 1: machine.largest}, slot)
+    words, flags = run(program.program, np.zeros((1, 0), dtype=np.uint32))
+    fmt = program.program.outputs[0][1]
+    right = fixed_to_float32(np.array([machine.one if negate else 0], dtype=np.int64), fmt)
+    assert words[0].tolist() == right.tolist() and not flags[0]
+    assert is_the_model_s(program, Lane, monkeypatch)
+    for change in (
+        ("Mux(value[-1], machine.one, 0)", "Mux(value[-1], 0, machine.one)"),
+        ("== Finish.CLIP)", "<= Finish.SIGN)"),
+        ("Mux(value[-1], machine.one, 0)", "Mux(value[word - 1], machine.one, 0)"),
+    ):
+        assert not is_the_model_s(program, mutant(Lane, *change), monkeypatch), change
 
 
 MUTANTS = {
     "B is not rounded": ("high + b[low - 1]", "high"),
-    "a turn is clipped": ("fits | self.wrap", "fits"),
+    "a turn is clipped": ("fits | (self.finish == Finish.WRAP)", "fits"),
     "terms are not negated": ("^ self.negate.replicate(len(term)).as_signed()", ""),
     "a sum begins with a quarter of a unit": ("GUARD - 1", "GUARD - 2"),
     "a sum keeps the one before it": ("Mux(self.first, ", "Mux(0, "),

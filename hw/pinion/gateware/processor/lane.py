@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from pinion.gateware.component import Component
 from pinion.processor.encoding import FINE, Encoding
-from pinion.processor.machine import GUARD, NARROW, SHIFTS, Half
+from pinion.processor.machine import GUARD, NARROW, SHIFTS, Finish, Half
 
 ACCUMULATOR = 64
 """Bits of the accumulator: as in the model, more than any sum needs."""
@@ -24,7 +24,7 @@ class Lane(Component):
 
     Members
     -------
-    a, b, half, coarse, fine, negate, active, first, wrap, last : In
+    a, b, half, coarse, fine, negate, active, first, finish, last : In
         Fields of the row that is executed in this cycle (:mod:`pinion.processor.encoding`).
     write, to, word : In
         A word to be written, and where.
@@ -110,9 +110,11 @@ class Lane(Component):
         limit = Mux(value[-1], -machine.largest - 1, machine.largest)
         limited, overflow = Signal(signed(word)), Signal()
         m.d.sync += [
-            limited.eq(Mux(fits | self.wrap, value[:word].as_signed(), limit)),
-            overflow.eq(~fits & ~self.wrap),
+            limited.eq(Mux(fits | (self.finish == Finish.WRAP), value[:word].as_signed(), limit)),
+            overflow.eq(~fits & (self.finish == Finish.CLIP)),
         ]
+        with m.If(self.finish == Finish.SIGN):
+            m.d.sync += limited.eq(Mux(value[-1], machine.one, 0))
         m.d.comb += self.clipped.eq(overflow & self.last)
         with m.If(self.last):
             m.d.sync += self.result.eq(limited)

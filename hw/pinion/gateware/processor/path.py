@@ -46,7 +46,7 @@ class ProcessorParameters(LinkParameters):
     @property
     def most_words(self) -> int:
         """Most words of a request record."""
-        return max(self.machine.loads, record_words(self.machine))
+        return max(self.machine.inputs, record_words(self.machine))
 
     def constants(self) -> dict[str, int]:
         """Return the values of the constant registers; the function is the one that loads."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -28,9 +28,10 @@ SENT = 16
 class Processor(Component):
     """Memories of programs, a team, and converters from and to single precision.
 
-    A sample begins when its function's constants are in the lanes, its inputs have come, and the
-    result store has room for its whole record; no program ever waits. Results leave in the order
-    of the requests, each record's words in theirs.
+    Words of requests are converted and wait, while samples before them are computed. A sample
+    begins when its function's constants are in the lanes, all its words have come, and the result
+    store has room for its whole record; no program ever waits. Results leave in the order of the
+    requests, each record's words in theirs.
 
     Parameters
     ----------
@@ -51,9 +52,9 @@ class Processor(Component):
     busy : Out(1)
         A sample has begun to be loaded, and its results have not been handed over.
 
-    Latency: the inputs (and the constants, if the function changes) at a word a cycle, the cycles
-    of the program, and `pinion.processor.machine.OVERHEAD`.
-    Throughput: one sample in that time.
+    Latency: the inputs (and the constants, if the function changes) at a word a cycle, the rows of
+    the program, and some twenty stages of registers.
+    Throughput: one sample in the rows of its program and `pinion.processor.machine.OVERHEAD`.
     """
 
     def __init__(self, *, machine: Machine) -> None:
@@ -63,8 +64,9 @@ class Processor(Component):
         fmt = Format(machine.word, low)
         self.to_fixed = FloatToFixed(target=fmt, moves=high - low)
         self.to_float = FixedToFloat(source=fmt, moves=high - low)
-        if machine.results & (machine.results - 1):
-            raise ValueError(f"The store of results has {machine.results} words, no power of two.")
+        for name in ("inputs", "results"):
+            if (depth := getattr(machine, name)) & (depth - 1):
+                raise ValueError(f"The memory of {name} has {depth} words, no power of two.")
         self._widths = widths(machine)
         super().__init__(
             {
@@ -95,150 +97,219 @@ class Processor(Component):
             team.program_row.eq(self.store_at),
             team.program_data.eq(self.store_data),
         ]
-        rests = Signal()
-        finished, entry, free, lost = self._way_in(m, team, rests)
-        waits = self._way_out(m, team, finished, entry, free, lost)
-        m.d.comb += self.busy.eq(~rests | waits)
+        looks, next_entry = self._memory(m, Store.DIRECTORY, 2)
+        # Entries of the sample that is computed and of the one that waits for it.
+        coming, current = (Signal.like(next_entry[1], name=n) for n in ("coming", "current"))
+        m.d.sync += coming.eq(next_entry[1])
+        with m.If(team.start):
+            m.d.sync += current.eq(coming)
+        first, entry = (fields_of(word, self.encoding.entry) for word in (coming, current))
+        m.d.comb += [
+            team.first_row.eq(first["first_row"]),
+            team.last_row.eq(entry["last_row"]),
+            self.started.eq(team.start),
+        ]
+        waits, sample, input_word, holds = self._way_in(m, looks, team.start, first["inputs"])
+        function, lost = Signal.like(self.i_function), Signal()
+        m.d.comb += [
+            Cat(function, lost).eq(sample),
+            next_entry[0].eq(function),
+            team.input.eq(input_word),
+        ]
+        # An entry is there two cycles after its function.
+        known = Signal(2)
+        m.d.sync += known.eq(Mux(waits & ~team.start, Cat(Const(1, 1), known[0]), 0))
+        free = Signal(range(self.machine.results + 1))
+        finished, works = self._runs(m, team, function, first, known[1], free)
+        flag = Signal()
+        with m.If(team.start):
+            m.d.sync += flag.eq(lost)
+        sends = self._way_out(
+            m,
+            team,
+            finished,
+            Cat(team.flag | flag, entry["results"], entry["first_result"]),
+            Mux(team.start, first["results"], 0),
+            free,
+        )
+        m.d.comb += self.busy.eq(holds | works | sends)
         return m
 
-    def _memory(self, m: Module, store: Store) -> tuple[Value, Value]:
-        """Return address and data of a memory that the host writes."""
+    def _memory(self, m: Module, store: Store, readers: int = 1) -> list[tuple[Value, Value]]:
+        """Return address and data of each reader of a memory that the host writes."""
         depth = depths(self.machine)[store]
         memory = Memory(shape=self._widths[store], depth=depth, init=[])
         m.submodules[store.name.lower()] = memory
-        write, read = memory.write_port(), memory.read_port()
+        write = memory.write_port()
         m.d.comb += [
             write.addr.eq(self.store_at),
             write.data.eq(self.store_data),
             write.en.eq(self.store & (self.store_in == store)),
-            read.en.eq(1),
         ]
-        return read.addr, read.data
+        ports = [memory.read_port() for _ in range(readers)]
+        m.d.comb += [port.en.eq(1) for port in ports]
+        return [(port.addr, port.data) for port in ports]
 
     def _way_in(
-        self, m: Module, team: Team, rests: Signal
-    ) -> tuple[Value, dict[str, Value], Signal, Signal]:
-        """Build the directory, the loads and the start of the team.
+        self, m: Module, entry: tuple[Value, Value], starts: Value, inputs: Value
+    ) -> tuple[Value, Value, Value, Value]:
+        """Build what converts the words of requests and keeps them until their sample begins.
+
+        Parameters
+        ----------
+        entry : address and data of the directory.
+        starts, inputs : a sample begins, which has so many words.
 
         Returns
         -------
-        Whether a sample is finished in this cycle, the entry of its function, the free words of the
-        result store, which `_way_out` keeps, and whether an input did not fit.
+        Whether a sample has all its words; its function, and whether one of them did not fit; the
+        words of the one that has begun, the k-th k + 3 cycles later; and whether there are any
+        that have not begun.
         """
-        encoding, machine = self.encoding, self.machine
-        entry_at, entry_word = self._memory(m, Store.DIRECTORY)
-        load_at, load = self._memory(m, Store.LOADS)
-        current_word = Signal(len(entry_word))
-        entry = fields_of(current_word, encoding.entry)
-        function, resident, settled = (
-            Signal.like(self.i_function),
-            Signal.like(self.i_function),
-            Signal(),
-        )
-        at, constants, inputs = (
-            Signal(encoding.entry[name].width) for name in ("first_load", "constants", "inputs")
-        )
-        free, lost, finished = Signal(range(machine.results + 1)), Signal(), Signal()
-        m.d.comb += [entry_at.eq(self.i_function), load_at.eq(at)]
+        depth = self.machine.inputs
+        ((at, move),) = self._memory(m, Store.INPUTS)
+        function, place = Signal.like(self.i_function), Signal.like(at)
+        fields = fields_of(entry[1], self.encoding.entry)
+        left = Signal.like(fields["inputs"])
+        m.d.comb += [entry[0].eq(self.i_function), at.eq(place)]
 
-        # A load is read in one cycle and registered in the next, because block RAM is late in its
-        # cycle. Then its word is converted, and goes to the lanes when the converter is done, a
-        # constant beside it.
-        issued, is_constant, arrived = Signal(), Signal(), Signal(32)
-        loads, loads_constant, word, record = Signal(), Signal(), Signal(32), Signal.like(load)
+        # A point is read in one cycle and registered in the next, because block RAM is late in its
+        # cycle. Then the word is converted.
+        comes, ends, arrived = Signal(), Signal(), Signal(32)
+        word, its_move = Signal(32), Signal.like(move)
         m.d.sync += [
-            *(issued.eq(0), arrived.eq(self.i_word)),
-            *(loads.eq(issued), loads_constant.eq(is_constant)),
-            *(word.eq(arrived), record.eq(load)),
+            *(comes.eq(0), ends.eq(0), arrived.eq(self.i_word)),
+            *(word.eq(arrived), its_move.eq(move)),
         ]
         m.submodules.to_fixed = self.to_fixed
-        fields = fields_of(record, encoding.load)
+        m.d.comb += [self.to_fixed.i.eq(word), self.to_fixed.move.eq(its_move)]
+        steps = 1 + self.to_fixed.latency
+        valid, last = _marks(m, comes, steps, "converted"), _marks(m, ends, steps, "last")
+        lost = Signal()
+        sample = Cat(delay(m, function, steps, "of"), lost | self.to_fixed.flag)
+        with m.If(valid):
+            m.d.sync += lost.eq(~last & (lost | self.to_fixed.flag))
+        m.submodules.samples = samples = SyncFIFOBuffered(width=len(sample), depth=WAITING)
         m.d.comb += [
-            self.to_fixed.i.eq(word),
-            self.to_fixed.move.eq(fields["word"]),
+            samples.w_en.eq(last),
+            samples.w_data.eq(sample),
+            samples.r_en.eq(starts),
         ]
-        steps = self.to_fixed.latency
-        valid = _marks(m, loads, steps, "loaded")
-        constant, value, lanes, to = (
-            delay(m, source, steps, name)
-            for name, source in (
-                ("constant", loads_constant),
-                ("value", fields["word"]),
-                ("lanes", fields["lanes"]),
-                ("to", fields["to"]),
-            )
-        )
-        m.d.comb += [
-            team.load.eq(Mux(valid, lanes, 0)),
-            team.load_to.eq(to),
-            team.load_word.eq(Mux(constant, value.as_signed(), self.to_fixed.o)),
-            team.first_row.eq(entry["first_row"]),
-            team.last_row.eq(entry["last_row"]),
-        ]
-        with m.If(valid & ~constant & self.to_fixed.flag):
-            m.d.sync += lost.eq(1)
 
-        drain = Signal(range(steps + 2))
-        with m.FSM() as states:
+        m.submodules.waiting = memory = Memory(
+            shape=signed(self.machine.word), depth=depth, init=[]
+        )
+        write, read = memory.write_port(), memory.read_port()
+        head, tail, rest = Signal(range(depth)), Signal(range(depth)), Signal.like(left)
+        m.d.comb += [
+            write.addr.eq(head),
+            write.data.eq(self.to_fixed.o),
+            write.en.eq(valid),
+            *(read.addr.eq(tail), read.en.eq(1)),
+        ]
+        leaves, input_word = rest != 0, Signal(signed(self.machine.word))
+        m.d.sync += [head.eq(head + valid), tail.eq(tail + leaves), input_word.eq(read.data)]
+        m.d.sync += rest.eq(Mux(starts, inputs, rest - leaves))
+
+        # A word of the memory and a place in the queue are reserved for what comes.
+        room, ahead = Signal(range(depth + 1), init=depth), Signal(range(WAITING + 1))
+        begins, accepted = Signal(), self.i_valid & self.i_ready
+        m.d.sync += [room.eq(room - accepted + leaves), ahead.eq(ahead + begins - starts)]
+        with m.FSM():
             with m.State("REST"):
                 m.d.sync += function.eq(self.i_function)
-                with m.If(self.i_valid):
+                with m.If(self.i_valid & (ahead != WAITING)):
+                    m.d.comb += begins.eq(1)
                     m.next = "LOOK"
             with m.State("LOOK"):
-                coming = fields_of(entry_word, encoding.entry)
-                same = settled & (resident == function)
-                m.d.sync += [
-                    current_word.eq(entry_word),
-                    at.eq(coming["first_load"] + Mux(same, coming["constants"], 0)),
-                    constants.eq(Mux(same, 0, coming["constants"])),
-                    inputs.eq(coming["inputs"]),
-                    lost.eq(0),
-                    drain.eq(steps + 1),
-                    resident.eq(function),
-                    settled.eq(1),
-                ]
-                m.next = "LOAD"
-            with m.State("LOAD"):
-                with m.If(constants != 0):
+                m.d.sync += [place.eq(fields["first_input"]), left.eq(fields["inputs"])]
+                m.next = "TAKE"
+            with m.State("TAKE"):
+                m.d.comb += self.i_ready.eq(room != 0)
+                with m.If(accepted):
                     m.d.sync += [
-                        *(issued.eq(1), is_constant.eq(1)),
-                        *(at.eq(at + 1), constants.eq(constants - 1)),
+                        *(comes.eq(1), ends.eq(left == 1)),
+                        *(place.eq(place + 1), left.eq(left - 1)),
                     ]
-                with m.Elif(inputs != 0):
-                    m.d.comb += self.i_ready.eq(1)
-                    with m.If(self.i_valid):
-                        m.d.sync += [
-                            *(issued.eq(1), is_constant.eq(0)),
-                            *(at.eq(at + 1), inputs.eq(inputs - 1)),
-                        ]
-                with m.Else():
-                    m.d.sync += drain.eq(drain - 1)
-                    with m.If(drain == 0):
-                        m.next = "ROOM"
-            with m.State("ROOM"), m.If(free >= entry["results"]):
-                m.d.comb += [team.start.eq(1), self.started.eq(1)]
-                m.next = "START"
-            with m.State("START"):
-                m.next = "RUN"
+                    with m.If(left == 1):
+                        m.next = "REST"
+        return samples.r_rdy, samples.r_data, input_word, ahead != 0
+
+    def _runs(
+        self,
+        m: Module,
+        team: Team,
+        function: Value,
+        entry: dict[str, Value],
+        known: Value,
+        free: Value,
+    ) -> tuple[Value, Value]:
+        """Build what loads the constants of a function, and starts the team.
+
+        Parameters
+        ----------
+        function, entry, known : of the sample that waits; whether there is one.
+        free : words of the result store.
+
+        Returns
+        -------
+        Whether a sample ends in this cycle, and whether the team is in use.
+        """
+        ((at, constant),) = self._memory(m, Store.CONSTANTS)
+        place, left = Signal.like(at), Signal.like(entry["constants"])
+        reads, record = Signal(), Signal.like(constant)
+        resident, settled, finished = Signal.like(function), Signal(), Signal()
+        fields = fields_of(record, self.encoding.constant)
+        m.d.sync += record.eq(constant)
+        m.d.comb += [
+            at.eq(place),
+            team.load.eq(Mux(_marks(m, reads, 2, "read"), fields["lanes"], 0)),
+            team.load_to.eq(fields["to"]),
+            team.load_word.eq(fields["word"]),
+        ]
+        same = settled & (resident == function)
+        begins = known & same & (free >= entry["results"])
+        with m.FSM() as states:
+            with m.State("REST"):
+                with m.If(begins):
+                    m.d.comb += team.start.eq(1)
+                    m.next = "RUN"
+                with m.Elif(known & ~same):
+                    m.d.sync += [place.eq(entry["first_constant"]), left.eq(entry["constants"])]
+                    m.next = "LOAD"
+            with m.State("LOAD"):
+                m.d.comb += reads.eq(left != 0)
+                m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
+                with m.If(left == 0):
+                    # The first row reads the lanes three cycles after the start.
+                    m.d.sync += [resident.eq(function), settled.eq(1)]
+                    m.next = "REST"
             with m.State("RUN"), m.If(~team.busy):
-                m.d.comb += finished.eq(1)
-                m.next = "REST"
+                m.d.comb += [finished.eq(1), team.start.eq(begins)]
+                with m.If(~begins):
+                    m.next = "REST"
         # A program that is written is another one, even under the same number.
         with m.If(self.store):
             m.d.sync += settled.eq(0)
-        m.d.comb += rests.eq(states.ongoing("REST"))
-        return finished, entry, free, lost
+        return finished, ~states.ongoing("REST")
 
     def _way_out(
         self,
         m: Module,
         team: Team,
         finished: Value,
-        entry: dict[str, Value],
+        sample: Value,
+        begins: Value,
         free: Signal,
-        lost: Signal,
     ) -> Value:
         """Build the result store, which brings them into order, and the converter.
+
+        Parameters
+        ----------
+        finished, sample : a sample ends in this cycle; its flag, number of words, and where their
+            points are.
+        begins : words of the sample that begins in this cycle, or 0.
+        free : words of the store, to be driven.
 
         Returns
         -------
@@ -255,17 +326,17 @@ class Processor(Component):
             write.en.eq(team.output),
             *(read.addr.eq(tail), read.en.eq(1)),
         ]
+        number = self.encoding.entry["results"].width
         with m.If(finished):
-            m.d.sync += head.eq(head + entry["results"])
+            m.d.sync += head.eq(head + sample[1 : 1 + number])
 
-        # Samples whose results can be sent: flag, number of words, and where their points are.
-        sample = Cat(team.flag | lost, entry["results"], entry["first_result"])
+        # Samples whose results can be sent.
         m.submodules.finished = queue = SyncFIFOBuffered(width=len(sample), depth=WAITING)
         m.d.comb += [queue.w_en.eq(finished), queue.w_data.eq(sample)]
-        flag, count = queue.r_data[0], queue.r_data[1 : 1 + len(entry["results"])]
-        first = queue.r_data[1 + len(count) :]
+        flag, count = queue.r_data[0], queue.r_data[1 : 1 + number]
+        first = queue.r_data[1 + number :]
         place = Signal.like(count)
-        moves_at, moves = self._memory(m, Store.RESULTS)
+        ((moves_at, moves),) = self._memory(m, Store.RESULTS)
         m.d.comb += moves_at.eq(first + place)
 
         m.submodules.sent = sent = SyncFIFOBuffered(width=34, depth=SENT)
@@ -295,7 +366,6 @@ class Processor(Component):
         gone = sent.r_rdy & self.o_ready
         m.d.sync += room.eq(room - issue + gone)
         # Words of the store and a place in the queue are reserved when a sample begins.
-        begins = Mux(team.start, entry["results"], 0)
         used = Signal(range(depth + 1))
         waiting = Signal(range(WAITING + 2))
         m.d.sync += [

@@ -37,9 +37,11 @@ class Team(Component):
     program_write, program_row, program_data : In
         A row of the program to be stored, while nothing runs.
     load, load_to, load_word : In
-        A word to be stored while nothing runs, constant or input: by lanes whether and where.
+        A constant to be stored while nothing runs: by lanes whether and where.
     start, first_row, last_row : In
         Begin a sample; the rows of its program.
+    input : In
+        Word k of the request, k + 3 cycles after the start.
     busy : Out(1)
         A sample is being computed.
     output, output_place, output_word : Out
@@ -48,7 +50,7 @@ class Team(Component):
         A value of the sample left its format; valid when it is no longer busy.
 
     Latency: as many cycles as the program has rows, and three.
-    Throughput: one sample in that time.
+    Throughput: one sample in that time; the next begins in the cycle in which it is not busy.
     """
 
     def __init__(self, *, encoding: Encoding, rows: int) -> None:
@@ -65,6 +67,7 @@ class Team(Component):
                 "load": In(machine.lanes),
                 "load_to": In(machine.lanes * address),
                 "load_word": In(word),
+                "input": In(word),
                 "start": In(1),
                 "first_row": In(range(rows)),
                 "last_row": In(range(rows)),
@@ -112,7 +115,7 @@ class Team(Component):
             controls.append(fields_of(data[number * lane_bits :], encoding.lane))
         team = fields_of(data[machine.lanes * lane_bits :], encoding.team)
         m.submodules.inverse = inverse = InverseUnit(machine=machine)
-        results = [*(lane.result for lane in lanes), inverse.o]
+        results = [*(lane.result for lane in lanes), inverse.o, self.input]
         # The code of no source reads anything, and nobody takes it.
         sources = Array([results[0], *results])
         for number, (lane, control) in enumerate(zip(lanes, controls, strict=True)):
