@@ -15,6 +15,9 @@ from pinion.gateware.link.registers import RegisterBlock
 from pinion.gateware.link.sequencer import ResetSequencer
 from pinion.gateware.link.tally import Tally
 from pinion.gateware.link.writer import ResponseWriter
+from pinion.gateware.processor.directory import Directory
+from pinion.gateware.processor.loader import Loader
+from pinion.gateware.processor.team import Team
 from tests.gateware.link.mutants import mutant
 from tests.support.formal import FormalError, Proof, prove
 from tests.support.proofs import PROOFS
@@ -209,6 +212,39 @@ MUTANTS = {
     "a response without address": (
         *("registers", RegisterBlock, 8),
         ("has_address & has_data", "has_data"),
+    ),
+    "a record is stored before its last word": (
+        *("loader", Loader, 12),
+        ("with m.If(place == self.size - 1)", "with m.If(place == self.size - 2)"),
+    ),
+    "words of a record change places": (
+        *("loader", Loader, 12),
+        ("Cat(data[WORD:], self.i.payload)", "Cat(self.i.payload, data[:-WORD])"),
+    ),
+    "names stay": ("directory", Directory, 12, ("with m.If(self.clear)", "with m.If(0)")),
+    "a name that was taken away is found": (
+        *("directory", Directory, 12),
+        ("valid.bit_select(place, 1) & (name", "(name"),
+    ),
+    "the last name is not looked at": (
+        *("directory", Directory, 12),
+        ("last = place == functions - 1", "last = place == functions - 2"),
+    ),
+    "the last row is not executed": (
+        *("team", Team, 10),
+        ("row == self.last_row", "row + 1 == self.last_row"),
+    ),
+    "a row is executed again": (
+        *("team", Team, 10),
+        ("Mux(executes, read.data, 0)", "Mux(executes | follows, read.data, 0)"),
+    ),
+    "another lane's result is written": (
+        *("team", Team, 10),
+        ("Array([results[0], *results])", "Array([*results, results[0]])"),
+    ),
+    "a write is lost": (
+        *("team", Team, 10),
+        ("lane.write.eq((source != NO_SOURCE) | loads)", "lane.write.eq((source > 1) | loads)"),
     ),
     "read data withdrawn": (
         *("registers", RegisterBlock, 8),

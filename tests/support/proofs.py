@@ -25,10 +25,15 @@ from pinion.gateware.link.sequencer import ResetSequencer
 from pinion.gateware.link.tally import Tally
 from pinion.gateware.link.unpacker import Unpacker
 from pinion.gateware.link.writer import ResponseWriter
+from pinion.gateware.processor.directory import Directory
+from pinion.gateware.processor.loader import Loader
+from pinion.gateware.processor.team import Team
 from pinion.link import REGISTERS
+from pinion.processor import Machine
+from pinion.processor.encoding import Encoding
 from tests.support.blocks import dot_units, forms, prove_forms
-from tests.support.formal import Proof, prove_all
-from tests.support.harness import control, gearboxes, packets, queues
+from tests.support.formal import Mode, Proof, prove_all
+from tests.support.harness import control, gearboxes, packets, programs, queues
 from tests.support.parity import WIDTHS, NotAffineError, prove_checksum
 
 
@@ -42,6 +47,9 @@ _REGISTERS: dict[str, Any] = {
     "constants": {row.name: row.offset for row in REGISTERS if row.kind == "constant"},
     "writable": {row.name: 1 for row in REGISTERS if row.kind == "control"},
 }
+
+_MACHINE = Machine(lanes=2, words=16, rows=4, constants=4, inputs=4, results=4, functions=4)
+_MODES: tuple[tuple[Mode, str], ...] = (("prove", ""), ("cover", "_passes"))
 
 GEARBOXES = ((3, 2, 2), (5, 3, 2), (7, 4, 2), (4, 4, 1))
 """Words of a record, lanes, and beats of a record; a wide beat has 4 words. The last record fills a
@@ -246,6 +254,22 @@ PROOFS: tuple[Proof, ...] = (
         settings=_REGISTERS,
         mode="prove",
         depth=4,
+    ),
+    *(
+        Proof(
+            name=f"{component.__name__.lower()}{ending}",
+            harness=harness,
+            component=component,
+            settings=settings,
+            mode=mode,
+            depth=depth if mode == "prove" else 12,
+        )
+        for component, harness, settings, depth in (
+            (Loader, programs.loader, {"machine": _MACHINE}, 1),
+            (Directory, programs.directory, {"machine": _MACHINE}, 3),
+            (Team, programs.team, {"encoding": Encoding(machine=_MACHINE), "rows": 4}, 4),
+        )
+        for mode, ending in _MODES
     ),
 )
 """Every proof of this package, with small words and beats, because no component looks at a word."""

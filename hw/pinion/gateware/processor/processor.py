@@ -268,7 +268,9 @@ class Processor(Component):
             team.load_word.eq(fields["word"]),
         ]
         same = settled & (resident == function)
-        begins = known & same & (free >= entry["results"])
+        # Registered, because the room is late; it only grows until the next sample begins.
+        begins = Signal()
+        m.d.sync += begins.eq(known & same & (free >= entry["results"]) & ~team.start)
         with m.FSM() as states:
             with m.State("REST"):
                 with m.If(begins):
