@@ -35,8 +35,9 @@ _WORD = 18
 # Models of these cells as Yosys' mapping uses them, written without the vendor's guides
 # (FPGA-TN-02204 and -02205). MULT18X18D without registers: the product of two signed or unsigned
 # words. DP16KD, 36 bits wide: port A writes, the lower half of a word comes in at DIA and leaves at
-# DOA; ADA[3:0] enable bytes; each half of an initial word has two bits of padding. Other widths
-# have no model and fail.
+# DOA; ADA[3:0] enable bytes; each half of an initial word has two bits of padding. In a narrower
+# memory both ports have one width, write and read; with initial words it has no model and fails, as
+# does every other kind.
 _MODELS = """\
 module MULT18X18D(
   input {a}, input {b}, input {c},
@@ -57,25 +58,50 @@ module DP16KD(
   parameter CSDECODE_A = "0b000", CSDECODE_B = "0b000", CLKAMUX = "CLKA", CLKBMUX = "CLKB";
   parameter WRITEMODE_A = "NORMAL", WRITEMODE_B = "NORMAL";
 {inits}
-  generate
-    if (DATA_WIDTH_A != 36 || DATA_WIDTH_B != 36 || REGMODE_B != "NOREG")
-      block_ram_of_this_kind_has_no_model missing();
-  endgenerate
-  reg [35:0] words [0:511];
-  reg [35:0] out;
+  localparam W = DATA_WIDTH_A;
+  localparam LOW = W == 18 ? 4 : W == 9 ? 3 : W == 4 ? 2 : W == 2 ? 1 : 0;
   localparam [20479:0] first = {{{firsts}}};
-  integer k;
-  initial for (k = 0; k < 512; k = k + 1)
-    words[k] = {{first[40 * k + 20 +: 18], first[40 * k +: 18]}};
-  wire [35:0] in = {{{dibbus}, {diabus}}};
-  always @(posedge CLKA) if (CEA & WEA) begin
-    if (ADA0) words[{{{ahigh}}}][8:0] <= in[8:0];
-    if (ADA1) words[{{{ahigh}}}][17:9] <= in[17:9];
-    if (ADA2) words[{{{ahigh}}}][26:18] <= in[26:18];
-    if (ADA3) words[{{{ahigh}}}][35:27] <= in[35:27];
-  end
-  always @(posedge CLKB) if (CEB) out <= words[{{{bhigh}}}];
-  assign {{{dobbus}, {doabus}}} = out;
+  generate
+    if (W != DATA_WIDTH_B || REGMODE_A != "NOREG" || REGMODE_B != "NOREG" || W != 36 && first != 0)
+      block_ram_of_this_kind_has_no_model missing();
+    if (W == 36) begin
+      reg [35:0] words [0:511];
+      reg [35:0] out;
+      integer k;
+      initial for (k = 0; k < 512; k = k + 1)
+        words[k] = {{first[40 * k + 20 +: 18], first[40 * k +: 18]}};
+      wire [35:0] in = {{{dibbus}, {diabus}}};
+      always @(posedge CLKA) if (CEA & WEA) begin
+        if (ADA0) words[{{{ahigh}}}][8:0] <= in[8:0];
+        if (ADA1) words[{{{ahigh}}}][17:9] <= in[17:9];
+        if (ADA2) words[{{{ahigh}}}][26:18] <= in[26:18];
+        if (ADA3) words[{{{ahigh}}}][35:27] <= in[35:27];
+      end
+      always @(posedge CLKB) if (CEB) out <= words[{{{bhigh}}}];
+      assign {{{dobbus}, {doabus}}} = out;
+    end else begin
+      reg [W-1:0] words [0:(1 << 14 - LOW) - 1];
+      reg [17:0] out_a, out_b;
+      wire [13-LOW:0] at_a = {{{ada}}} >> LOW;
+      wire [13-LOW:0] at_b = {{{adb}}} >> LOW;
+      wire [17:0] in_a = {{{diabus}}};
+      wire [17:0] in_b = {{{dibbus}}};
+      // Of words of 18 bits the address enables bytes.
+      wire [17:0] bits_a = W == 18 ? {{{{9{{ADA1}}}}, {{9{{ADA0}}}}}} : {{18{{1'b1}}}};
+      wire [17:0] bits_b = W == 18 ? {{{{9{{ADB1}}}}, {{9{{ADB0}}}}}} : {{18{{1'b1}}}};
+      integer k;
+      always @(posedge CLKA) if (CEA) begin
+        for (k = 0; k < W; k = k + 1) if (WEA & bits_a[k]) words[at_a][k] <= in_a[k];
+        out_a <= words[at_a];
+      end
+      always @(posedge CLKB) if (CEB) begin
+        for (k = 0; k < W; k = k + 1) if (WEB & bits_b[k]) words[at_b][k] <= in_b[k];
+        out_b <= words[at_b];
+      end
+      assign {{{doabus}}} = out_a;
+      assign {{{dobbus}}} = out_b;
+    end
+  endgenerate
 endmodule
 """
 
@@ -118,15 +144,16 @@ def map_core(folder: Path, *, progress: Progress = SILENT) -> Path:
     return path
 
 
-def netlist_rtlil(mapped: Path, work: Path) -> Path:
-    """Replace the cells of a mapped core by their behaviour and return the RTLIL's path.
+def netlist_rtlil(mapped: Path, work: Path, *, top: str = TOP) -> Path:
+    """Replace the cells of a mapped design by their behaviour and return the RTLIL's path.
 
     No trace of the cells is left: before compilation, a design is checked to hold only logic.
 
     Parameters
     ----------
-    mapped : Verilog file with the mapped module ``pinion_core``.
+    mapped : Verilog file with the mapped design.
     work : folder for the output.
+    top : its module.
     """
     work.mkdir(parents=True, exist_ok=True)
     (work / "models.v").write_text(cell_models())
@@ -134,14 +161,14 @@ def netlist_rtlil(mapped: Path, work: Path) -> Path:
     run_yosys(
         [
             f"read_verilog {yosys_path(mapped, folder=work)}",
-            f"hierarchy -top {TOP}",
+            f"hierarchy -top {top}",
             # Cells are flattened into their modules, but the modules stay separate.
             "setattr -mod -set keep_hierarchy 1 *",
             "read_verilog -D NO_INCLUDES +/ecp5/cells_sim.v",
             "delete =DP16KD",  # has only ports
             # Deferred, because a block RAM of the default width has no model.
             "read_verilog -defer models.v",
-            f"hierarchy -check -top {TOP} -purge_lib",
+            f"hierarchy -check -top {top} -purge_lib",
             "proc",
             "flatten -noscopeinfo",
             "opt_expr",

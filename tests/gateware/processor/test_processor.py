@@ -181,7 +181,7 @@ MUTANTS = {
     "results overwrite those before": ("head.eq(head + sample", "head.eq(0 * sample"),
     "the points of all results are the first's": ("first + place", "first"),
     "the store is never full": ("Mux(waiting < WAITING, depth - used, 0)", "depth"),
-    "the way out has no end": ("issue.eq(queue.r_rdy & (room != 0))", "issue.eq(queue.r_rdy)"),
+    "the way out has no end": ("issue.eq(opened & (room != 0))", "issue.eq(opened)"),
 }
 
 

@@ -343,11 +343,16 @@ class Processor(Component):
 
         m.submodules.sent = sent = SyncFIFOBuffered(width=34, depth=SENT)
         room = Signal(range(SENT + 1), init=SENT)
-        issue, ends = Signal(), Signal()
+        # Whether a word is the last of its record is known a cycle before it is issued.
+        issue, ends, opened, last = Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
-            issue.eq(queue.r_rdy & (room != 0)),
-            ends.eq(issue & (place == count - 1)),
+            issue.eq(opened & (room != 0)),
+            ends.eq(issue & last),
             queue.r_en.eq(ends),
+        ]
+        m.d.sync += [
+            opened.eq(queue.r_rdy & ~ends),
+            last.eq(place + Mux(issue, 2, 1) == count),
         ]
         with m.If(issue):
             m.d.sync += [tail.eq(tail + 1), place.eq(Mux(ends, 0, place + 1))]
