@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pinion.api
-from pinion.functions import named_function, sample
+from pinion.functions import DISTRIBUTIONS, named_function, sample
 from pinion.robot import load
 from tests.cli.conftest import Pinion
 
@@ -52,6 +52,20 @@ def test_requests_of_a_file_run(
     with np.load(target) as results:
         assert set(results.files) == {"qdd", "saturated"}
         assert np.array_equal(results["qdd"], right)
+
+
+def test_errors_over_fresh_states_are_shown(pinion: Pinion) -> None:
+    command = ("program", "two_link", "aba", "--states", "40")
+    completed = pinion(*command, "--json")
+    assert completed.code == 0
+    accuracy = json.loads(completed.out)["accuracy"]
+    assert list(accuracy) == list(DISTRIBUTIONS)
+    for entry in accuracy.values():
+        assert entry["states"] == 40 and entry["saturated"] == entry["wrong"] == 0
+        assert 0.0 < entry["rel_err"] < 1e-3 and entry["rel_err_float32"] > 0.0
+    text = pinion(*command).out
+    assert "Relative errors of 40 states each" in text
+    assert all(name in text for name in DISTRIBUTIONS)
 
 
 def pinion_model(requests: Path) -> np.ndarray:

@@ -68,7 +68,7 @@ module DP16KD(
       reg [35:0] words [0:511];
       reg [35:0] out;
       integer k;
-      initial for (k = 0; k < 512; k = k + 1)
+      if (first != 0) initial for (k = 0; k < 512; k = k + 1)
         words[k] = {{first[40 * k + 20 +: 18], first[40 * k +: 18]}};
       wire [35:0] in = {{{dibbus}, {diabus}}};
       always @(posedge CLKA) if (CEA & WEA) begin
@@ -87,15 +87,15 @@ module DP16KD(
       wire [17:0] in_a = {{{diabus}}};
       wire [17:0] in_b = {{{dibbus}}};
       // Of words of 18 bits the address enables bytes.
-      wire [17:0] bits_a = W == 18 ? {{{{9{{ADA1}}}}, {{9{{ADA0}}}}}} : {{18{{1'b1}}}};
-      wire [17:0] bits_b = W == 18 ? {{{{9{{ADB1}}}}, {{9{{ADB0}}}}}} : {{18{{1'b1}}}};
-      integer k;
+      localparam HALF = W == 18 ? 9 : W;
       always @(posedge CLKA) if (CEA) begin
-        for (k = 0; k < W; k = k + 1) if (WEA & bits_a[k]) words[at_a][k] <= in_a[k];
+        if (WEA & (W != 18 | ADA0)) words[at_a][HALF-1:0] <= in_a[HALF-1:0];
+        if (W == 18) if (WEA & ADA1) words[at_a][W-1:W-HALF] <= in_a[W-1:W-HALF];
         out_a <= words[at_a];
       end
       always @(posedge CLKB) if (CEB) begin
-        for (k = 0; k < W; k = k + 1) if (WEB & bits_b[k]) words[at_b][k] <= in_b[k];
+        if (WEB & (W != 18 | ADB0)) words[at_b][HALF-1:0] <= in_b[HALF-1:0];
+        if (W == 18) if (WEB & ADB1) words[at_b][W-1:W-HALF] <= in_b[W-1:W-HALF];
         out_b <= words[at_b];
       end
       assign {{{doabus}}} = out_a;

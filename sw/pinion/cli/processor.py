@@ -45,7 +45,7 @@ def command(
     from pinion.boards.ecp5.processor import processor_bitstream, write_prebuilt
     from pinion.processor import Machine
 
-    machine = Machine(lanes=lanes)
+    machine = Machine.of(lanes)
     if prebuilt:
         result = write_prebuilt(output, machine)
     else:

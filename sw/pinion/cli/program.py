@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from pinion.base.amounts import amount
 from pinion.base.progress import Progress
 from pinion.console.errors import UsageError
-from pinion.console.terminal import out, pairs, put_json, steps
+from pinion.console.terminal import out, pairs, put_json, steps, table
 
 from .arrays import read_arrays, write_arrays
 from .options import Json, Robot, RobotArguments, RowArguments
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pinion.functions import Function
     from pinion.processor import Compiled
     from pinion.robot import Model
+
+SEED = 38
+"""Of the states over which errors are measured."""
 
 
 def command(
@@ -40,6 +44,14 @@ def command(
             metavar="NAME", help="fine (about float32), or fast (1e-3 at reference states)."
         ),
     ] = "fine",
+    states: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Measure errors over N fresh states of each distribution, beside float32.",
+        ),
+    ] = 0,
     listing: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the program as text.")
     ] = None,
@@ -68,6 +80,7 @@ def command(
     from pinion.batch import check_arrays
     from pinion.functions import arrays_of
     from pinion.processor import Machine, compile_program
+    from pinion.processor.accuracy import accuracies
     from pinion.processor.listing import listing as text_of
     from pinion.request import RobotChoice, RowChoice
 
@@ -89,8 +102,12 @@ def command(
         check_arrays(arrays_of(row.inputs, model), arrays)
     with steps() as progress:
         compiled = compile_program(
-            model, row, Machine(lanes=lanes), precision=precision, progress=progress
+            model, row, Machine.of(lanes), precision=precision, progress=progress
         )
+        measured = []
+        if states:
+            progress.step("Measuring errors")
+            measured = list(accuracies(model, row, compiled, states=states, seed=SEED))
         result = None
         if target is not None:
             with _opened(model, row, compiled, address, progress) as backend:
@@ -113,6 +130,17 @@ def command(
         "words_out": len(program.outputs),
         "rel_err_reference": compiled.error,
     }
+    if measured:
+        figures["accuracy"] = {
+            entry.distribution: {
+                "states": entry.states,
+                "rel_err": None if isnan(entry.largest) else entry.largest,
+                "rel_err_float32": None if isnan(entry.single) else entry.single,
+                "saturated": entry.flagged,
+                "wrong": entry.wrong,
+            }
+            for entry in measured
+        }
     if result is not None:
         figures |= {
             "device": device,
@@ -135,6 +163,23 @@ def command(
             title=f"{row.name} of {model.name}, {precision}",
         )
     )
+    if measured:
+        out().print(
+            table(
+                *("distribution", "largest error", "of float32", "saturated", "above 1e-3"),
+                rows=[
+                    [
+                        entry.distribution,
+                        f"{entry.largest:.2g}",
+                        f"{entry.single:.2g}",
+                        f"{entry.flagged:,}",
+                        f"{entry.wrong:,}",
+                    ]
+                    for entry in measured
+                ],
+                title=f"Relative errors of {states:,} states each",
+            )
+        )
     if listing is not None:
         out().print(f"Written to {listing}.")
     if result is not None:

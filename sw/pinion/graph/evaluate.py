@@ -50,14 +50,19 @@ def node_floats(graph: Graph, inputs: Mapping[str, Any]) -> list[Any]:
     return values
 
 
-def _float(node: Node, inputs: Mapping[str, Any], values: list[Any]) -> Any:
+def _float(
+    node: Node, inputs: Mapping[str, Any], values: list[Any], dtype: type[np.floating] = np.float64
+) -> Any:
     if node.op == names.INPUT:
-        return np.asarray(_input(inputs, str(node.params[0])), dtype=np.float64)
+        return np.asarray(_input(inputs, str(node.params[0])), dtype=dtype)
     return OPS[node.op].floats(node, [values[a] for a in node.args])
 
 
-def evaluate_floats(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return result words in float64, by name; other values are freed after their last use."""
+def evaluate_floats(
+    graph: Graph, inputs: Mapping[str, Any], dtype: type[np.floating] = np.float64
+) -> dict[str, Any]:
+    """Return result words by name, in float64 unless another type is asked for; other values are
+    freed after their last use."""
     last = list(range(len(graph.nodes)))
     for i, node in enumerate(graph.nodes):
         for arg in node.args:
@@ -66,7 +71,7 @@ def evaluate_floats(graph: Graph, inputs: Mapping[str, Any]) -> dict[str, Any]:
         last[result] = len(graph.nodes)
     values: list[Any] = []
     for i, node in enumerate(graph.nodes):
-        values.append(_float(node, inputs, values))
+        values.append(_float(node, inputs, values, dtype))
         for arg in node.args:
             if last[arg] == i:
                 values[arg] = None

@@ -110,7 +110,7 @@ def open_processor(
         If there is no such card, it holds another machine, or it does not work.
     """
     compiled = compile_program(
-        model, function, Machine(lanes=lanes), precision=precision, progress=progress
+        model, function, Machine.of(lanes), precision=precision, progress=progress
     )
     if not address:
         return ProcessorBackend(model=model, function=function, compiled=compiled)

@@ -22,7 +22,7 @@ each product is shifted (:mod:`.points`).
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 
 from .errors import ProgramError
@@ -108,6 +108,12 @@ class Machine:
     results: int = 2048
     functions: int = 16
     delay: int = 12
+
+    @classmethod
+    def of(cls, lanes: int) -> Machine:
+        """Return the machine of a card: with as many rows as fit a ULX3S beside its lanes."""
+        machine = cls(lanes=lanes)
+        return machine if lanes <= 4 else replace(machine, rows=4096)
 
     def __post_init__(self) -> None:
         lanes: object = self.lanes

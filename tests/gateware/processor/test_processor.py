@@ -172,7 +172,7 @@ MUTANTS = {
     "a flag stays": ("lost.eq(~last & (lost", "lost.eq((lost"),
     "a flag is the next sample's": ("m.d.sync += flag.eq(lost)", "m.d.comb += flag.eq(lost)"),
     "words do not wait for room": ("self.i_ready.eq(room != 0)", "self.i_ready.eq(1)"),
-    "an entry is not awaited": ("first, known[1], free)", "first, known[0], free)"),
+    "an entry is not awaited": ("first, looked_up[1], free)", "first, looked_up[0], free)"),
     "words of samples mix": ("Mux(starts, inputs,", "Mux(starts, inputs - 1,"),
     "the points of all words are the first's": (
         "*(place.eq(place + 1), left",

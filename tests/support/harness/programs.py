@@ -56,8 +56,8 @@ def loader(dut: Any) -> Elaboratable:
         Assert(inside.state("ANSWER") == stored),
     ]
     for k in range(1, dut.size + 1):
-        here = full if k == dut.size else (place == k)
-        with m.If(here):
+        complete = full if k == dut.size else (place == k)
+        with m.If(complete):
             m.d.comb += Assert(first == words[0])
             if k > 1:
                 m.d.comb += Assert(data[(dut.size - k) * WORD :] == Cat(*words[1:k]))

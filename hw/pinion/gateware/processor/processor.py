@@ -117,10 +117,10 @@ class Processor(Component):
             team.input.eq(input_word),
         ]
         # An entry is there two cycles after its function.
-        known = Signal(2)
-        m.d.sync += known.eq(Mux(waits & ~team.start, Cat(Const(1, 1), known[0]), 0))
+        looked_up = Signal(2, name="known")
+        m.d.sync += looked_up.eq(Mux(waits & ~team.start, Cat(Const(1, 1), looked_up[0]), 0))
         free = Signal(range(self.machine.results + 1))
-        finished, works = self._runs(m, team, function, first, known[1], free)
+        finished, works = self._runs(m, team, function, first, looked_up[1], free)
         flag = Signal()
         with m.If(team.start):
             m.d.sync += flag.eq(lost)
@@ -241,14 +241,14 @@ class Processor(Component):
         team: Team,
         function: Value,
         entry: dict[str, Value],
-        known: Value,
+        looked_up: Value,
         free: Value,
     ) -> tuple[Value, Value]:
         """Build what loads the constants of a function, and starts the team.
 
         Parameters
         ----------
-        function, entry, known : of the sample that waits; whether there is one.
+        function, entry, looked_up : of the sample that waits; whether there is one.
         free : words of the result store.
 
         Returns
@@ -270,13 +270,13 @@ class Processor(Component):
         same = settled & (resident == function)
         # Registered, because the room is late; it only grows until the next sample begins.
         begins = Signal()
-        m.d.sync += begins.eq(known & same & (free >= entry["results"]) & ~team.start)
+        m.d.sync += begins.eq(looked_up & same & (free >= entry["results"]) & ~team.start)
         with m.FSM() as states:
             with m.State("REST"):
                 with m.If(begins):
                     m.d.comb += team.start.eq(1)
                     m.next = "RUN"
-                with m.Elif(known & ~same):
+                with m.Elif(looked_up & ~same):
                     m.d.sync += [place.eq(entry["first_constant"]), left.eq(entry["constants"])]
                     m.next = "LOAD"
             with m.State("LOAD"):
