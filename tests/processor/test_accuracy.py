@@ -8,8 +8,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+import pinion.processor.compile as compiling
 from pinion.functions import DISTRIBUTIONS, named_function
-from pinion.processor import Compiled, Machine, accuracy, compile_program
+from pinion.processor import Compiled, Machine, compile_program
 from pinion.processor.accuracy import Accuracy, accuracies
 from pinion.robot import load
 
@@ -43,23 +44,27 @@ def test_what_is_above_the_limit_is_counted() -> None:
 
 
 def test_what_is_flagged_has_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled("fast")
+
     def flagged(*arguments: object) -> tuple[np.ndarray, np.ndarray]:
         words, flags = exact(*arguments)
         return words, np.ones_like(flags)
 
-    exact = accuracy.exact_results
-    monkeypatch.setattr(accuracy, "exact_results", flagged)
+    exact = compiling.exact_results
+    monkeypatch.setattr(compiling, "exact_results", flagged)
     for entry in measured("fast", 20).values():
         assert math.isnan(entry.largest) and entry.flagged == 20 and entry.wrong == 0
 
 
 def test_words_that_are_not_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled("fine")
+
     def broken(*arguments: object) -> tuple[np.ndarray, np.ndarray]:
         words, flags = exact(*arguments)
         return np.full_like(words, 0x7FC00000), flags
 
-    exact = accuracy.exact_results
-    monkeypatch.setattr(accuracy, "exact_results", broken)
+    exact = compiling.exact_results
+    monkeypatch.setattr(compiling, "exact_results", broken)
     assert all(entry.wrong == 20 for entry in measured("fine", 20).values())
 
 

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.base.arrays import Flags, Floats
-from pinion.formats.scales import block_scales, result_blocks
-from pinion.functions import DISTRIBUTIONS, Function, sample
-from pinion.functions.row import word_columns
-from pinion.graph import evaluate_floats
-from pinion.link.comparison import Comparison
-from pinion.robot import Model, coupled
+from pinion.base.arrays import Floats
+from pinion.formats.scales import block_scales
+from pinion.functions import DISTRIBUTIONS, Function
+from pinion.graph import Graph, evaluate_floats
+from pinion.robot import Model
 
-from .compile import MAX_ERROR, Compiled
-from .exact import exact_results
+from .compile import MAX_ERROR, Compiled, largest_errors, program_errors, state_columns
 
 PART = 2000
 """States that are computed at a time."""
@@ -24,7 +21,7 @@ PART = 2000
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """Errors over states of one distribution, each relative to a result block's largest word.
+    """Relative errors over states of one distribution, as of a core (:mod:`pinion.link.relative`).
 
     Members
     -------
@@ -55,19 +52,21 @@ def accuracies(
     """
     if states < 1:
         raise ValueError(f"An error is measured over at least 1 state, not {states}.")
-    for number, name in enumerate(DISTRIBUTIONS):
-        arrays = sample(model, function, states, distribution=name, seed=seed + number)
-        columns = {
-            str(word): column
-            for word, column in word_columns(function.inputs, coupled(model), arrays).items()
-        }
-        scales = block_scales(compiled.graph, columns)
+    drawn = {
+        name: state_columns(model, function, name, states, seed + number)
+        for number, name in enumerate(DISTRIBUTIONS)
+    }
+    graph = compiled.graph
+    scales = block_scales(graph, drawn["reference"])
+    for name, columns in drawn.items():
         errors, singles, flags = [], [], []
         for first in range(0, states, PART):
             part = {word: column[first : first + PART] for word, column in columns.items()}
-            program, single, flagged = _errors(compiled, part, scales)
+            program, flagged = program_errors(
+                graph, compiled.sums, compiled.points, compiled.program.machine, part, scales
+            )
             errors.append(program)
-            singles.append(single)
+            singles.append(largest_errors(graph, _single(graph, part), part, scales))
             flags.append(flagged)
         error, flagged = np.concatenate(errors), np.concatenate(flags)
         yield Accuracy(
@@ -81,25 +80,10 @@ def accuracies(
         )
 
 
-def _errors(
-    compiled: Compiled, columns: dict[str, Floats], scales: dict[str, float]
-) -> tuple[Floats, Floats, Flags]:
-    """Return relative errors of the program and of single precision, and flags, (n,) each."""
-    graph, sums = compiled.graph, compiled.sums
-    words, flags = exact_results(sums, compiled.points, compiled.program.machine, columns)
+def _single(graph: Graph, columns: dict[str, Floats]) -> Floats:
+    """Return results (n, words) of a function in single precision."""
+    count = len(next(iter(columns.values())))
     with np.errstate(all="ignore"):
-        expected, single = (evaluate_floats(graph, columns, t) for t in (np.float64, np.float32))
-    references, singles = (
-        np.stack(
-            [np.broadcast_to(of[word], flags.shape) for word, _ in sums.results], axis=1
-        ).astype(np.float64)
-        for of in (expected, single)
-    )
-
-    def error(values: Floats) -> Floats:
-        comparison = Comparison.of(
-            values, references, blocks=result_blocks(graph), scales=scales, flagged=flags
-        )
-        return np.asarray(np.max(list(comparison.relative.values()), axis=0))
-
-    return error(words.view(np.float32).astype(np.float64)), error(singles), flags
+        values = evaluate_floats(graph, columns, np.float32)
+    words = [np.broadcast_to(values[word], count) for word, _ in graph.outputs]
+    return np.stack(words, axis=1).astype(np.float64)

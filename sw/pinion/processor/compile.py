@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pinion.base.arrays import Floats
+from pinion.base.arrays import Flags, Floats
 from pinion.base.progress import SILENT, Progress
 from pinion.formats.scales import block_scales, result_blocks
 from pinion.functions import DISTRIBUTIONS, Function, reduced_graph, sample
@@ -34,7 +34,15 @@ MAX_ERROR = 1e-3
 """Largest relative error of a result block of reference states, with the precision ``fast``."""
 
 HEADROOM = 0.5
-"""Share of it that the states of the compiler may use: others have larger errors."""
+"""Share of it that the search may use: more states have larger errors."""
+
+CHECKED = 10_000
+"""Reference states, others than those of the search, that must keep :data:`SHARE` of it."""
+
+SHARE = 0.9
+
+STEP = 0.5
+"""Logarithm by which the threshold is lowered where they do not."""
 
 THRESHOLDS = (-26.0, -8.0)
 """Logarithms of the smallest and the largest relative error that one product may cause."""
@@ -102,8 +110,9 @@ def compile_program(
     reference = by_distribution["reference"]
     scales = block_scales(graph, reference)
 
-    def error(points: Points) -> float:
-        return _largest_error(graph, sums, points, machine, reference, scales)
+    def error(points: Points, columns: dict[str, Floats] = reference) -> float:
+        errors, flags = program_errors(graph, sums, points, machine, columns, scales)
+        return float(errors.max()) if not flags.any() else float("inf")
 
     if precision == "fine":
         points = choose_points(sums, reach, machine)
@@ -111,7 +120,17 @@ def compile_program(
     else:
         progress.step("choosing products of two slots")
         weights = sensitivities(sums, reference, result_blocks(graph), scales)
-        points, reached = _fewest_slots(sums, reach, machine, weights, error, progress)
+        others = state_columns(model, function, "reference", CHECKED, SEED - 1)
+
+        def keeps(points: Points) -> bool:
+            for first in range(0, CHECKED, STATES):
+                part = {word: column[first : first + STATES] for word, column in others.items()}
+                errors, flags = program_errors(graph, sums, points, machine, part, scales)
+                if not (errors[~flags] <= SHARE * MAX_ERROR).all():
+                    return False
+            return True
+
+        points, reached = _fewest_slots(sums, reach, machine, weights, error, keeps, progress)
     progress.step("scheduling")
     try:
         program = assemble(sums, points, schedule(sums, points, machine), machine)
@@ -127,20 +146,25 @@ def _fewest_slots(
     machine: Machine,
     weights: Floats,
     error: Callable[[Points], float],
+    keeps: Callable[[Points], bool],
     progress: Progress,
 ) -> tuple[Points, float]:
     """Return the points with the fewest slots that keep :data:`MAX_ERROR`, and their error.
 
     A product gets one slot if its rounding changes the results by less than a threshold, which is
-    found by halving an interval.
+    found by halving an interval, and lowered until more states keep the limit.
     """
+
+    def choose(threshold: float) -> Points:
+        with np.errstate(divide="ignore"):
+            allowed = 2.0**threshold / weights
+        return choose_points(sums, reach, machine, allowed=allowed.tolist())
+
     best: tuple[Points, float] | None = None
     low, high = THRESHOLDS
     for step in range(SEARCH_STEPS):
         middle = (low + high) / 2 if step else low
-        with np.errstate(divide="ignore"):
-            allowed = 2.0**middle / weights
-        points = choose_points(sums, reach, machine, allowed=allowed.tolist())
+        points = choose(middle)
         reached = error(points)
         progress.advance((step + 1) / SEARCH_STEPS)
         if reached <= HEADROOM * MAX_ERROR:
@@ -153,42 +177,58 @@ def _fewest_slots(
         else:
             high = middle
     assert best is not None
-    return best
+    points, reached = best
+    while not keeps(points) and low > THRESHOLDS[0]:
+        low -= STEP
+        points = choose(low)
+        reached = error(points)
+    return points, reached
 
 
-def _largest_error(
+def program_errors(
     graph: Graph,
     sums: Sums,
     points: Points,
     machine: Machine,
     columns: dict[str, Floats],
     scales: dict[str, float],
-) -> float:
-    """Return the largest relative error of a result block; infinite if a state is flagged."""
+) -> tuple[Floats, Flags]:
+    """Return the largest relative error of a result block, and the flag, (n,), by state.
+
+    Parameters
+    ----------
+    columns : states, (n,) by input word.
+    scales : of the result blocks (:func:`pinion.formats.scales.block_scales`).
+    """
     words, flags = exact_results(sums, points, machine, columns)
+    values = words.view(np.float32).astype(np.float64)
+    return largest_errors(graph, values, columns, scales), flags
+
+
+def largest_errors(
+    graph: Graph, values: Floats, columns: dict[str, Floats], scales: dict[str, float]
+) -> Floats:
+    """Return the largest relative error of a result block, (n,), of values (n, words)."""
     expected = evaluate_floats(graph, columns)
     references = np.stack(
-        [np.broadcast_to(expected[word], flags.shape) for word, _ in sums.results], axis=1
+        [np.broadcast_to(expected[word], len(values)) for word, _ in graph.outputs], axis=1
     )
-    comparison = Comparison.of(
-        words.view(np.float32).astype(np.float64),
-        references,
-        blocks=result_blocks(graph),
-        scales=scales,
-        flagged=flags,
-    )
-    if flags.any() or not comparison.largest:
-        return float("inf")
-    return max(comparison.largest.values())
+    comparison = Comparison.of(values, references, blocks=result_blocks(graph), scales=scales)
+    return np.asarray(np.max(list(comparison.relative.values()), axis=0))
 
 
 def _states(model: Model, function: Function) -> dict[str, dict[str, Floats]]:
     """Draw states of every distribution, columns (n,) by word, as requests transmit them."""
-    columns = {}
-    for number, name in enumerate(DISTRIBUTIONS):
-        arrays = sample(model, function, STATES, distribution=name, seed=SEED + number)
-        columns[name] = {
-            str(word): column
-            for word, column in word_columns(function.inputs, coupled(model), arrays).items()
-        }
-    return columns
+    return {
+        name: state_columns(model, function, name, STATES, SEED + number)
+        for number, name in enumerate(DISTRIBUTIONS)
+    }
+
+
+def state_columns(
+    model: Model, function: Function, distribution: str, states: int, seed: int
+) -> dict[str, Floats]:
+    """Draw states as requests transmit them, columns (n,) by word."""
+    arrays = sample(model, function, states, distribution=distribution, seed=seed)
+    columns = word_columns(function.inputs, coupled(model), arrays)
+    return {str(word): column for word, column in columns.items()}
