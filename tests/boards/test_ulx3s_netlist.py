@@ -101,7 +101,18 @@ def test_models_multiply(tmp_path: Path) -> None:
 MEMORIES = """\
 module pinion_core(
   input clk, input we, input [6:0] at, input [6:0] from, input [35:0] data,
-  output reg [35:0] kept, output reg [35:0] known);
+  output reg [35:0] kept, output reg [35:0] known, output reg [30:0] less);
+  (* ram_style = "block" *) reg [8:0] nine [0:2047];
+  (* ram_style = "block" *) reg [17:0] eighteen [0:1023];
+  (* ram_style = "block" *) reg [3:0] four [0:4095];
+  always @(posedge clk) begin
+    if (we) begin
+      nine[{at, 4'h5}] <= data[8:0];
+      eighteen[{at, 3'h6}] <= data[17:0];
+      four[{at, 5'h13}] <= data[3:0];
+    end
+    less <= {nine[{from, 4'h5}], eighteen[{from, 3'h6}], four[{from, 5'h13}]};
+  end
   (* ram_style = "block" *) reg [35:0] words [0:127];
   (* rom_style = "block" *) reg [35:0] first [0:511];
   integer k;
@@ -120,9 +131,10 @@ module bench;
   reg [6:0] at = 0, from = 0;
   reg [35:0] data = 0;
   wire [35:0] kept, known, kept_0, known_0;
+  wire [30:0] less, less_0;
   integer turn, wrong = 0, seen = 0;
-  pinion_core mapped(clk, we, at, from, data, kept, known);
-  written source(clk, we, at, from, data, kept_0, known_0);
+  pinion_core mapped(clk, we, at, from, data, kept, known, less);
+  written source(clk, we, at, from, data, kept_0, known_0, less_0);
   initial begin
     for (turn = 0; turn < 2000; turn = turn + 1) begin
       #1 clk = 1;
@@ -130,7 +142,7 @@ module bench;
       // Words that are unwritten, or being written, are undefined.
       if (turn > 300 && ^kept_0 !== 1'bx) begin
         seen = seen + 1;
-        if (kept !== kept_0) wrong = wrong + 1;
+        if (kept !== kept_0 || less !== less_0) wrong = wrong + 1;
       end
       if (turn > 0 && known !== known_0) wrong = wrong + 1;
       we = turn < 256 || $random;
@@ -155,7 +167,8 @@ def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None
         ["read_verilog source.v", f"{SYNTH} -top pinion_core", "write_verilog -noattr mapped.v"],
         folder=tmp_path,
     )
-    assert (tmp_path / "mapped.v").read_text().count("DP16KD #") == 2
+    widths = re.findall(r"DATA_WIDTH_B\(32'd(\d+)\)", (tmp_path / "mapped.v").read_text())
+    assert sorted(map(int, widths)) == [4, 9, 18, 36, 36]
     netlist = netlist_rtlil(tmp_path / "mapped.v", tmp_path)
     check_rtlil(netlist.read_text(), where=netlist)  # it may be compiled
     run_yosys([f"read_rtlil {netlist.name}", "write_verilog -noattr netlist.v"], folder=tmp_path)
