@@ -395,6 +395,76 @@ def spread(figures: Figures) -> str:
     )
 
 
+def programs(figures: Figures) -> str:
+    """Return the cycles of programs of the dynamics processor."""
+    kinds = ("fast_1", "fast_4", "fine_1", "fine_4")
+    return grid(
+        (
+            *("robot", "function", "`fast`, 1 lane", "4 lanes", "`fine`, 1 lane", "4 lanes"),
+            *("slots, `fast` / `fine`", "words, 4 lanes, `fine`"),
+        ),
+        [
+            (
+                row["robot"],
+                f"`{row['function']}`",
+                *(f"{row[kind]['cycles']:,}" for kind in kinds),
+                f"{row['fast_4']['slots']:,} / {row['fine_4']['slots']:,}",
+                row["fine_4"]["words"],
+            )
+            for row in figures["cycles"]
+        ],
+    )
+
+
+def program_errors(figures: Figures) -> str:
+    """Return the largest errors of programs: of reference states, and of the others."""
+    kinds = ("fine", "float32", "fast")
+    return grid(
+        (
+            "robot",
+            *(
+                cell
+                for kind in kinds
+                for cell in (f"`{kind}`, reference", f"the other {len(DISTRIBUTIONS) - 1}")
+            ),
+        ),
+        [
+            (
+                row["robot"],
+                *(
+                    error(value)
+                    for kind in kinds
+                    for value in (
+                        row[kind]["reference"],
+                        max(e for name, e in row[kind].items() if name != "reference"),
+                    )
+                ),
+            )
+            for row in figures["errors"]
+        ],
+    )
+
+
+def flagged_programs(figures: Figures) -> str:
+    """Return the requests of programs that were flagged."""
+    entries = [
+        f"{count} of the {row['robot']}'s `{function}` ({precision}, `{distribution}`)"
+        for row in figures["errors"]
+        for function, precision, distribution, count in row["flagged"]
+    ]
+    return ", ".join(entries) or "none"
+
+
+def processor_card(figures: Figures) -> str:
+    """Return what the card that is shipped takes of its part."""
+    card = figures["card"]
+    use = card["use"]
+    return (
+        f"{use['lut4']:,} LUT4, {use['ff']:,} registers, {use['mult18x18d']} multiplier blocks "
+        f"and {use['dp16kd']} of RAM of the {card['part']},\n{card['fmax_mhz']} MHz by nextpnr"
+    )
+
+
 TEXT = Path(__file__).with_name("page.md")
 """Template of the page."""
 
@@ -415,6 +485,11 @@ def page() -> str:
         batches=batches(figures["batches"]),
         built=built(figures["batches"]),
         by_threads=by_threads(figures["batches"]),
+        programs=programs(figures["programs"]),
+        program_errors=program_errors(figures["programs"]),
+        program_states=figures["programs"]["states"],
+        flagged_programs=flagged_programs(figures["programs"]),
+        processor_card=processor_card(figures["programs"]),
         lanes=lanes(figures["lanes"]),
         lanes_states=figures["lanes"]["states"],
         lanes_built=lanes_built(figures["lanes"]),

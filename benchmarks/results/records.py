@@ -154,6 +154,11 @@ RECORDS = {
             slow="five minutes on an idle machine",
         ),
         Record(
+            name="programs",
+            words=("python", "-m", "benchmarks.programs", "--json"),
+            slow="ten minutes",
+        ),
+        Record(
             name="lanes",
             words=("python", "-m", "benchmarks.cpu.lanes", "--json"),
             slow="three minutes, most of them for compilers",

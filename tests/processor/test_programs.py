@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pickle
 import random
-import re
 from functools import cache
 from pathlib import Path
 
@@ -113,25 +113,23 @@ def test_fast_programs_keep_a_thousandth_at_reference_states(robot, function):
     assert len(words) == 2000 and not flags.any()
 
 
-PAGE = Path(__file__).parents[2] / "docs/concepts/processor.md"
-
-
-def table() -> list[tuple[str, str, tuple[int, ...]]]:
-    """Return the rows of the page: robot, function, and cycles by precision and lanes."""
-    rows = re.findall(r"^\| (\w+) \| `(\w+)` \|((?: [\d,]+ \|){4})", PAGE.read_text(), re.M)
-    return [
-        (robot, name, tuple(int(n.replace(",", "")) for n in re.findall(r"[\d,]+", cycles)))
-        for robot, name, cycles in rows
-    ]
+def recorded() -> list[tuple[str, str, dict[str, dict[str, int]]]]:
+    """Return robot, function and figures of the record behind docs/results.md."""
+    file = Path(__file__).parents[2] / "benchmarks/records/programs.json"
+    rows = json.loads(file.read_text())["figures"]["cycles"]
+    return [(row.pop("robot"), row.pop("function"), row) for row in rows]
 
 
 @pytest.mark.parametrize(
-    ("robot", "function", "cycles"), some_rows(table(), lambda robot, name, _: name == "minv")
+    ("robot", "function", "figures"), some_rows(recorded(), lambda robot, name, _: name == "minv")
 )
-def test_programs_take_the_cycles_of_the_page(robot, function, cycles):
-    settings = [(name, lanes) for name in ("fast", "fine") for lanes in (1, 4)]
-    programs = [compiled(robot, function, lanes=n, precision=name) for name, n in settings]
-    assert tuple(program.program.cycles for program in programs) == cycles
+def test_programs_take_the_cycles_of_the_results(robot, function, figures):
+    assert list(figures) == ["fast_1", "fast_4", "fine_1", "fine_4"]
+    for kind, expected in figures.items():
+        precision, lanes = kind.split("_")
+        program = compiled(robot, function, lanes=int(lanes), precision=precision).program
+        actual = {"cycles": program.cycles, "slots": program.slots, "words": program.words}
+        assert actual == expected
 
 
 @pytest.mark.parametrize(("wave", "limit"), [("sin", 1e-8), ("cos", 1e-9)])

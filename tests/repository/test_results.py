@@ -16,6 +16,7 @@ from benchmarks.results import backends, first_page, page, picture, records
 
 from pinion.bench.core.cases import GRADIENT
 from pinion.bench.core.measure import FUNCTION, II, ROBOT, row
+from pinion.boards.ecp5.processor import prebuilt_record
 from pinion.flow.measure import hardware
 from pinion.flow.unit_cost import unit_cost
 from pinion.functions import named_function
@@ -70,6 +71,10 @@ def test_a_record_that_was_changed_by_hand_is_noticed(
     assert results.main(["--check"]) == 1
     output = capsys.readouterr().out
     assert "docs/results.md differs from the records" in output and "README.md" in output
+
+
+def test_the_processor_s_card_is_the_one_that_is_shipped(figures: dict[str, Any]) -> None:
+    assert figures["programs"]["card"] == prebuilt_record()
 
 
 def test_times_of_batches_are_the_same_on_every_page(

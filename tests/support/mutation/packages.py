@@ -44,6 +44,17 @@ class Package:
 PACKAGES: dict[str, Package] = {
     "driver": Package(sources=("sw/pinion/driver",), tests=("tests/driver", HEAVY)),
     "link": Package(sources=("sw/pinion/link",), tests=("tests/link", "tests/driver", HEAVY)),
+    "processor": Package(
+        sources=tuple(
+            f"sw/pinion/processor/{name}.py"
+            for name in (
+                *("sums", "points", "schedule", "program", "check", "arithmetic", "model"),
+                *("encoding", "image", "compile"),
+            )
+        ),
+        tests=("tests/processor", "tests/gateware/processor/test_team.py"),
+        longest=10.0,
+    ),
     "boards": Package(
         sources=("hw/pinion/boards",),
         tests=("tests/boards",),
