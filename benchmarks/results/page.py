@@ -446,13 +446,13 @@ def program_errors(figures: Figures) -> str:
 
 
 def flagged_programs(figures: Figures) -> str:
-    """Return the requests of programs that were flagged."""
-    entries = [
-        f"{count} of the {row['robot']}'s `{function}` ({precision}, `{distribution}`)"
-        for row in figures["errors"]
-        for function, precision, distribution, count in row["flagged"]
-    ]
-    return ", ".join(entries) or "none"
+    """Return how many states of a program were flagged, those of the worse precision."""
+    most: dict[str, int] = {}
+    for row in figures["errors"]:
+        for function, _, distribution, count in row["flagged"]:
+            name = f"of the {row['robot']}'s `{function}` (`{distribution}`)"
+            most[name] = max(count, most.get(name, 0))
+    return ",\n".join(f"{count} {name}" for name, count in most.items()) or "none"
 
 
 def processor_card(figures: Figures) -> str:
@@ -461,7 +461,7 @@ def processor_card(figures: Figures) -> str:
     use = card["use"]
     return (
         f"{use['lut4']:,} LUT4, {use['ff']:,} registers, {use['mult18x18d']} multiplier blocks "
-        f"and {use['dp16kd']} of RAM of the {card['part']},\n{card['fmax_mhz']} MHz by nextpnr"
+        f"and {use['dp16kd']}\nof RAM of the {card['part']}, {card['fmax_mhz']} MHz by nextpnr"
     )
 
 
