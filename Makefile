@@ -118,7 +118,7 @@ lint: setup
 	$(BIN)/python -m tests.support.dead_stores || failed="$$failed dead-stores"; \
 	echo 'lint: parameters (more than eight ask for an object, or a reason)'; \
 	$(BIN)/python -m tests.support.parameters || failed="$$failed parameters"; \
-	echo 'lint: names (vague ones), the form of imports, subjects of commits'; \
+	echo 'lint: names (vague ones, classes of two modules), the form of imports, subjects of commits'; \
 	$(BIN)/python -m tests.support.names || failed="$$failed names"; \
 	$(BIN)/python -m tests.support.import_style || failed="$$failed import-style"; \
 	$(BIN)/python -m tests.support.subjects || failed="$$failed subjects"; \

@@ -17,7 +17,7 @@ from typing import Any
 
 from distributed import as_completed
 
-from pinion.campaign import ChunkRecord, Store, cluster
+from pinion.campaign import ChunkRecord, StateStore, cluster
 from pinion.campaign.devices import open_device
 from pinion.campaign.measure import measure
 from pinion.campaign.parcel import BuildParcel
@@ -91,7 +91,7 @@ def per_task(record: ChunkRecord) -> dict[str, float]:
 def per_record(plan: Plan, record: ChunkRecord, folder: Path) -> dict[str, float]:
     """Return seconds and bytes per record in the file, and the time of summing all of them."""
     file = folder / "records.sqlite"
-    with Store.open(file, plan) as store:
+    with StateStore.open(file, plan) as store:
         clock = time.perf_counter()
         for number in range(RECORDS):
             store.add(nothing(record, number))

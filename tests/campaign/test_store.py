@@ -18,7 +18,7 @@ from pinion.campaign import (
     ChunkRecord,
     FigureTally,
     Plan,
-    Store,
+    StateStore,
     read_results,
     store,
 )
@@ -56,11 +56,11 @@ def _record(number: int, requests: int = 10, results: bytes | None = None) -> Ch
 
 def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
-    with Store.open(path, PLAN) as store:
+    with StateStore.open(path, PLAN) as store:
         store.add(_record(2))
         store.add(_record(0))
         store.fail(1, "It broke.")
-    with Store.open(path, PLAN) as store:
+    with StateStore.open(path, PLAN) as store:
         assert store.finished() == {0, 2}
         assert store.failures() == {1: "It broke."}
         assert store.total().counts["requests"] == 20
@@ -88,27 +88,27 @@ def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None
 )
 def test_another_campaign_is_refused(tmp_path: Path, changed: dict, needle: str) -> None:
     path = tmp_path / "c.sqlite"
-    with Store.open(path, PLAN) as store:
+    with StateStore.open(path, PLAN) as store:
         store.add(_record(0))
     with pytest.raises(CampaignError, match="holds other results") as refused:
-        Store.open(path, replace(PLAN, **changed))
+        StateStore.open(path, replace(PLAN, **changed))
     assert needle in str(refused.value)
-    with Store.open(path, PLAN) as store:  # unchanged and unlocked
+    with StateStore.open(path, PLAN) as store:  # unchanged and unlocked
         assert store.finished() == {0}
 
 
 def test_what_finished_no_chunk_is_begun_anew(tmp_path: Path) -> None:
     path, other = tmp_path / "c.sqlite", replace(PLAN, what="two_link aba")
-    with Store.open(path, PLAN) as store:
+    with StateStore.open(path, PLAN) as store:
         store.fail(0, "It broke.")
-    with Store.open(path, other) as store:
+    with StateStore.open(path, other) as store:
         assert store.failures() == {}  # those were of the other plan
         with pytest.raises(CampaignError, match="Another process uses"):
-            Store.open(path, PLAN)
+            StateStore.open(path, PLAN)
         store.add(_record(0))
     with pytest.raises(CampaignError, match="instead of 'two_link rnea'"):
-        Store.open(path, PLAN)
-    with Store.open(path, other) as store:
+        StateStore.open(path, PLAN)
+    with StateStore.open(path, other) as store:
         assert store.finished() == {0}
     assert [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
@@ -116,10 +116,10 @@ def test_what_finished_no_chunk_is_begun_anew(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from pinion.campaign import Store
+from pinion.campaign import StateStore
 from tests.campaign.test_store import PLAN
 
-with Store.open(Path(sys.argv[1]), PLAN):
+with StateStore.open(Path(sys.argv[1]), PLAN):
     print("open", flush=True)
     sys.stdin.read()
 """
@@ -139,26 +139,26 @@ def test_a_file_is_of_one_process_at_a_time_and_its_lock_goes(tmp_path: Path, ki
     with other:
         assert other.stdout is not None and other.stdout.readline() == "open\n"
         with pytest.raises(CampaignError, match="Another process uses"):
-            Store.open(path, PLAN)
+            StateStore.open(path, PLAN)
         if killed:
             other.kill()
         else:
             other.communicate("")
     left = {entry.name for entry in tmp_path.iterdir()} & {"c.sqlite", "c.sqlite.lock"}
     assert left == ({"c.sqlite", "c.sqlite.lock"} if killed else {"c.sqlite"})
-    Store.open(path, PLAN).close()
+    StateStore.open(path, PLAN).close()
     assert [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_a_refusal_leaves_no_lock_and_takes_none(tmp_path: Path) -> None:
     path, lock = tmp_path / "c.sqlite", tmp_path / "c.sqlite.lock"
-    with Store.open(path, PLAN) as store:
+    with StateStore.open(path, PLAN) as store:
         store.add(_record(0))
         with pytest.raises(CampaignError, match="Another process uses"):
-            Store.open(path, PLAN)
+            StateStore.open(path, PLAN)
         assert lock.exists()
     with pytest.raises(CampaignError, match="holds other results"):
-        Store.open(path, replace(PLAN, seed=1))
+        StateStore.open(path, replace(PLAN, seed=1))
     assert not lock.exists()
 
 
@@ -167,7 +167,7 @@ def test_a_lock_is_of_the_file_that_is_there(
 ) -> None:
     """The first writer removes its lock's file after the second has opened it."""
     path = tmp_path / "c.sqlite"
-    first = [Store.open(path, PLAN)]
+    first = [StateStore.open(path, PLAN)]
 
     def flock(handle: int, operation: int) -> None:
         if first:
@@ -176,15 +176,15 @@ def test_a_lock_is_of_the_file_that_is_there(
 
     with monkeypatch.context() as patch:
         patch.setattr(store, "fcntl", type("", (), {**vars(fcntl), "flock": staticmethod(flock)}))
-        second = Store.open(path, PLAN)
+        second = StateStore.open(path, PLAN)
     with second, pytest.raises(CampaignError, match="Another process uses"):
-        Store.open(path, PLAN)
+        StateStore.open(path, PLAN)
     assert not first and [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
 
 def test_it_may_be_read_while_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
-    with Store.open(path, PLAN) as store, closing(sqlite3.connect(path)) as reader:
+    with StateStore.open(path, PLAN) as store, closing(sqlite3.connect(path)) as reader:
         store.add(_record(0))
         assert reader.execute("SELECT count(*) FROM chunks").fetchone() == (1,)
 
@@ -195,7 +195,7 @@ def test_a_database_of_something_else_stays_as_it_is(tmp_path: Path) -> None:
         database.execute("CREATE TABLE letters (text TEXT)")
     before = path.read_bytes()
     with pytest.raises(CampaignError, match="database of something else"):
-        Store.open(path, PLAN)
+        StateStore.open(path, PLAN)
     assert path.read_bytes() == before
 
 
@@ -204,28 +204,28 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "letter.txt"
     path.write_bytes(content)
     with pytest.raises(CampaignError, match="cannot be used for results"):
-        Store.open(path, PLAN)
+        StateStore.open(path, PLAN)
     assert path.read_bytes() == content
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="There is no folder"):
-        Store.open(tmp_path / "none" / "c.sqlite", PLAN)
+        StateStore.open(tmp_path / "none" / "c.sqlite", PLAN)
 
 
 def test_a_record_that_was_changed_is_named(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
-    with Store.open(path, PLAN) as store:
+    with StateStore.open(path, PLAN) as store:
         store.add(_record(2))
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE chunks SET figures = '{}'")
-    with Store.open(path, PLAN) as store, pytest.raises(CampaignError, match="chunk 2"):
+    with StateStore.open(path, PLAN) as store, pytest.raises(CampaignError, match="chunk 2"):
         store.total()
 
 
 def test_results_come_back_in_order(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
-    with Store.open(path, replace(PLAN, keep=True)) as store:
+    with StateStore.open(path, replace(PLAN, keep=True)) as store:
         for number in (1, 0):
             store.add(_record(number, results=packed({"tau": np.full(10, float(number))})))
     results = list(read_results(path))
@@ -236,7 +236,7 @@ def test_results_come_back_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wholly", [True, False])
 def test_reading_results_leaves_nothing_beside_them(tmp_path: Path, wholly: bool) -> None:
     path = tmp_path / "c.sqlite"
-    with Store.open(path, replace(PLAN, keep=True)) as store:
+    with StateStore.open(path, replace(PLAN, keep=True)) as store:
         for number in (0, 1):
             store.add(_record(number, results=packed({"tau": np.zeros(10)})))
     reading = read_results(path)
@@ -247,7 +247,7 @@ def test_reading_results_leaves_nothing_beside_them(tmp_path: Path, wholly: bool
 
 def test_results_may_be_read_while_more_come(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
-    with Store.open(path, replace(PLAN, keep=True)) as store:
+    with StateStore.open(path, replace(PLAN, keep=True)) as store:
         store.add(_record(0, results=packed({"tau": np.zeros(10)})))
         reading = read_results(path)
         assert next(reading)[0] == 0
@@ -261,6 +261,6 @@ def test_results_that_were_not_kept_are_not_there(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     with pytest.raises(CampaignError, match="There is no file"):
         next(read_results(path))
-    Store.open(path, PLAN).close()
+    StateStore.open(path, PLAN).close()
     with pytest.raises(CampaignError, match=r"keep=True \(--keep\)"):
         next(read_results(path))

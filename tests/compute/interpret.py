@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pinion.compute.program.allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
-from pinion.compute.program.instructions import GIVEN, TRIG, Instruction, Kind, Program
+from pinion.compute.program.instructions import GIVEN, TRIG, Instruction, KernelProgram, Kind
 from pinion.graph import Node, Op
 
 RULES: Mapping[Kind, Any] = {
@@ -34,7 +34,7 @@ def computed(it: Instruction, operands: Sequence[Any]) -> Any:
     return RULES[it.kind](*operands)
 
 
-def values(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
+def values(program: KernelProgram, inputs: Mapping[str, Any]) -> list[Any]:
     """Return the value of every instruction."""
     computed_values: list[Any] = []
     for it in program.instructions:
@@ -47,14 +47,14 @@ def values(program: Program, inputs: Mapping[str, Any]) -> list[Any]:
     return computed_values
 
 
-def results(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def results(program: KernelProgram, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the results by word."""
     node_values = values(program, inputs)
     return {str(word): node_values[at] for word, at in program.outputs}
 
 
 def allocated_results(
-    program: Program, allocation: Allocation, inputs: Mapping[str, Any], *, registers: int
+    program: KernelProgram, allocation: Allocation, inputs: Mapping[str, Any], *, registers: int
 ) -> dict[str, Any]:
     """Return the results if every value is only where the allocation puts it.
 
@@ -116,5 +116,5 @@ def allocated_results(
     return {str(word): results[at] for word, at in program.outputs}
 
 
-def _reads(program: Program, i: int) -> tuple[int, ...]:
+def _reads(program: KernelProgram, i: int) -> tuple[int, ...]:
     return program.instructions[i].args

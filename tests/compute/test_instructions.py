@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from pinion.compute.program.allocate import allocate
 from pinion.compute.program.costs import ProcessorCosts
-from pinion.compute.program.instructions import Kind, Program, select
+from pinion.compute.program.instructions import KernelProgram, Kind, select
 from pinion.compute.program.order import ORDERS, arrange, live_values
 from pinion.compute.program.printer import EXPRESSIONS, print_program
 from pinion.functions import Block, named_function, reduced_graph
@@ -139,17 +139,17 @@ def test_a_negated_constant_factor_costs_nothing() -> None:
 
 
 @pytest.fixture(scope="module")
-def arm() -> Program:
+def arm() -> KernelProgram:
     robot, row = load("iiwa14"), named_function("rnea_derivatives")
     return select(reduced_graph(robot, row, costs=ProcessorCosts()))
 
 
-def test_moves_grow_when_registers_become_few(arm: Program) -> None:
+def test_moves_grow_when_registers_become_few(arm: KernelProgram) -> None:
     moves = [allocate(arm, registers=n).cost - arm.arithmetic for n in (400, 28, 13, 6)]
     assert moves[0] < 100 and moves == sorted(moves)
 
 
-def test_the_best_order_is_taken(arm: Program) -> None:
+def test_the_best_order_is_taken(arm: KernelProgram) -> None:
     _, allocation = arrange(arm, registers=28)
     costs = [allocate(arm.ordered(o(arm)), registers=28).cost for o in ORDERS.values()]
     assert allocation.cost == min(costs)

@@ -10,18 +10,18 @@ import pytest
 
 import pinion.processor.compile as compiling
 from pinion.functions import DISTRIBUTIONS, named_function
-from pinion.processor import Compiled, Machine, compile_program
-from pinion.processor.accuracy import Accuracy, accuracies
+from pinion.processor import CompiledProgram, Machine, compile_program
+from pinion.processor.accuracy import ProgramErrors, accuracies
 from pinion.robot import load
 
 
 @cache
-def compiled(precision: str) -> Compiled:
+def compiled(precision: str) -> CompiledProgram:
     row = named_function("aba")
     return compile_program(load("iiwa14"), row, Machine(), precision=precision)
 
 
-def measured(precision: str, states: int = 300) -> dict[str, Accuracy]:
+def measured(precision: str, states: int = 300) -> dict[str, ProgramErrors]:
     row = named_function("aba")
     entries = accuracies(load("iiwa14"), row, compiled(precision), states=states, seed=1)
     return {entry.distribution: entry for entry in entries}

@@ -17,8 +17,8 @@ from pinion.driver import DriverError
 from pinion.functions import FUNCTIONS, Function, named_function, sample
 from pinion.functions.row import word_columns
 from pinion.graph import evaluate_floats
-from pinion.processor import Compiled, Machine, ProgramError, compile_program, run
-from pinion.processor.check import CheckError, check_program
+from pinion.processor import CompiledProgram, Machine, ProgramError, compile_program, run
+from pinion.processor.check import ProgramCheckError, check_program
 from pinion.processor.exact import exact_results
 from pinion.processor.listing import listing
 from pinion.processor.program import LANE_FIELDS
@@ -42,7 +42,9 @@ CASES = some_rows(
 
 
 @cache
-def compiled(robot: str, function: str, *, lanes: int = 4, precision: str = "fine") -> Compiled:
+def compiled(
+    robot: str, function: str, *, lanes: int = 4, precision: str = "fine"
+) -> CompiledProgram:
     row = named_function(function)
     return compile_program(load(robot), row, Machine(lanes=lanes), precision=precision)
 
@@ -56,12 +58,12 @@ def states(
     return {str(w): c for w, c in word_columns(row.inputs, coupled(model), arrays).items()}
 
 
-def requests(program: Compiled, columns: dict[str, np.ndarray]) -> np.ndarray:
+def requests(program: CompiledProgram, columns: dict[str, np.ndarray]) -> np.ndarray:
     words = [columns[str(word)] for word, _ in program.program.inputs]
     return np.stack(words, axis=1).astype(np.float32).view(np.uint32)
 
 
-def largest_error(program: Compiled, columns: dict[str, np.ndarray]) -> float:
+def largest_error(program: CompiledProgram, columns: dict[str, np.ndarray]) -> float:
     """Return the largest error of a block relative to its largest word, of unflagged requests."""
     words, flags = run(program.program, requests(program, columns))
     expected = evaluate_floats(program.graph, columns)
@@ -150,7 +152,7 @@ def test_a_request_out_of_range_or_not_a_number_is_flagged():
     assert flags.tolist() == [False, True, True, False]
 
 
-def changed(program: Compiled, rng: random.Random) -> Compiled:
+def changed(program: CompiledProgram, rng: random.Random) -> CompiledProgram:
     """Return a program with one field of one row changed, in a row in which it counts."""
     lanes, team = program.program.lanes.copy(), program.program.team.copy()
     while True:
@@ -197,7 +199,7 @@ def test_a_program_that_passes_the_check_computes_the_function(lanes):
         broken = changed(program, rng)
         try:
             check_program(broken.program, program.sums, program.points)
-        except CheckError:
+        except ProgramCheckError:
             refused += 1
         else:
             results, _ = run(broken.program, words)

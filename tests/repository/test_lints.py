@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.import_style import exports, violations
-from tests.support.names import vague_names
+from tests.support.names import repeated_classes, vague_names
 from tests.support.subjects import LIMIT, long_subjects
 
 INTERFACE = exports(
@@ -36,6 +38,14 @@ def test_vague_names_are_found_wherever_they_are_bound() -> None:
     source = "def f(given):\n    for own in given:\n        found = [one for one in own]\n"
     assert sorted(vague_names(source)) == [(1, "given"), (2, "own"), (3, "found"), (3, "one")]
     assert list(vague_names("def f(count):\n    for row in range(count):\n        row()\n")) == []
+
+
+def test_a_class_name_of_two_modules_is_found() -> None:
+    sources = {
+        Path("sw/a.py"): "class Plan: ...\nclass _Row: ...\n",
+        Path("sw/b.py"): "x = 1\nclass Plan: ...\nclass _Row: ...\nclass Row: ...\n",
+    }
+    assert list(repeated_classes(sources)) == [(Path("sw/b.py"), 2, "Plan")]
 
 
 def test_a_long_subject_is_found() -> None:

@@ -7,7 +7,7 @@ from .cluster import cluster
 from .errors import CampaignError, ChunksError, ClusterError
 from .plan import CHUNK, Plan
 from .run import CampaignProgress, campaign
-from .store import ChunkRecord, Store, read_results
+from .store import ChunkRecord, StateStore, read_results
 from .sweep import on
 from .tally import FigureTally
 
@@ -20,7 +20,7 @@ __all__ = [
     "ClusterError",
     "FigureTally",
     "Plan",
-    "Store",
+    "StateStore",
     "batch",
     "campaign",
     "cluster",

@@ -31,7 +31,7 @@ from .errors import CampaignError
 from .parcel import Bench
 from .plan import CHUNK, GIVEN, Plan, check_numbers, plan_identity
 from .run import CampaignProgress, devices_of, fill_store, run_of
-from .store import Store, packed
+from .store import StateStore, packed
 from .tally import FigureTally
 
 DTYPES = ("float32", "float64")
@@ -120,7 +120,7 @@ def batch(
         **plan_identity(),
     )
     began = time.perf_counter()
-    with Store.open(Path(file), plan) as store:
+    with StateStore.open(Path(file), plan) as store:
         resumed = fill_store(
             plan,
             store,

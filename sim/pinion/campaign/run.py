@@ -26,7 +26,7 @@ from .errors import CampaignError, ChunksError, ClusterError
 from .figures import figures
 from .parcel import BuildParcel, Parcel
 from .plan import CHUNK, GIVEN, Plan, make_plan
-from .store import Store
+from .store import StateStore
 from .worker import NAME, Workplace, work
 
 MOST_FAILURES = 10
@@ -148,7 +148,7 @@ def campaign(
         words=words,
     )
     began = time.perf_counter()
-    with Store.open(Path(file), plan) as store:
+    with StateStore.open(Path(file), plan) as store:
         resumed = fill_store(
             plan,
             store,
@@ -170,7 +170,7 @@ def campaign(
 # Many parameters: a campaign and a batch share this loop and differ in these.
 def fill_store(
     plan: Plan,
-    store: Store,
+    store: StateStore,
     parcel: Callable[[], Parcel],
     *,
     requests_of: Callable[[int, int], Any] | None,
@@ -206,7 +206,7 @@ def fill_store(
     return resumed
 
 
-def run_of(store: Store, resumed: int, began: float) -> dict[str, Any]:
+def run_of(store: StateStore, resumed: int, began: float) -> dict[str, Any]:
     """Return what a campaign took this time.
 
     Parameters
@@ -259,7 +259,7 @@ class _Run:
     def __init__(
         self,
         plan: Plan,
-        store: Store,
+        store: StateStore,
         client: Client,
         parcel: Parcel,
         requests_of: Callable[[int, int], Any] | None,

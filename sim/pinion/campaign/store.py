@@ -65,7 +65,7 @@ class ChunkRecord:
     worker: str
 
 
-class Store(Closing):
+class StateStore(Closing):
     """The open file of a campaign; a context manager that closes it."""
 
     def __init__(self, database: sqlite3.Connection, lock: ExitStack, path: Path) -> None:

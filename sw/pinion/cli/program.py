@@ -20,7 +20,7 @@ from .run import check_target
 if TYPE_CHECKING:
     from pinion.batch import Backend
     from pinion.functions import Function
-    from pinion.processor import Compiled
+    from pinion.processor import CompiledProgram
     from pinion.robot import Model
 
 SEED = 38
@@ -192,7 +192,7 @@ def command(
 
 
 def _opened(
-    model: Model, row: Function, compiled: Compiled, address: str, progress: Progress
+    model: Model, row: Function, compiled: CompiledProgram, address: str, progress: Progress
 ) -> Backend:
     """Return the program on a device; an empty address is the model's."""
     from pinion.processor.backend import ProcessorBackend

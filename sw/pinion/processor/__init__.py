@@ -7,10 +7,10 @@ which :mod:`.check` checks and :mod:`.model` runs cycle by cycle.
 
 from __future__ import annotations
 
-from .compile import Compiled, compile_program
+from .compile import CompiledProgram, compile_program
 from .errors import ProgramError
 from .machine import Machine
 from .model import run
 from .program import Program
 
-__all__ = ["Compiled", "Machine", "Program", "ProgramError", "compile_program", "run"]
+__all__ = ["CompiledProgram", "Machine", "Program", "ProgramError", "compile_program", "run"]

@@ -13,14 +13,14 @@ from pinion.functions import DISTRIBUTIONS, Function
 from pinion.graph import Graph, evaluate_floats
 from pinion.robot import Model
 
-from .compile import MAX_ERROR, Compiled, largest_errors, program_errors, state_columns
+from .compile import MAX_ERROR, CompiledProgram, largest_errors, program_errors, state_columns
 
 PART = 2000
 """States that are computed at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Accuracy:
+class ProgramErrors:
     """Relative errors over states of one distribution, as of a core (:mod:`pinion.link.relative`).
 
     Members
@@ -41,8 +41,8 @@ class Accuracy:
 
 
 def accuracies(
-    model: Model, function: Function, compiled: Compiled, *, states: int, seed: int
-) -> Iterator[Accuracy]:
+    model: Model, function: Function, compiled: CompiledProgram, *, states: int, seed: int
+) -> Iterator[ProgramErrors]:
     """Measure a program on fresh states of every distribution.
 
     Raises
@@ -52,13 +52,13 @@ def accuracies(
     """
     if states < 1:
         raise ValueError(f"An error is measured over at least 1 state, not {states}.")
-    drawn = {
+    by_distribution = {
         name: state_columns(model, function, name, states, seed + number)
         for number, name in enumerate(DISTRIBUTIONS)
     }
     graph = compiled.graph
-    scales = block_scales(graph, drawn["reference"])
-    for name, columns in drawn.items():
+    scales = block_scales(graph, by_distribution["reference"])
+    for name, columns in by_distribution.items():
         errors, singles, flags = [], [], []
         for first in range(0, states, PART):
             part = {word: column[first : first + PART] for word, column in columns.items()}
@@ -69,7 +69,7 @@ def accuracies(
             singles.append(largest_errors(graph, _single(graph, part), part, scales))
             flags.append(flagged)
         error, flagged = np.concatenate(errors), np.concatenate(flags)
-        yield Accuracy(
+        yield ProgramErrors(
             distribution=name,
             states=states,
             largest=float(np.max(error[~flagged])) if not flagged.all() else float("nan"),

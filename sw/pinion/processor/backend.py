@@ -14,7 +14,7 @@ from pinion.functions.portable import PortableFunction, portable
 from pinion.functions.row import block_arrays, word_columns
 from pinion.robot import Model, coupled
 
-from .compile import Compiled, compile_program
+from .compile import CompiledProgram, compile_program
 from .machine import Machine
 from .model import run
 
@@ -32,7 +32,7 @@ class ProcessorBackend(Backend):
     compiled : the program, and what it was made from.
     """
 
-    def __init__(self, *, model: Model, function: Function, compiled: Compiled) -> None:
+    def __init__(self, *, model: Model, function: Function, compiled: CompiledProgram) -> None:
         self.model = model
         self.function = function
         self.compiled = compiled
@@ -80,7 +80,9 @@ class ProcessorBackend(Backend):
         return backend_table(title, self._inputs, arrays_of(self.function.results, self.model))
 
 
-def _restored(model: Model, function: PortableFunction, compiled: Compiled) -> ProcessorBackend:
+def _restored(
+    model: Model, function: PortableFunction, compiled: CompiledProgram
+) -> ProcessorBackend:
     return ProcessorBackend(model=model, function=function.function(), compiled=compiled)
 
 

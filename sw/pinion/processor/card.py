@@ -15,7 +15,7 @@ from pinion.functions import Function
 from pinion.link import Manifest, function_id
 from pinion.robot import Model
 
-from .compile import Compiled
+from .compile import CompiledProgram
 from .image import Image, Name, Store
 from .machine import Machine
 from .manifest import loading, program_manifest
@@ -28,7 +28,7 @@ ATTEMPTS = 4
 
 
 def open_programs(
-    programs: Sequence[tuple[Model, Function, Compiled]],
+    programs: Sequence[tuple[Model, Function, CompiledProgram]],
     device: str,
     *,
     progress: Progress = SILENT,

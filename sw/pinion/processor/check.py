@@ -33,7 +33,7 @@ class _Slot(NamedTuple):
     point: int
 
 
-class CheckError(ProgramError):
+class ProgramCheckError(ProgramError):
     """A program is wrong; the message says in which row."""
 
 
@@ -42,7 +42,7 @@ def check_program(program: Program, sums: Sums, points: Points) -> None:
 
     Raises
     ------
-    CheckError
+    ProgramCheckError
         If a slot reads a word that holds nothing, is written in the same cycle, or belongs to no
         sum; a result is lost before it is written; a result word is missing; or a field exceeds
         the machine.
@@ -102,7 +102,7 @@ class _Symbols:
 
     def _constant(self, integer: int) -> int:
         if integer not in self.integers:
-            raise CheckError(f"The constant {integer} is none of the function's.")
+            raise ProgramCheckError(f"The constant {integer} is none of the function's.")
         return self.integers[integer]
 
     def _sums(self) -> dict[_Key, int]:
@@ -115,20 +115,20 @@ class _Symbols:
 
     def run(self) -> None:
         if self.program.cycles < len(self.record):
-            raise CheckError("The program ends before the words of its request.")
+            raise ProgramCheckError("The program ends before the words of its request.")
         for number, (word, fmt) in zip(self.record, self.program.inputs, strict=True):
             if number is not None and fmt.frac != self.points.fracs[number]:
-                raise CheckError(f"The input {word} has another binary point.")
+                raise ProgramCheckError(f"The input {word} has another binary point.")
         for cycle in range(self.program.cycles):
             self.step(cycle)
         if any(self.open):
-            raise CheckError("The program ends within a sum.")
+            raise ProgramCheckError("The program ends within a sum.")
         for place, (word, number) in enumerate(self.sums.results):
             actual = self.results.get(place)
             if actual is None or actual != self.same[number]:
-                raise CheckError(f"The result {word} is not computed, or is another value.")
+                raise ProgramCheckError(f"The result {word} is not computed, or is another value.")
             if self.program.outputs[place][1].frac != self.points.fracs[number]:
-                raise CheckError(f"The result {word} has another binary point.")
+                raise ProgramCheckError(f"The result {word} has another binary point.")
 
     def step(self, cycle: int) -> None:
         for source, value in self.due.pop(cycle, {}).items():
@@ -141,14 +141,14 @@ class _Symbols:
         for lane, row in enumerate(rows):
             if row["source"] != NOTHING:
                 if not 0 <= row["to"] < self.machine.words:
-                    raise CheckError(f"Row {cycle} writes word {row['to']} of lane {lane}.")
+                    raise ProgramCheckError(f"Row {cycle} writes word {row['to']} of lane {lane}.")
                 if row["to"] in self.program.constants[lane]:
-                    raise CheckError(f"Row {cycle} overwrites a constant.")
+                    raise ProgramCheckError(f"Row {cycle} overwrites a constant.")
                 self.memory[lane][int(row["to"])] = self._read(cycle, int(row["source"]))
         if team["output"] >= 0:
             place = int(team["output"])
             if place in self.results:
-                raise CheckError(f"Row {cycle} writes the result {place} again.")
+                raise ProgramCheckError(f"Row {cycle} writes the result {place} again.")
             self.results[place] = self._read(cycle, int(team["output_source"]))
         if team["operand"] != NOTHING:
             self._invert(cycle, self._read(cycle, int(team["operand"])), int(team["points"]))
@@ -156,7 +156,7 @@ class _Symbols:
     def _read(self, cycle: int, source: int) -> int:
         value = self.registers.get(source)
         if value is None:
-            raise CheckError(f"Row {cycle} reads the result of {source}, which has none.")
+            raise ProgramCheckError(f"Row {cycle} reads the result of {source}, which has none.")
         return value
 
     def _invert(self, cycle: int, operand: int, points: int) -> None:
@@ -166,27 +166,29 @@ class _Symbols:
             if points == self.points.fracs[value.inverse] + self.points.fracs[number]:
                 self._later(cycle + RECIPROCAL_DELAY, UNIT, self.same[number])
                 return
-        raise CheckError(f"Row {cycle} takes a reciprocal that the function does not have.")
+        raise ProgramCheckError(f"Row {cycle} takes a reciprocal that the function does not have.")
 
     def _later(self, cycle: int, source: int, value: int) -> None:
         at = self.due.setdefault(cycle, {})
         if source in at:
-            raise CheckError(f"Two results of {source} arrive in cycle {cycle}.")
+            raise ProgramCheckError(f"Two results of {source} arrive in cycle {cycle}.")
         at[source] = value
 
     def _slot(self, cycle: int, lane: int, row: np.void) -> None:
         where = f"Row {cycle}, lane {lane},"
         if not SHIFTS[0] <= row["shift"] <= SHIFTS[1]:
-            raise CheckError(f"{where} shifts by {row['shift']}.")
+            raise ProgramCheckError(f"{where} shifts by {row['shift']}.")
         if bool(row["first"]) == bool(self.open[lane]):
-            raise CheckError(f"{where} begins a sum within another, or continues none.")
+            raise ProgramCheckError(f"{where} begins a sum within another, or continues none.")
         operands = []
         for name in ("a", "b"):
             place = int(row[name])
             if row["source"] != NOTHING and row["to"] == place:
-                raise CheckError(f"{where} reads word {place}, which is written in this cycle.")
+                raise ProgramCheckError(
+                    f"{where} reads word {place}, which is written in this cycle."
+                )
             if place not in self.memory[lane]:
-                raise CheckError(f"{where} reads word {place}, which holds nothing.")
+                raise ProgramCheckError(f"{where} reads word {place}, which holds nothing.")
             operands.append(self.memory[lane][place])
         a, b = operands
         fracs, half = self.points.fracs, Half(int(row["half"]))
@@ -203,11 +205,11 @@ class _Symbols:
         high = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.HIGH)
         low = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.LOW)
         if low - high:
-            raise CheckError(f"{where} ends a sum with low bits and not the high ones.")
+            raise ProgramCheckError(f"{where} ends a sum with low bits and not the high ones.")
         for a, b, _, point in high - low:
             shift = self.points.fracs[a] + self.points.fracs[b] - point - GUARD
             if shift <= SHIFTS[1]:
-                raise CheckError(f"{where} ends a sum with high bits and not the low ones.")
+                raise ProgramCheckError(f"{where} ends a sum with high bits and not the low ones.")
         products = sorted(
             (min(s.a, s.b), max(s.a, s.b), s.negate, s.point)
             for s in slots
@@ -215,5 +217,5 @@ class _Symbols:
         )
         number = self.by_products.get((tuple(products), finish))
         if number is None:
-            raise CheckError(f"{where} ends a sum that the function does not have.")
+            raise ProgramCheckError(f"{where} ends a sum that the function does not have.")
         return number

@@ -53,7 +53,7 @@ SEED = 20_261_126
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compiled:
+class CompiledProgram:
     """A program, and what it was made from.
 
     Members
@@ -78,7 +78,7 @@ def compile_program(
     *,
     precision: str = "fine",
     progress: Progress = SILENT,
-) -> Compiled:
+) -> CompiledProgram:
     """Compile a function of a robot for a processor.
 
     Parameters
@@ -137,7 +137,7 @@ def compile_program(
     except WordsError:
         program = assemble(sums, points, schedule(sums, points, machine, in_order=True), machine)
     check_program(program, sums, points)
-    return Compiled(graph=graph, sums=sums, points=points, program=program, error=reached)
+    return CompiledProgram(graph=graph, sums=sums, points=points, program=program, error=reached)
 
 
 def _fewest_slots(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .compile import Compiled
+from .compile import CompiledProgram
 from .machine import Finish, Half
 from .program import NOTHING
 from .schedule import INPUT, UNIT
@@ -15,7 +15,7 @@ _HALVES = {Half.ROUNDED: "~", Half.HIGH: ">", Half.LOW: "<"}
 _ENDS = {Finish.CLIP: " =>", Finish.WRAP: " => wrapped", Finish.SIGN: " => negative?"}
 
 
-def listing(compiled: Compiled) -> str:
+def listing(compiled: CompiledProgram) -> str:
     """Return a program as text, one line for what each lane or the team does in a row.
 
     ``12 L0 acc = r3 * r17~ >> 20`` is a slot of lane 0 in row 12: ``acc =`` begins a sum, ``+=``
@@ -35,7 +35,7 @@ def listing(compiled: Compiled) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(compiled: Compiled) -> Iterator[str]:
+def _rows(compiled: CompiledProgram) -> Iterator[str]:
     program = compiled.program
     for cycle, (lanes, team) in enumerate(zip(program.lanes, program.team, strict=True)):
         for lane, row in enumerate(lanes):

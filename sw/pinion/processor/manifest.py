@@ -13,12 +13,12 @@ from pinion.functions.records import array_of
 from pinion.link import Layout, Manifest
 from pinion.robot import Model
 
-from .compile import MAX_ERROR, Compiled
+from .compile import MAX_ERROR, CompiledProgram
 from .image import LOADER, RESULT_WORDS, Image, record_words
 from .machine import OVERHEAD, Machine
 
 
-def program_manifest(model: Model, function: Function, compiled: Compiled) -> Manifest:
+def program_manifest(model: Model, function: Function, compiled: CompiledProgram) -> Manifest:
     """Return the manifest of a program."""
     program = compiled.program
     machine = program.machine

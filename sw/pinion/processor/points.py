@@ -18,7 +18,7 @@ from pinion.formats.signals import tight
 
 from .errors import ProgramError
 from .machine import GUARD, SHIFTS, Finish, Half, Machine
-from .sums import Sums, Term, Value
+from .sums import Summand, Sums, Value
 
 MARGIN = 2.0
 """Factor by which ranges exceed those of the states: a bit of a word, for states beyond them."""
@@ -140,19 +140,19 @@ def choose_points(
     return Points(fracs=tuple(fracs), ends=tuple(ends), slots=tuple(slots))
 
 
-def _product_frac(term: Term, fracs: Sequence[int], machine: Machine) -> int:
+def _product_frac(term: Summand, fracs: Sequence[int], machine: Machine) -> int:
     """Return the fraction bits of a product with the high bits of B."""
     return fracs[term.a] + fracs[term.b] - machine.low - term.power
 
 
-def _finest(term: Term, fracs: Sequence[int], machine: Machine) -> int:
+def _finest(term: Summand, fracs: Sequence[int], machine: Machine) -> int:
     """Return the most fraction bits of a sum that a term can be shifted to."""
     return _product_frac(term, fracs, machine) - GUARD - SHIFTS[0]
 
 
 def _slots(
     sums: Sums,
-    term: Term,
+    term: Summand,
     fracs: Sequence[int],
     end: int,
     reach: Reach,

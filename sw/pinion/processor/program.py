@@ -14,7 +14,7 @@ from pinion.graph import Word
 from .errors import ProgramError, WordsError
 from .machine import EDGE_FRACS, MOST_RESULTS, Machine
 from .points import Points, Slot
-from .schedule import UNIT, Schedule
+from .schedule import UNIT, ProgramSchedule
 from .sums import Sums
 
 LANE_FIELDS = np.dtype(
@@ -106,7 +106,7 @@ class Program:
         return [int(column.max(initial=0)) for column in writes.T]
 
 
-def assemble(sums: Sums, points: Points, plan: Schedule, machine: Machine) -> Program:
+def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine) -> Program:
     """Place the values of a scheduled function in memory, and write the rows.
 
     Raises
@@ -217,7 +217,9 @@ class _Memory:
         return self.next - 1
 
 
-def _place_results(sums: Sums, points: Points, plan: Schedule, memory: list[_Memory]) -> None:
+def _place_results(
+    sums: Sums, points: Points, plan: ProgramSchedule, memory: list[_Memory]
+) -> None:
     """Give each input and result a word of memory for as long as it is read."""
     last_read: dict[tuple[int, int], int] = {}
     for number in range(len(sums.values)):
@@ -242,7 +244,9 @@ def _place_results(sums: Sums, points: Points, plan: Schedule, memory: list[_Mem
         ends[write.to].append((last_read[write.to, write.value], place))
 
 
-def _ordered(number: int, points: Points, plan: Schedule, memory: list[_Memory]) -> list[Slot]:
+def _ordered(
+    number: int, points: Points, plan: ProgramSchedule, memory: list[_Memory]
+) -> list[Slot]:
     """Return the slots of a sum, those whose operands come last at the end."""
     lane = plan.lanes[number]
     if lane == UNIT:

@@ -42,7 +42,7 @@ class Write:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class ProgramSchedule:
     """Times of a program.
 
     Members
@@ -63,7 +63,9 @@ class Schedule:
     cycles: int
 
 
-def schedule(sums: Sums, points: Points, machine: Machine, *, in_order: bool = False) -> Schedule:
+def schedule(
+    sums: Sums, points: Points, machine: Machine, *, in_order: bool = False
+) -> ProgramSchedule:
     """Schedule the sums of a function.
 
     Parameters
@@ -261,9 +263,9 @@ class _Lister:
         start = self.inverses.get(number, self.ready[operand].get(UNIT, 1) - 1)
         self._send(number, UNIT, start + RECIPROCAL_DELAY)
 
-    def result(self) -> Schedule:
+    def result(self) -> ProgramSchedule:
         ends = [len(self.sums.record) - 1, *(write.cycle for write in self.writes)]
-        return Schedule(
+        return ProgramSchedule(
             lanes=tuple(self.lanes),
             starts=tuple(self.starts),
             writes=tuple(sorted(self.writes, key=lambda write: write.cycle)),

@@ -23,7 +23,7 @@ from .machine import Finish
 
 
 @dataclass(frozen=True)
-class Term:
+class Summand:
     """A product in a sum, ``sign * a * b * 2**power``.
 
     Members
@@ -52,7 +52,7 @@ class Value:
     region, line : of the graph's node.
     """
 
-    terms: tuple[Term, ...] = ()
+    terms: tuple[Summand, ...] = ()
     finish: Finish = Finish.CLIP
     inverse: int | None = None
     word: Word | None = None
@@ -141,11 +141,11 @@ def sums_of(graph: Graph, record: Sequence[Word]) -> Sums:
 _LINEAR = (names.ADD, names.SUB, names.SUM, names.NEG, names.DOT, names.MUL)
 
 
-def _pair(term: Term) -> tuple[int, int]:
+def _pair(term: Summand) -> tuple[int, int]:
     return min(term.a, term.b), max(term.a, term.b)
 
 
-def _order(term: Term) -> tuple[int, int, int, int]:
+def _order(term: Summand) -> tuple[int, int, int, int]:
     return (*_pair(term), term.power, term.sign)
 
 
@@ -198,7 +198,7 @@ class _Gatherer:
             self.constants[mantissa] = self.add(Value(constant=mantissa))
         return _Scaled(self.constants[mantissa], -1 if number < 0.0 else 1, power)
 
-    def sum(self, terms: Sequence[Term], like: Node, finish: Finish = Finish.CLIP) -> _Scaled:
+    def sum(self, terms: Sequence[Summand], like: Node, finish: Finish = Finish.CLIP) -> _Scaled:
         """Return a sum, or an equal one, up to sign and a power of two, that exists."""
         first = min(terms, key=_order)
         sign, power = (first.sign, first.power) if finish == Finish.CLIP else (1, 0)
@@ -214,10 +214,10 @@ class _Gatherer:
         alone = Value(terms=(self.lone(value),), region=like.region, line=like.line)
         return self.add(alone)
 
-    def term(self, sign: int, a: _Scaled, b: _Scaled, power: int = 0) -> Term:
-        return Term(sign * a.sign * b.sign, a.number, b.number, power + a.power + b.power)
+    def term(self, sign: int, a: _Scaled, b: _Scaled, power: int = 0) -> Summand:
+        return Summand(sign * a.sign * b.sign, a.number, b.number, power + a.power + b.power)
 
-    def lone(self, value: _Scaled, sign: int = 1) -> Term:
+    def lone(self, value: _Scaled, sign: int = 1) -> Summand:
         """Return the term of a value that no other is multiplied with."""
         return self.term(sign, value, self.constant(1.0))
 
@@ -310,7 +310,7 @@ class _Gatherer:
             return value.number
         return self._copy(value, self.graph.nodes[i])
 
-    def _term(self, sign: int, a: int, b: int | None) -> Term:
+    def _term(self, sign: int, a: int, b: int | None) -> Summand:
         if b is None:
             return self.lone(self.placed[a], sign)
         return self.term(sign, self.placed[a], self.placed[b])
@@ -319,7 +319,7 @@ class _Gatherer:
         """Return 1 where a < b, else 0."""
         return self.sum([self.lone(a), self.lone(b, -1)], node, Finish.SIGN)
 
-    def _choice(self, node: Node) -> list[Term]:
+    def _choice(self, node: Node) -> list[Summand]:
         """Return one of several values: the last, and what replaces it where a comparison holds."""
         values = [self.placed[k] for k in node.args]
         first, last = values[0], values[-1]

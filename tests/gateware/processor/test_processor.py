@@ -14,7 +14,7 @@ from amaranth.sim import Simulator
 from pinion.functions import named_function, sample
 from pinion.functions.row import word_columns
 from pinion.gateware.processor import Processor
-from pinion.processor import Compiled, Machine, ProgramError, compile_program, run
+from pinion.processor import CompiledProgram, Machine, ProgramError, compile_program, run
 from pinion.processor.image import Image, Store, depths
 from pinion.processor.machine import OVERHEAD
 from pinion.robot import coupled, load
@@ -27,12 +27,12 @@ SPECIAL = np.array([np.nan, np.inf, -np.inf, 3e38, -1e30, 1e-40], dtype=np.float
 
 
 @cache
-def compiled(robot: str, function: str, precision: str, lanes: int) -> Compiled:
+def compiled(robot: str, function: str, precision: str, lanes: int) -> CompiledProgram:
     machine = Machine(lanes=lanes, rows=1024, constants=128, inputs=16, results=8, functions=4)
     return compile_program(load(robot), named_function(function), machine, precision=precision)
 
 
-def programs(lanes: int) -> list[Compiled]:
+def programs(lanes: int) -> list[CompiledProgram]:
     return [compiled(*case, lanes) for case in CASES]
 
 

@@ -19,7 +19,7 @@ from pinion.functions.row import word_columns
 from pinion.gateware.processor import Lane, Processor, Team
 from pinion.gateware.processor.inverse import InverseUnit
 from pinion.gateware.yosys import run_yosys
-from pinion.processor import Compiled, Machine, Program, compile_program, run
+from pinion.processor import CompiledProgram, Machine, Program, compile_program, run
 from pinion.processor.arithmetic import reciprocal
 from pinion.processor.encoding import Encoding, encoded_rows
 from pinion.processor.machine import RECIPROCAL_DELAY, SHIFTS, Finish, Half
@@ -33,17 +33,19 @@ CELLS = ("LUT4", "TRELLIS_FF", "MULT18X18D", "DP16KD")
 
 
 @cache
-def compiled(robot: str, function: str, lanes: int, precision: str) -> Compiled:
+def compiled(robot: str, function: str, lanes: int, precision: str) -> CompiledProgram:
     machine = Machine(lanes=lanes)
     return compile_program(load(robot), named_function(function), machine, precision=precision)
 
 
 @cache
-def chosen(lanes: int) -> Compiled:
+def chosen(lanes: int) -> CompiledProgram:
     return compile_program(NO_ROBOT, choices, Machine(lanes=lanes))
 
 
-def requests(program: Compiled, robot: str, function: str, count: int, seed: int) -> np.ndarray:
+def requests(
+    program: CompiledProgram, robot: str, function: str, count: int, seed: int
+) -> np.ndarray:
     """Return float32 bits of states, one of which is out of range."""
     row, model = named_function(function), load(robot)
     arrays = sample(model, row, count, distribution="beyond", seed=seed)
@@ -53,7 +55,9 @@ def requests(program: Compiled, robot: str, function: str, count: int, seed: int
     return words.astype(np.float32).view(np.uint32)
 
 
-def simulated(team: Team, program: Compiled, words: np.ndarray) -> tuple[np.ndarray, list[bool]]:
+def simulated(
+    team: Team, program: CompiledProgram, words: np.ndarray
+) -> tuple[np.ndarray, list[bool]]:
     """Return result words of requests, and the flags that values set."""
     rows = encoded_rows(program.program)
     fixed = [
@@ -148,7 +152,7 @@ def test_choices_of_a_team_are_the_model_s(lanes: int) -> None:
     assert np.array_equal(results, run(program.program, words)[0]) and not any(flags)
 
 
-def one_sum(constants: dict[int, int], slot: tuple[Any, ...]) -> Compiled:
+def one_sum(constants: dict[int, int], slot: tuple[Any, ...]) -> CompiledProgram:
     """Return a program of one slot, a sum whose result is the only word."""
     program = compiled("two_link", "aba", 1, "fine")
     machine = program.program.machine
@@ -169,7 +173,9 @@ def one_sum(constants: dict[int, int], slot: tuple[Any, ...]) -> Compiled:
     return replace(program, program=changed)
 
 
-def is_the_model_s(program: Compiled, lane: type[Lane], monkeypatch: pytest.MonkeyPatch) -> bool:
+def is_the_model_s(
+    program: CompiledProgram, lane: type[Lane], monkeypatch: pytest.MonkeyPatch
+) -> bool:
     """Return whether word and flag of a program without inputs are the model's."""
     words = np.zeros((1, 0), dtype=np.uint32)
     with monkeypatch.context() as patch:

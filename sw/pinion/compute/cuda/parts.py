@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinion.compute.program.allocate import Allocation, allocate
-from pinion.compute.program.instructions import GIVEN, TRIG, Instruction, Kind, Program
+from pinion.compute.program.instructions import GIVEN, TRIG, Instruction, KernelProgram, Kind
 from pinion.compute.program.order import ORDERS, live_values
 from pinion.graph import Word
 
@@ -61,7 +61,7 @@ class Part:
     slots : values of a thread in shared memory.
     """
 
-    program: Program
+    program: KernelProgram
     allocation: Allocation | None
     live: int
     angles: int
@@ -73,7 +73,7 @@ class Part:
         return 0 if self.allocation is None else self.allocation.loads + self.allocation.stores
 
 
-def plan(program: Program, room: Room) -> tuple[Part, ...]:
+def plan(program: KernelProgram, room: Room) -> tuple[Part, ...]:
     """Split a program into as few kernels as possible that each fit.
 
     Returns
@@ -96,7 +96,7 @@ def plan(program: Program, room: Room) -> tuple[Part, ...]:
     return best[1]
 
 
-def fit(program: Program, room: Room) -> Part:
+def fit(program: KernelProgram, room: Room) -> Part:
     """Order a program for one kernel, and allocate its values if the compiler would spill."""
     angles = len({it.args[0] for it in program.instructions if it.kind in TRIG})
     ordered = [program.ordered(order(program)) for order in ORDERS.values()]
@@ -115,7 +115,7 @@ def fit(program: Program, room: Room) -> Part:
     return Part(best, allocation, live_values(best), angles, 2 * angles + allocation.slots)
 
 
-def split(program: Program, groups: int) -> list[Program]:
+def split(program: KernelProgram, groups: int) -> list[KernelProgram]:
     """Split a program into several that compute each value once.
 
     Parameters
@@ -166,7 +166,7 @@ def split(program: Program, groups: int) -> list[Program]:
 
 
 def _runs(
-    program: Program, columns: dict[int, list[tuple[Word, int]]], groups: int
+    program: KernelProgram, columns: dict[int, list[tuple[Word, int]]], groups: int
 ) -> list[list[int]]:
     """Return the columns in ordered groups of about the same work."""
     order = sorted(columns)
@@ -181,8 +181,8 @@ def _runs(
 
 
 def _piece(
-    program: Program, outputs: Sequence[tuple[Word, int]], words: dict[int, Word]
-) -> Program:
+    program: KernelProgram, outputs: Sequence[tuple[Word, int]], words: dict[int, Word]
+) -> KernelProgram:
     """Return the part of a program for some outputs, with some values read as words."""
     cone = program.cone((at for _, at in outputs), words)
     place = {old: new for new, old in enumerate(cone)}
@@ -194,4 +194,4 @@ def _piece(
         else:
             args = tuple(place[a] for a in it.args)
             instructions.append(Instruction(it.kind, args, it.value, it.node))
-    return Program(tuple(instructions), tuple((word, place[at]) for word, at in outputs))
+    return KernelProgram(tuple(instructions), tuple((word, place[at]) for word, at in outputs))

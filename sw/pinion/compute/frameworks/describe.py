@@ -12,12 +12,12 @@ from collections.abc import Collection
 from pinion.base.pages import Tables, markdown_table, write_tables
 from pinion.functions import FUNCTIONS, SUBJECTS
 
-from .rules import RULES, WITHOUT, Term
+from .rules import RULES, WITHOUT, GradientTerm
 
 _ALL, _SIMPLE, _NONE = "all joints", "joints of one position", "-"
 
 
-def terms_of(row: str, results: Collection[str]) -> list[Term]:
+def terms_of(row: str, results: Collection[str]) -> list[GradientTerm]:
     """Return the terms of a row for some of its results."""
     return [term for term in RULES[row].terms if term.of in results] if row in RULES else []
 

@@ -24,7 +24,7 @@ from pinion.functions import FUNCTIONS, Block
 from pinion.robot import Model, coupled, load
 
 from .positions import CROSS, Space, ambient, tangent
-from .rules import CONSTANTS, RULES, STEP, UNIT, WITHOUT, ZERO, Call, Term
+from .rules import CONSTANTS, RULES, STEP, UNIT, WITHOUT, ZERO, Call, GradientTerm
 
 Arrays = Mapping[str, Any]
 
@@ -48,12 +48,12 @@ class _Plan:
     calls : calls by name, in order, each with its results.
     """
 
-    terms: Sequence[Term]
+    terms: Sequence[GradientTerm]
     operands: Set[str]
     calls: Mapping[str, tuple[Call, Sequence[str]]]
 
 
-class Kernels:
+class RowKernels:
     """Compiled rows of a robot, each compiled when it is first needed.
 
     Members
@@ -93,14 +93,14 @@ class Kernels:
             self._functions[key] = Differentiable(self, row, results)
         return self._functions[key]
 
-    def of(self, row: str) -> Kernels:
+    def of(self, row: str) -> RowKernels:
         """Return the kernels that a row's gradient takes: without gravity if it has none."""
         return self._weightless if row in _WEIGHTLESS and GRAVITY in self.parameters else self
 
     @cached_property
-    def _weightless(self) -> Kernels:
+    def _weightless(self) -> RowKernels:
         names = tuple(name for name in self.parameters if name != GRAVITY)
-        return Kernels(self.model, self._compile, names, self._options)
+        return RowKernels(self.model, self._compile, names, self._options)
 
     def places(self, names: Collection[str]) -> list[int]:
         """Return where the values of some parameters are among those of all."""
@@ -124,7 +124,7 @@ class Differentiable:
     terms : products that are its gradient.
     """
 
-    def __init__(self, kernels: Kernels, row: str, results: Sequence[str]) -> None:
+    def __init__(self, kernels: RowKernels, row: str, results: Sequence[str]) -> None:
         self.kernels = kernels = kernels.of(row)
         self.row = row
         self.inputs = self._shapes(row)
@@ -325,7 +325,7 @@ class Differentiable:
             self._plans[key] = _Plan(terms, operands, self._calls(terms))
         return self._plans[key]
 
-    def _calls(self, terms: Sequence[Term]) -> dict[str, tuple[Call, list[str]]]:
+    def _calls(self, terms: Sequence[GradientTerm]) -> dict[str, tuple[Call, list[str]]]:
         """Return the calls that terms use, in order, each with its results."""
         if self._rule is None:
             return {}
@@ -431,6 +431,6 @@ def differentiable(
     usual = rule.results or tuple(b.name for b in row.outputs if b.name not in row.optional)
     results = [b.name for b in row.outputs if b.name in usual or b.name in outputs]
     robot = coupled(load(model) if isinstance(model, str) else model)
-    result = Kernels(robot, compile, parameters, options).function(function, results)
+    result = RowKernels(robot, compile, parameters, options).function(function, results)
     result.compile()
     return result

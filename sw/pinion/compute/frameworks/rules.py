@@ -56,7 +56,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Term:
+class GradientTerm:
     """A product that is added to the gradient by an input.
 
     Members
@@ -74,7 +74,7 @@ class Term:
     factor: float
 
     @classmethod
-    def parsed(cls, line: str) -> Term:
+    def parsed(cls, line: str) -> GradientTerm:
         """Return the term of a line."""
         match = _LINE.fullmatch(line)
         assert match is not None, line
@@ -106,7 +106,7 @@ class Rule:
     results: tuple[str, ...] = ()
 
     @cached_property
-    def terms(self) -> tuple[Term, ...]:
+    def terms(self) -> tuple[GradientTerm, ...]:
         """All terms."""
         lines = list(self.lines)
         for text in self.affine:
@@ -115,7 +115,7 @@ class Rule:
                 f"parameters[p] = {text} stepped.{name}[p{indices}]",
                 f"parameters[p] = -1 {text} {text} ones[p]",
             )
-        return tuple(Term.parsed(line) for line in lines)
+        return tuple(GradientTerm.parsed(line) for line in lines)
 
 
 _REST = Call("rnea_derivatives", {"qd": ZERO, "qdd": ZERO})

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from .instructions import GIVEN, TRIG, Kind, Program
+from .instructions import GIVEN, TRIG, KernelProgram, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Allocation:
         return self.loads + self.stores + len(self.steps)
 
 
-def allocate(program: Program, *, registers: int, memory_operands: bool = True) -> Allocation:
+def allocate(program: KernelProgram, *, registers: int, memory_operands: bool = True) -> Allocation:
     """Assign a register or memory slot to every value.
 
     Parameters
@@ -84,7 +84,7 @@ def allocate(program: Program, *, registers: int, memory_operands: bool = True) 
 
 
 class _Allocator:
-    def __init__(self, program: Program, registers: int, memory_operands: bool) -> None:
+    def __init__(self, program: KernelProgram, registers: int, memory_operands: bool) -> None:
         self.program = program
         self.registers = registers
         self.memory_operands = memory_operands

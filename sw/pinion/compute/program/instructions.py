@@ -69,7 +69,7 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class KernelProgram:
     """Instructions in the order in which they are computed.
 
     Members
@@ -125,7 +125,7 @@ class Program:
                     todo += self.instructions[i].args
         return sorted(visited)
 
-    def ordered(self, order: Sequence[int]) -> Program:
+    def ordered(self, order: Sequence[int]) -> KernelProgram:
         """Return the program with its instructions in another order, a permutation."""
         place = {old: new for new, old in enumerate(order)}
         moved = []
@@ -133,7 +133,7 @@ class Program:
             it = self.instructions[old]
             args = tuple(place[a] for a in it.args)
             moved.append(Instruction(it.kind, args, it.value, it.node))
-        return Program(tuple(moved), tuple((word, place[at]) for word, at in self.outputs))
+        return KernelProgram(tuple(moved), tuple((word, place[at]) for word, at in self.outputs))
 
 
 Signed = tuple[int, int]
@@ -151,7 +151,7 @@ class _Value:
     product: int | None = None  # which operand of a sum is fused into it
 
 
-def select(graph: Graph) -> Program:
+def select(graph: Graph) -> KernelProgram:
     """Choose the instructions of a graph, in the graph's order.
 
     Parameters
@@ -254,7 +254,7 @@ def _fuse(values: list[_Value], alive: list[bool], results: set[int]) -> None:
                 values[s].product = [a for _, a in values[s].args].index(i)
 
 
-def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
+def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> KernelProgram:
     """Return the instructions still needed, with the cheapest signs."""
     roots = [(word, refs[node]) for word, node in graph.outputs]
     needed = [False] * len(values)
@@ -314,7 +314,7 @@ def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> Program:
                 negated[at] = put(Kind.NEG, (at,), None, instructions[at].node)
             at = negated[at]
         outputs.append((word, at))
-    return _without_unread(Program(tuple(instructions), tuple(outputs)))
+    return _without_unread(KernelProgram(tuple(instructions), tuple(outputs)))
 
 
 def _operands(values: list[_Value], i: int) -> list[int]:
@@ -379,7 +379,7 @@ def _function(
     return sign, put(kind, (*plain.args, *constants), OPS[plain.op].bound(plain), node)
 
 
-def _without_unread(program: Program) -> Program:
+def _without_unread(program: KernelProgram) -> KernelProgram:
     """Drop constants that were negated for every reader."""
     used = {a for it in program.instructions for a in it.args}
     used |= {at for _, at in program.outputs}
@@ -389,4 +389,4 @@ def _without_unread(program: Program) -> Program:
         Instruction(it.kind, tuple(place[a] for a in it.args), it.value, it.node)
         for it in (program.instructions[i] for i in keep)
     )
-    return Program(remaining, tuple((word, place[at]) for word, at in program.outputs))
+    return KernelProgram(remaining, tuple((word, place[at]) for word, at in program.outputs))

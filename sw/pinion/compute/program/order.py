@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from .allocate import Allocation, allocate
-from .instructions import GIVEN, TRIG, Program
+from .instructions import GIVEN, TRIG, KernelProgram
 
 
-def live_values(program: Program) -> int:
+def live_values(program: KernelProgram) -> int:
     """Return the largest number of values alive at once.
 
     Inputs, constants, sines and cosines are in memory and do not count.
@@ -37,20 +37,20 @@ def live_values(program: Program) -> int:
     return most
 
 
-Order = Callable[[Program], list[int]]
+Order = Callable[[KernelProgram], list[int]]
 
 
-def as_traced(program: Program) -> list[int]:
+def as_traced(program: KernelProgram) -> list[int]:
     """Return the program's own order."""
     return list(range(len(program.instructions)))
 
 
-def depth_first(program: Program) -> list[int]:
+def depth_first(program: KernelProgram) -> list[int]:
     """Order result by result, each with what only it still needs, the larger operand first."""
     return _walk(program, [at for _, at in program.outputs])
 
 
-def by_parts(program: Program) -> list[int]:
+def by_parts(program: KernelProgram) -> list[int]:
     """Order depth first, grouping results that share computed values."""
     part = _parts(program)
     first: dict[int, int] = {}
@@ -65,7 +65,7 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 )
 
 
-def arrange(program: Program, *, registers: int) -> tuple[Program, Allocation]:
+def arrange(program: KernelProgram, *, registers: int) -> tuple[KernelProgram, Allocation]:
     """Return the program in the known order that needs the fewest moves to and from memory."""
     candidates = []
     for order in ORDERS.values():
@@ -74,7 +74,7 @@ def arrange(program: Program, *, registers: int) -> tuple[Program, Allocation]:
     return min(candidates, key=lambda pair: pair[1].cost)
 
 
-def _needs(program: Program) -> list[int]:
+def _needs(program: KernelProgram) -> list[int]:
     """Return the registers for each value, as if the graph were a tree (Sethi and Ullman)."""
     needs = []
     for it in program.instructions:
@@ -86,7 +86,7 @@ def _needs(program: Program) -> list[int]:
     return needs
 
 
-def _walk(program: Program, roots: Sequence[int]) -> list[int]:
+def _walk(program: KernelProgram, roots: Sequence[int]) -> list[int]:
     needs = _needs(program)
     order: list[int] = []
     placed = [False] * len(program.instructions)
@@ -108,7 +108,7 @@ def _walk(program: Program, roots: Sequence[int]) -> list[int]:
     return order + [i for i, is_placed in enumerate(placed) if not is_placed]
 
 
-def _parts(program: Program) -> list[int]:
+def _parts(program: KernelProgram) -> list[int]:
     """Return for each instruction the number of its connected part."""
     parent = list(range(len(program.instructions)))
 

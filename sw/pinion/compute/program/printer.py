@@ -27,7 +27,7 @@ from pinion.graph import Graph, Op, Word
 from pinion.native import ComputeError
 
 from .allocate import GIVEN_IN_MEMORY, IN_REGISTER, Allocation
-from .instructions import GIVEN, TRIG, Instruction, Kind, Program
+from .instructions import GIVEN, TRIG, Instruction, KernelProgram, Kind
 
 EXPRESSIONS: Mapping[Kind, str] = MappingProxyType(
     {
@@ -64,7 +64,7 @@ class Printed:
 
 
 def print_program(
-    program: Program,
+    program: KernelProgram,
     *,
     inputs: Sequence[Block],
     results: Sequence[Block],
@@ -93,7 +93,7 @@ def print_program(
 class _Printer:
     def __init__(
         self,
-        program: Program,
+        program: KernelProgram,
         inputs: Sequence[Block],
         results: Sequence[Block],
         allocation: Allocation | None,
