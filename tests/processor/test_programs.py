@@ -6,6 +6,7 @@ import dataclasses
 import json
 import pickle
 import random
+import re
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from pinion.processor import CompiledProgram, Machine, ProgramError, compile_pro
 from pinion.processor.check import ProgramCheckError, check_program
 from pinion.processor.exact import exact_results
 from pinion.processor.listing import listing
-from pinion.processor.program import LANE_FIELDS
+from pinion.processor.program import LANE_FIELDS, NOTHING
+from pinion.processor.schedule import INPUT, UNIT
 from pinion.processor.sums import polynomial
 from pinion.robot import coupled, load
 from tests.support.breadth import some_rows
@@ -287,6 +289,11 @@ def test_a_listing_has_each_slot_and_each_write():
     text = listing(program)
     lines = text.splitlines()
     assert sum(" acc " in line for line in lines) == program.program.slots
-    writes = np.count_nonzero(program.program.lanes["source"] != -2)
-    assert sum(" <- L" in line and " r" in line for line in lines) == writes
+    source = program.program.lanes["source"]
+    writes = [re.match(r"\d+ L\d+ r\d+ <- (\w+)", line) for line in lines]
+    of = [match[1] for match in writes if match]
+    assert len(of) == np.count_nonzero(source != NOTHING)
+    assert of.count("reciprocal") == np.count_nonzero(source == UNIT) == 0
+    inputs = [name for name in of if name in ("q", "qd", "qdd")]
+    assert len(inputs) == np.count_nonzero(source == INPUT) >= 6
     assert sum(line.split(" ", 2)[1].startswith("tau[") for line in lines if line[0] != ";") == 2
