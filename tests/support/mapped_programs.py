@@ -17,6 +17,7 @@ from pinion.card.processor import LINK_KHZ
 from pinion.card.transport import TopTransport
 from pinion.cosim.netlist import netlist_rtlil
 from pinion.cosim.top import CompiledTop
+from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import run_yosys
 from pinion.processor import Machine
 from tests.card.test_processor import check_mixed
@@ -37,10 +38,9 @@ def main(folder: Path) -> int:
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "card.il").write_text(processor_rtlil(MACHINE, link_khz=LINK_KHZ))
-    keep = "setattr -set keep 1 a:keep %ci1:+[Q] t:$dff %i"
     run_yosys(
         [
-            *("read_rtlil card.il", keep, f"{SYNTH} -top {TOP}"),
+            *("read_rtlil card.il", KEEP, f"{SYNTH} -top {TOP}"),
             f"write_verilog -noattr {MAPPED}",
         ],
         folder=folder,

@@ -11,12 +11,10 @@ from pinion.base.arrays import Floats
 from pinion.formats.scales import block_scales
 from pinion.functions import DISTRIBUTIONS, Function
 from pinion.graph import Graph, evaluate_floats
+from pinion.graph.ranges import chunks
 from pinion.robot import Model
 
 from .compile import MAX_ERROR, CompiledProgram, largest_errors, program_errors, state_columns
-
-PART = 2000
-"""States that are computed at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +24,7 @@ class ProgramErrors:
     Members
     -------
     distribution, states : which states, and how many.
-    largest : largest error of states without a flag; NaN if there is none.
+    largest : largest error of states without a flag; NaN if all are flagged.
     single : largest error of the same function in NumPy's float32.
     flagged : states in which a value left its binary point.
     wrong : states without a flag whose error exceeds :data:`.compile.MAX_ERROR`.
@@ -60,8 +58,7 @@ def accuracies(
     scales = block_scales(graph, by_distribution["reference"])
     for name, columns in by_distribution.items():
         errors, singles, flags = [], [], []
-        for first in range(0, states, PART):
-            part = {word: column[first : first + PART] for word, column in columns.items()}
+        for part in chunks(columns):
             program, flagged = program_errors(
                 graph, compiled.sums, compiled.points, compiled.program.machine, part, scales
             )

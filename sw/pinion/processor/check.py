@@ -102,7 +102,7 @@ class _Symbols:
 
     def _constant(self, integer: int) -> int:
         if integer not in self.integers:
-            raise ProgramCheckError(f"The constant {integer} is none of the function's.")
+            raise ProgramCheckError(f"The function has no constant {integer}.")
         return self.integers[integer]
 
     def _sums(self) -> dict[_Key, int]:

@@ -14,6 +14,7 @@ from pinion.functions import DISTRIBUTIONS, Function, reduced_graph, sample
 from pinion.functions.row import word_columns
 from pinion.graph import Graph, Word, evaluate_floats
 from pinion.graph.costs import UnitCosts
+from pinion.graph.ranges import chunks
 from pinion.link.comparison import Comparison
 from pinion.robot import Model, coupled
 
@@ -110,8 +111,8 @@ def compile_program(
     reference = by_distribution["reference"]
     scales = block_scales(graph, reference)
 
-    def error(points: Points, columns: dict[str, Floats] = reference) -> float:
-        errors, flags = program_errors(graph, sums, points, machine, columns, scales)
+    def error(points: Points) -> float:
+        errors, flags = program_errors(graph, sums, points, machine, reference, scales)
         return float(errors.max()) if not flags.any() else float("inf")
 
     if precision == "fine":
@@ -123,10 +124,9 @@ def compile_program(
         others = state_columns(model, function, "reference", CHECKED, SEED - 1)
 
         def keeps(points: Points) -> bool:
-            for first in range(0, CHECKED, STATES):
-                part = {word: column[first : first + STATES] for word, column in others.items()}
+            for part in chunks(others):
                 errors, flags = program_errors(graph, sums, points, machine, part, scales)
-                if not (errors[~flags] <= SHARE * MAX_ERROR).all():
+                if flags.all() or not (errors[~flags] <= SHARE * MAX_ERROR).all():
                     return False
             return True
 
@@ -178,7 +178,12 @@ def _fewest_slots(
             high = middle
     assert best is not None
     points, reached = best
-    while not keeps(points) and low > THRESHOLDS[0]:
+    while not keeps(points):
+        if low <= THRESHOLDS[0]:
+            raise ProgramError(
+                f"With two slots for nearly every product some of {CHECKED:,} states still have a "
+                f"relative error above {SHARE * MAX_ERROR:g}: use longer words."
+            )
         low -= STEP
         points = choose(low)
         reached = error(points)

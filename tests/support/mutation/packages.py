@@ -52,7 +52,10 @@ PACKAGES: dict[str, Package] = {
                 *("encoding", "image", "compile"),
             )
         ),
-        tests=("tests/processor", "tests/gateware/processor/test_team.py"),
+        tests=(
+            "tests/processor",
+            *(f"tests/gateware/processor/test_{n}.py" for n in ("team", "names_and_loads")),
+        ),
         longest=10.0,
     ),
     "boards": Package(

@@ -158,7 +158,7 @@ class Processor(Component):
         Parameters
         ----------
         entry : address and data of the directory.
-        starts, inputs : a sample begins, which has so many words.
+        starts, inputs : a sample begins in this cycle; the number of its words.
 
         Returns
         -------
