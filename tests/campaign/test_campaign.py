@@ -18,14 +18,20 @@ import pinion.campaign.measure as measuring
 import pinion.campaign.worker as running
 from pinion.campaign import CampaignError, ClusterError, campaign, read_results
 from pinion.campaign.cluster import cluster, own_device, refuse_others, wanted, worker_resources
-from pinion.campaign.parcel import BuildParcel, unpack
+from pinion.campaign.parcel import BuildParcel, reference_of, unpack
 from pinion.campaign.plan import make_plan, plan_identity
+from pinion.card.programs import ProgramReference
 from pinion.cosim.compiled import CompiledCore
 from pinion.cosim.reference import Reference
 from pinion.cosim.stream import pack_records
 from pinion.flow.build import Build
+from pinion.functions import named_function
 from pinion.link import ManifestError
 from pinion.link.relative import relative_errors
+from pinion.processor import Machine, compile_program
+from pinion.processor.accuracy import accuracies
+from pinion.processor.folder import ProgramFolder, write_program
+from pinion.robot import load
 
 
 def _figures(result: dict[str, Any]) -> dict[str, Any]:
@@ -43,7 +49,7 @@ def _plan(folder: Path, **options: Any) -> Any:
         "max_error": None,
         "words": None,
     }
-    return make_plan(Build.read(folder), **(defaults | options))
+    return make_plan(reference_of(folder).build, **(defaults | options))
 
 
 def test_it_finds_what_all_states_at_once_give(
@@ -316,3 +322,46 @@ def test_a_damaged_build_is_not_sent(small: Path, tmp_path: Path) -> None:
     (folder / "core.v").write_text("")
     with pytest.raises(ManifestError, match=r"core\.v"):
         BuildParcel.of(folder)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    robot, row = load("two_link"), named_function("rnea")
+    compiled = compile_program(robot, row, Machine(lanes=2), precision="fast")
+    errors = list(accuracies(robot, row, compiled, states=500, seed=1))
+    place = tmp_path_factory.mktemp("campaign") / "program"
+    return write_program(robot, row, compiled, place, errors)[0].folder
+
+
+def test_a_program_is_measured_as_a_build_is(
+    program: Path, threads: Client, tmp_path: Path
+) -> None:
+    result = campaign(program, tmp_path / "c", states=1000, chunk=300, client=threads)
+    reference = ProgramReference(ProgramFolder.read(program))
+    plan = _plan(program, device="processor")
+    words = np.concatenate([plan.words(reference.build, number) for number in range(4)])
+    bits, flags = reference.expected(words)
+    floats = reference.float_model(words)
+    error = np.abs(bits.view(np.float32).astype(np.float64) - floats)
+    scales = reference.build.manifest.scales
+    relative = relative_errors({"tau": error}, {"tau": floats}, scales)["tau"]
+    errors = result["relative"]["tau"]
+    assert not flags.any() and result["ok"]
+    assert (errors["max"], errors["at"]) == (relative.max(), relative.argmax())
+    assert (result["device"], result["mismatches"], result["outside"]) == ("processor", None, None)
+    assert result["wrong_above"] == reference.build.manifest.promise("reference") == 1e-3
+    tight = campaign(
+        program, tmp_path / "d", states=300, max_error=0.9 * errors["max"], client=threads
+    )
+    assert tight["wrong"] >= (errors["at"] < 300) and (tight["ok"] is not (errors["at"] < 300))
+
+
+def test_programs_and_cores_have_devices_of_their_own(
+    program: Path, small: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(CampaignError, match="A program does not run on 'rtl': give processor"):
+        campaign(program, tmp_path / "c", states=10, device="rtl")
+    with pytest.raises(CampaignError, match="A core does not run on 'processor': give rtl"):
+        campaign(small, tmp_path / "c", states=10, device="processor")
+    with pytest.raises(CampaignError, match="There is no device 'processor:fog'"):
+        campaign(program, tmp_path / "c", states=10, device="processor:fog")

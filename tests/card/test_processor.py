@@ -90,9 +90,7 @@ def check_mixed(
     for number, program in enumerate(programs):
         inputs = arrays(*program, batches * each, seed + number)
         model = ProcessorBackend(
-            model=load_robot(program[0]),
-            function=named_function(program[1]),
-            compiled=compiled(*program, machine),
+            manifest=manifests[number], program=compiled(*program, machine).program
         )
         requests.append(inputs)
         expected.append(model(**inputs))
@@ -154,7 +152,7 @@ def test_parameters_are_those_of_the_link() -> None:
     assert not manifest.inputs[-1].linear_map  # which is a core's
     name = Name(build=manifest.hash, function=function_id(manifest.function))
     inputs = dict(sample(robot, row, 20, distribution="reference", seed=9))
-    right = ProcessorBackend(model=robot, function=row, compiled=program)(**inputs)
+    right = ProcessorBackend(manifest=manifest, program=program.program)(**inputs)
     doubles = {key: array.astype(np.float64) for key, array in inputs.items()}
     floats = row.evaluate(robot, doubles)["tau"]
     assert np.abs(right.tau - floats).max() < 1e-4 * np.abs(floats).max()
@@ -252,7 +250,8 @@ def test_wrong_addresses_are_one_sentence() -> None:
     with pytest.raises(DriverError, match="/dev/none"):
         pinion.backend("two_link", "rnea", device="processor:serial:/dev/none")
     row, robot = named_function("rnea"), load_robot("pendulum")
-    program = robot, row, compiled("pendulum", "rnea", SMALL)
+    small = compiled("pendulum", "rnea", SMALL)
+    program = program_manifest(robot, row, small), small.program
     with pytest.raises(ProgramError, match="5 functions together"):
         open_programs([program] * 5, "sim")
 

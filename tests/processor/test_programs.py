@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_a_sentence():
     model = load("iiwa14")
     with pytest.raises(ProgramError, match=r"Lane 0 of the processor has 20 words, and .* more"):
         compile_program(model, row, Machine(lanes=1, words=20))
-    with pytest.raises(ProgramError, match=r"has 326 rows, 126 more than the processor's 200"):
+    with pytest.raises(ProgramError, match=r"has 320 rows, 120 more than the processor's 200"):
         compile_program(model, row, Machine(lanes=4, rows=200))
     with pytest.raises(ProgramError, match="no precision 'coarse': choose fine or fast"):
         compile_program(model, row, Machine(), precision="coarse")
@@ -274,7 +274,7 @@ def test_the_device_gives_the_results_of_the_float_model():
     processor = pinion.backend("iiwa14", "rnea_derivatives", device="processor", lanes=1)
     floats = pinion.backend("iiwa14", "rnea_derivatives", device="float")
     result, expected = processor(q, qd, qdd), floats(q, qd, qdd)
-    assert not result.saturated.any() and result.cycles == 30 * processor.compiled.program.cycles
+    assert not result.saturated.any() and result.cycles == 30 * processor.program.cycles
     for name in ("dtau_dq", "dtau_dqd"):
         assert result[name].dtype == np.float32
         assert np.abs(result[name] - expected[name]).max() < 1e-4

@@ -111,7 +111,7 @@ def outcome(robot: str, lanes: int, *, requests: int = REQUESTS) -> Outcome:
         image = Image.of(
             [compiled.program], [Name(build=manifest.hash, function=function_id(row.name))]
         )
-        right = ProcessorBackend(model=model, function=row, compiled=compiled)(**arrays)
+        right = ProcessorBackend(manifest=manifest, program=compiled.program)(**arrays)
         (device,) = load(card, image, [manifest])
         with device:
             values = device(**arrays)

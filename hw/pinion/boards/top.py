@@ -73,7 +73,7 @@ def top_rtlil(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
         If the folder is not a build folder.
     """
     folder = Path(folder)
-    manifest, core = Manifest.read(folder), _core(folder)
+    manifest, core = Manifest.read_core(folder), _core(folder)
     parameters = top_parameters(manifest, crossing=crossing, link_mhz=link_mhz)
     text = rtlil.convert(Top(parameters=parameters), name=TOP, emit_src=False)
     return _sealed(_headline(parameters, core), f"{text}\n{core}")
@@ -90,7 +90,7 @@ def write_top(folder: Path, *, crossing: bool = True, link_mhz: float = LINK_MHZ
     """
     folder = Path(folder)
     path = folder / RTLIL
-    manifest, core = Manifest.read(folder), _core(folder)
+    manifest, core = Manifest.read_core(folder), _core(folder)
     parameters = top_parameters(manifest, crossing=crossing, link_mhz=link_mhz)
     try:
         existing = path.read_text()

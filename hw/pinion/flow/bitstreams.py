@@ -67,7 +67,7 @@ def make_bitstream(
         its tools do not have, a tool that is missing or failed.
     """
     folder = Path(folder)
-    manifest = Manifest.read(folder)
+    manifest = Manifest.read_core(folder)
     maker = maker_for(manifest.target)
     check_digests(folder)
     return maker(

@@ -25,6 +25,7 @@ from pinion.link import Manifest, ManifestError
 from pinion.link.build_files import MODEL, SCHEDULE
 from pinion.link.digests import check_digests, write_digests
 from pinion.link.manifest import MANIFEST
+from pinion.link.replaced import exchange
 from pinion.request import BuildRequest
 from pinion.robot import Model, model_from_dict, model_to_dict
 from pinion.robot.naming import check_names
@@ -34,7 +35,6 @@ from .description import build_manifest, content_digest, function_text, schedule
 from .design import DESIGN, DesignDraft, choose_formats, schedule
 from .objective import AUTO, AUTO18, signal_multiplier
 from .promises import GATE, measured_errors, stated
-from .replaced import exchange
 from .states import REFERENCE
 from .targets import Target, find_target, resolved
 from .task_record import RECORD, TASK, record_text, task_record
@@ -87,7 +87,7 @@ class Build:
             When a file is missing, unreadable or not the one that was built.
         """
         folder = Path(folder)
-        manifest = Manifest.read(folder)
+        manifest = Manifest.read_core(folder)
         check_digests(folder)
         rows = SCHEDULE.read(folder)
         try:
@@ -177,7 +177,7 @@ def build(
     """Build a core and write its folder.
 
     The folder appears complete or not at all. An earlier build there is replaced, or kept beside it
-    if it holds files that Pinion did not write (:mod:`pinion.flow.replaced`); any other folder that
+    if it holds files that Pinion did not write (:mod:`pinion.link.replaced`); any other folder that
     is not empty is refused.
 
     Parameters

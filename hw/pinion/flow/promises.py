@@ -12,7 +12,7 @@ from pinion.base.progress import SILENT, Progress
 from pinion.functions import DISTRIBUTIONS, BuiltFunction, sample
 from pinion.hls import Design
 from pinion.link import Manifest
-from pinion.link.relative import rounded_up
+from pinion.link.relative import MARGIN, rounded_up
 from pinion.robot import Model
 
 from .measure import compare
@@ -26,10 +26,6 @@ MOST_STATES = 20_000
 
 GATE = 1e-2
 """Largest relative error that a uniform format has to pass by default."""
-
-MARGIN = 3.0
-"""Promised over measured error: the largest error of as many other requests is above twice the
-measured one in a few cases of a hundred, above three times in a few of a thousand."""
 
 # If the measured error exceeds this share of the limit, other requests may exceed the limit.
 _NEAR = 0.75

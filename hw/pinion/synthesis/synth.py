@@ -118,7 +118,7 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
     """
     folder = Path(folder)
     rtlil = folder / "core.il"
-    Manifest.read(folder)
+    Manifest.read_core(folder)
     check_digests(folder)
     text = rtlil.read_text()
     check_rtlil(text, where=rtlil)

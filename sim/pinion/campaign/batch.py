@@ -26,7 +26,7 @@ from pinion.functions import Function, RowOptions, arrays_of, row_of, sample
 from pinion.link import Array
 from pinion.robot import Model, RobotOptions, asked_robot, model_from_dict, model_to_dict
 
-from .devices import BACKENDS, table_row
+from .devices import BACKENDS, PROCESSOR, table_row
 from .errors import CampaignError
 from .parcel import Bench
 from .plan import CHUNK, GIVEN, Plan, check_numbers, plan_identity
@@ -35,6 +35,9 @@ from .store import StateStore, packed
 from .tally import FigureTally
 
 DTYPES = ("float32", "float64")
+
+DEVICES = (*BACKENDS, PROCESSOR)
+"""Devices that a function is compiled for."""
 
 
 # Many parameters: a user's options, by keyword, as docs/campaigns.md lists them.
@@ -70,7 +73,8 @@ def batch(
     file : the file for the results (:mod:`.store`).
     arrays : requests by name, (n, ...) each; or
     states : how many to draw, with ``distribution`` and ``seed`` (:func:`pinion.functions.sample`).
-    device : ``cpu``, ``cuda`` or ``float``; ``cuda:0,cuda:1`` starts a local worker for each GPU.
+    device : ``cpu``, ``cuda``, ``float`` or ``processor`` (the model of a program);
+        ``cuda:0,cuda:1`` starts a local worker for each GPU.
     dtype : ``float32`` or ``float64`` arithmetic; ``float`` always uses float64.
     chunk : requests that one worker computes at a time.
     scheduler, workers, client, on_chunk, progress : as for :func:`.run.campaign`.
@@ -79,7 +83,8 @@ def batch(
     Returns
     -------
     JSON-able figures: ``robot``, ``function``, ``device``, ``dtype``, ``states``, ``finished``,
-    ``not_finite`` (requests with a NaN or infinite result) and ``first_not_finite``,
+    ``not_finite`` (requests with a NaN or infinite result) and ``first_not_finite``, ``saturated``
+    (requests that left the ranges of a program),
     ``failures`` by chunk, ``ok`` (all finished, all results finite), and ``run``: its cost.
 
     Raises
@@ -142,7 +147,7 @@ def batch(
         "robot": model.name,
         "function": row.name,
         "device": kind,
-        "dtype": "float64" if kind == "float" else dtype,
+        "dtype": {"float": "float64", PROCESSOR: "float32"}.get(kind, dtype),
         "distribution": distribution,
         "seed": seed,
         "states": states,
@@ -150,6 +155,7 @@ def batch(
         "finished": finished,
         "not_finite": bad,
         "first_not_finite": total.first["wrong"],
+        "saturated": total.counts["flagged"],
         "failures": {str(number): sentence for number, sentence in failures.items()},
         "ok": finished == states and not bad and not failures,
         "run": run,
@@ -179,9 +185,9 @@ class FunctionParcel:
             If the function is user-defined, the robot does not support it, or the dtype or device
             is unknown.
         """
-        if split_device(device)[0] not in BACKENDS:
+        if split_device(device)[0] not in DEVICES or device.startswith(f"{PROCESSOR}:"):
             raise CampaignError(
-                f"A batch has no device '{device}'; choose one of {', '.join(BACKENDS)}. Use a "
+                f"A batch has no device '{device}'; choose one of {', '.join(DEVICES)}. Use a "
                 "campaign for cards."
             )
         if dtype not in DTYPES:
@@ -209,7 +215,7 @@ class FunctionParcel:
         del place
         options: dict[str, Any] = {}
         name = split_device(device)[0]
-        if name != "float":
+        if name not in ("float", PROCESSOR):
             options["dtype"] = json.loads(self.text)["dtype"]
         if name == "cpu":
             options["threads"] = 1  # a worker for each core
@@ -243,13 +249,17 @@ class _Computed:
         if reset is not None:
             reset()
         results = dict(self._backend.run(**requests))
-        results.pop("saturated", None)  # floats never saturate
+        saturated = results.pop("saturated")
         good = np.ones(stop - start, dtype=np.bool_)
         for values in results.values():
             good &= np.isfinite(values).reshape(stop - start, -1).all(axis=1)
         tally = FigureTally()
         tally.count("requests", np.ones_like(good), start)
         tally.count("wrong", ~good, start)
+        if split_device(plan.device)[0] == PROCESSOR:
+            # Floats never saturate.
+            tally.count("flagged", saturated, start)
+            results["saturated"] = saturated
         return tally, packed({**sampled, **results})
 
     def close(self) -> None:

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from pinion import api, driver
 from pinion.base.arrays import Flags, Words
 from pinion.batch import Backend
+from pinion.card.programs import CARD, Models, ProgramReference, result_words
 from pinion.cosim import CompiledCore, Reference
 from pinion.cosim.reference import float_values
 from pinion.cosim.stream import pack_records, unpack_records
 from pinion.driver import split_device, transports
 from pinion.functions import FUNCTIONS, Function, named_function, options_from_text
 from pinion.gateware.emit import RTLIL
+from pinion.processor.folder import DEVICE, open_program_folder
 
 from .errors import CampaignError
 
@@ -27,7 +29,13 @@ INTEGERS, RTL = "integers", "rtl"
 BACKENDS = ("cpu", "cuda", "float")
 """Devices that compute the function itself in floats, without flags and promised errors."""
 
-ANYWHERE = (INTEGERS, RTL, "cpu", "float", "sim")
+PROCESSOR = DEVICE
+"""The model of the dynamics processor, which programs run on."""
+
+EXACT = (INTEGERS, PROCESSOR)
+"""Devices that are the model which others are compared with, bit for bit."""
+
+ANYWHERE = (INTEGERS, RTL, PROCESSOR, CARD, "cpu", "float", "sim")
 """Devices that every worker has; a worker declares others by its resources."""
 
 
@@ -74,38 +82,62 @@ def known(device: str) -> str:
         If there is no such device.
     """
     name, _ = split_device(device)
-    names = dict.fromkeys((INTEGERS, RTL, *BACKENDS, *transports()))
-    if name not in names or (name != device and name in (INTEGERS, RTL)):
+    names = dict.fromkeys((INTEGERS, RTL, PROCESSOR, CARD, *BACKENDS, *transports()))
+    if device != CARD and (
+        name not in names or (name != device and name in (INTEGERS, RTL, PROCESSOR))
+    ):
         raise CampaignError(f"There is no device '{device}'; choose one of {', '.join(names)}.")
     return name
 
 
-def open_device(reference: Reference, device: str) -> Computes:
-    """Open a device for a build.
+def check_device(device: str, *, program: bool) -> None:
+    """Refuse a device that does not run what a folder holds.
+
+    Raises
+    ------
+    CampaignError
+        If a program is to run on the device of a core, or a core on that of a program.
+    """
+    name = split_device(device)[0]
+    if program and name not in (PROCESSOR, *BACKENDS):
+        raise CampaignError(
+            f"A program does not run on '{device}': give {PROCESSOR}, {CARD}, or one of "
+            f"{', '.join(BACKENDS)}."
+        )
+    if not program and name == PROCESSOR:
+        raise CampaignError(
+            f"A core does not run on '{device}': give {RTL}, or a folder of `pinion program`."
+        )
+
+
+def open_device(reference: Models, device: str) -> Computes:
+    """Open a device for a build or a program.
 
     Parameters
     ----------
-    device : ``integers``, ``rtl``, a backend (``cpu``, ``cuda:1``, ``float``) or a card
-        (``xdma:0``, ``sim``).
+    device : of a build ``integers``, ``rtl`` or a card (``xdma:0``, ``sim``), of a program
+        ``processor`` or ``processor:sim``, of both a backend (``cpu``, ``cuda:1``, ``float``).
 
     Raises
     ------
     ValueError, RuntimeError
         Subclasses with a message for the user.
     """
-    if device == INTEGERS:
-        return _Integers(reference)
-    if device == RTL:
-        return _Rtl(reference)
     if split_device(device)[0] in BACKENDS:
         return _Floats(reference, device)
+    if isinstance(reference, ProgramReference):
+        return _Exact(reference) if device == PROCESSOR else _ProcessorCard(reference)
+    if device == INTEGERS:
+        return _Exact(reference)
+    if device == RTL:
+        return _Rtl(reference)
     return _Card(reference, device)
 
 
-class _Integers(Computes):
-    """The exact integer model."""
+class _Exact(Computes):
+    """The exact model of a core or of a program."""
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: Models) -> None:
         self._reference = reference
 
     def run(self, words: Words) -> Answer:
@@ -158,10 +190,26 @@ class _Card(Computes):
         self._device.close()
 
 
+class _ProcessorCard(Computes):
+    """The simulated card of the dynamics processor, with a program."""
+
+    def __init__(self, reference: ProgramReference) -> None:
+        self._reference = reference
+        self._device = open_program_folder(reference.build, CARD)
+
+    def run(self, words: Words) -> Answer:
+        result = self._device.run(**self._reference.arrays(words))
+        bits = result_words(self._reference.build, dict(result), len(words))
+        return Answer(values=float_values(bits), bits=bits, flags=result.saturated)
+
+    def close(self) -> None:
+        self._device.close()
+
+
 class _Floats(Computes):
     """The function on a processor, on a GPU or in NumPy."""
 
-    def __init__(self, reference: Reference, device: str) -> None:
+    def __init__(self, reference: Models, device: str) -> None:
         self._reference = reference
         build = reference.build
         options: dict[str, Any] = {"threads": 1} if split_device(device)[0] == "cpu" else {}

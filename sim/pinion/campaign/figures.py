@@ -8,10 +8,10 @@ from hashlib import sha256
 from typing import Any
 
 from pinion.base.arrays import Words
-from pinion.cosim import Reference
+from pinion.card.programs import Models
 from pinion.cosim.verify import FLAGGED_SHARE
 
-from .devices import BACKENDS, INTEGERS
+from .devices import BACKENDS, EXACT
 from .measure import has_budget, largest_allowed
 from .plan import GIVEN, Plan
 from .tally import Extreme, FigureTally, Spread
@@ -19,7 +19,7 @@ from .tally import Extreme, FigureTally, Spread
 
 def figures(
     plan: Plan,
-    reference: Reference,
+    reference: Models,
     total: FigureTally,
     failures: Mapping[int, str],
     words: Words | None = None,
@@ -42,11 +42,11 @@ def figures(
     manifest = build.manifest
     fixed = plan.device.partition(":")[0] not in BACKENDS
     budget = has_budget(plan, reference, fixed=fixed)
-    compared = fixed and plan.device != INTEGERS
+    compared = fixed and plan.device not in EXACT
     counts = total.counts
     home = plan.distribution == manifest.budget_distribution
     flags_held = not (fixed and home) or counts["flagged"] <= FLAGGED_SHARE * counts["requests"]
-    names = [name for name, _ in reference.graph.outputs]
+    names = [str(word) for word in reference.outputs]
     result: dict[str, Any] = {
         "build": plan.build,
         "robot": manifest.robot,
@@ -107,7 +107,7 @@ def _ends(spread: Spread, share: float) -> list[float] | None:
 
 
 def extreme_request(
-    plan: Plan, reference: Reference, extreme: Extreme, words: Words | None
+    plan: Plan, reference: Models, extreme: Extreme, words: Words | None
 ) -> dict[str, Any] | None:
     """Return the arrays of the request with an extreme value, sampling it again."""
     if extreme.at is None:

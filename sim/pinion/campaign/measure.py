@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from pinion.base.arrays import Words
-from pinion.cosim import Reference
+from pinion.card.programs import Models
 from pinion.flow.states import STRAY, stray
+from pinion.processor.folder import ProgramFolder
 
 from .devices import Answer, Computes
 from .plan import GIVEN, Plan
@@ -22,7 +23,7 @@ _HELD = 1 << 23
 class MeasuredDevice:
     """A device whose answers are compared with the reference."""
 
-    def __init__(self, reference: Reference, device: Computes) -> None:
+    def __init__(self, reference: Models, device: Computes) -> None:
         self._reference = reference
         self._device = device
 
@@ -38,7 +39,11 @@ class MeasuredDevice:
 
 
 def measure(
-    plan: Plan, number: int, reference: Reference, device: Computes, words: Words | None = None
+    plan: Plan,
+    number: int,
+    reference: Models,
+    device: Computes,
+    words: Words | None = None,
 ) -> tuple[FigureTally, bytes | None]:
     """Return the figures of a chunk, and its results if they are stored.
 
@@ -51,7 +56,8 @@ def measure(
         words = plan.words(build, number)
     start, _ = plan.span(number)
     # States need the stream in one piece; otherwise take as many requests as fit into memory.
-    step = len(words) if build.graph.states else max(1, _HELD // len(build.graph.nodes))
+    graph = build.function.graph if isinstance(build, ProgramFolder) else build.graph
+    step = len(words) if graph.states else max(1, _HELD // len(graph.nodes))
     tally, answers = FigureTally(), list[Answer]()
     device.begin()
     for at in range(0, len(words), step):
@@ -64,7 +70,12 @@ def measure(
 
 
 def judge(
-    tally: FigureTally, plan: Plan, reference: Reference, words: Words, answer: Answer, start: int
+    tally: FigureTally,
+    plan: Plan,
+    reference: Models,
+    words: Words,
+    answer: Answer,
+    start: int,
 ) -> None:
     """Add the figures of requests (n, words_in), the first of index ``start``, to a tally."""
     manifest = reference.build.manifest
@@ -90,11 +101,10 @@ def judge(
     tally.count("wrong", comparison.wrong(math.inf if limit is None else limit), start)
     if has_budget(plan, reference, fixed=answer.bits is not None):
         tally.count("outside", comparison.outside(reference.budget), start)
-    names = (name for name, _ in reference.graph.outputs)
-    tally.extremes(names, comparison.error[valid], indices)
+    tally.extremes(map(str, reference.outputs), comparison.error[valid], indices)
 
 
-def largest_allowed(plan: Plan, reference: Reference, *, fixed: bool) -> float | None:
+def largest_allowed(plan: Plan, reference: Models, *, fixed: bool) -> float | None:
     """Return the largest relative error that passes, or None if no limit applies.
 
     Parameters
@@ -108,12 +118,13 @@ def largest_allowed(plan: Plan, reference: Reference, *, fixed: bool) -> float |
     return reference.build.manifest.promise(plan.distribution)
 
 
-def has_budget(plan: Plan, reference: Reference, *, fixed: bool) -> bool:
+def has_budget(plan: Plan, reference: Models, *, fixed: bool) -> bool:
     """Return whether the build's error budget applies to the device and the states."""
-    return fixed and plan.distribution == reference.build.manifest.budget_distribution
+    manifest = reference.build.manifest
+    return fixed and bool(manifest.budget) and plan.distribution == manifest.budget_distribution
 
 
-def _results(reference: Reference, answers: list[Answer]) -> bytes:
+def _results(reference: Models, answers: list[Answer]) -> bytes:
     """Return results as packed arrays by name, as a device returns them."""
     manifest = reference.build.manifest
     values = np.concatenate([answer.values for answer in answers])

@@ -12,9 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
 from pinion.base.places import scratch_beside
+from pinion.card.programs import Models, ProgramReference
 from pinion.cosim import Reference
 from pinion.flow import Build
+from pinion.link import Manifest
 from pinion.link.digests import DIGESTS, check_digests, read_digests
+from pinion.processor.folder import ProgramFolder
 
 from .devices import open_device
 from .errors import CampaignError
@@ -79,9 +82,16 @@ def unpack(files: Files, folder: Path) -> None:
         os.replace(part, folder)
 
 
+def reference_of(folder: Path) -> Models:
+    """Return the models of a folder of ``pinion build`` or ``pinion program``."""
+    if Manifest.read(folder).is_program:
+        return ProgramReference(ProgramFolder.read(folder))
+    return Reference(Build.read(folder))
+
+
 @dataclass(frozen=True)
 class BuildParcel:
-    """The files of a build folder that ``pinion build`` wrote, and no others.
+    """The files of a folder that ``pinion build`` or ``pinion program`` wrote, and no others.
 
     Members
     -------
@@ -112,7 +122,7 @@ class BuildParcel:
 
     def open(self, place: Path, device: str) -> Bench:
         """Open a device for the build, with a comparison of its results."""
-        reference = Reference(Build.read(self.unpack(place)))
+        reference = reference_of(self.unpack(place))
         return MeasuredDevice(reference, open_device(reference, device))
 
     def unpack(self, place: Path) -> Path:

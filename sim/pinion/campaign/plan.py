@@ -23,6 +23,7 @@ from pinion.cosim import request_words
 from pinion.flow import Build
 from pinion.functions import DISTRIBUTIONS, FunctionError, sample
 from pinion.link.digests import DIGESTS
+from pinion.processor.folder import ProgramFolder
 
 from .errors import CampaignError
 
@@ -96,7 +97,7 @@ class Plan:
         sequence = np.random.SeedSequence(self.seed, spawn_key=(number,))
         return np.random.Generator(np.random.Philox(sequence))
 
-    def words(self, build: Build, number: int) -> Words:
+    def words(self, build: Build | ProgramFolder, number: int) -> Words:
         """Draw the requests of a chunk, as float32 bits (n, words_in)."""
         start, stop = self.span(number)
         arrays = sample(
@@ -111,7 +112,7 @@ class Plan:
 
 # Many parameters: each is a field of the plan.
 def make_plan(
-    build: Build,
+    build: Build | ProgramFolder,
     *,
     device: str,
     states: int,

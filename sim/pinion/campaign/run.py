@@ -15,16 +15,15 @@ from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
 from pinion.base.progress import SILENT, Progress
-from pinion.cosim import Reference
+from pinion.card.programs import ProgramReference
 from pinion.cosim.reference import checked_words
 from pinion.driver import split_device
-from pinion.flow import Build
 
 from .cluster import check_workers, cluster, threads_of, wanted
-from .devices import ANYWHERE, known
+from .devices import ANYWHERE, PROCESSOR, RTL, check_device, known
 from .errors import CampaignError, ChunksError, ClusterError
 from .figures import figures
-from .parcel import BuildParcel, Parcel
+from .parcel import BuildParcel, Parcel, reference_of
 from .plan import CHUNK, GIVEN, Plan, make_plan
 from .store import StateStore
 from .worker import NAME, Workplace, work
@@ -76,7 +75,7 @@ def campaign(
     file: str | Path,
     *,
     states: int | None = None,
-    device: str = "rtl",
+    device: str | None = None,
     distribution: str = "reference",
     seed: int = 0,
     arrays: Mapping[str, Any] | None = None,
@@ -95,13 +94,15 @@ def campaign(
 
     Parameters
     ----------
-    folder : the build folder.
+    folder : the folder of a build or a program.
     file : the campaign's file (:mod:`.store`).
     states : number of states to draw; leave it out with ``arrays``.
-    device : ``integers`` (the exact model against floats), ``rtl`` (compiled, bit for bit against
-        the integers, and against floats), a card of the driver (the same), or ``cpu``, ``cuda`` and
-        ``float`` (the function itself against the build's float model). A local cluster takes
-        several with addresses, ``cuda:0,cuda:1``, and starts a worker for each.
+    device : of a build ``integers`` (the exact model against floats), ``rtl`` (compiled, bit for
+        bit against the integers, and against floats; the default) or a card of the driver (the
+        same); of a program ``processor`` (the model of the machine against floats; the default) or
+        ``processor:sim`` (its card, bit for bit too); of both ``cpu``, ``cuda`` and ``float`` (the
+        function itself against the float model of the folder). A local cluster takes several with
+        addresses, ``cuda:0,cuda:1``, and starts a worker for each.
     distribution, seed : distribution and seed of the states (:func:`pinion.functions.sample`).
     arrays : requests by name, instead of drawn states.
     chunk : requests that one worker computes at a time.
@@ -122,7 +123,11 @@ def campaign(
     CampaignError, ClusterError, ValueError, RuntimeError
         Subclasses with a message for the user. Stored chunks remain.
     """
-    build = Build.read(Path(folder))
+    reference = reference_of(Path(folder))
+    build = reference.build
+    program = isinstance(reference, ProgramReference)
+    device = device or (PROCESSOR if program else RTL)
+    check_device(device, program=program)
     devices, kind = devices_of(device, scheduler, workers, client)
     words = None if arrays is None else checked_words(build.manifest, arrays)
     if words is not None:
@@ -162,7 +167,7 @@ def campaign(
             progress=progress,
         )
         progress.step("Summing up")
-        result = figures(plan, Reference(build), store.total(), store.failures(), words)
+        result = figures(plan, reference, store.total(), store.failures(), words)
         run = run_of(store, resumed, began)
     return {**result, "run": run}
 

@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike
 from pinion.base.progress import SILENT, Progress
 from pinion.boards.ecp5.bitstream import MAPPED, SYNTH, board_folder
 from pinion.flow import Build, BuildError
-from pinion.flow.replaced import SIMULATION
 from pinion.functions import sample
 from pinion.gateware import run_yosys
 from pinion.gateware.emit import RTLIL
 from pinion.gateware.yosys import yosys_path
 from pinion.link.build_files import NETLIST_CHECK
+from pinion.link.replaced import SIMULATION
 from pinion.synthesis.synth import TOP
 
 from .compiled import CompiledCore

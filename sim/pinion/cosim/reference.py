@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,18 +17,136 @@ from pinion.base.arrays import Flags, Floats, Words
 from pinion.batch import check_arrays
 from pinion.flow import Build, BuildError
 from pinion.formats.budget import undecided
-from pinion.formats.scales import result_blocks
+from pinion.formats.scales import blocks_of
 from pinion.functions import BuiltFunction, Function
-from pinion.graph import Graph, sticky, stream_integers
+from pinion.graph import Graph, Word, sticky, stream_integers
 from pinion.graph.evaluate import FixedValues, Integers
 from pinion.link import Manifest
 from pinion.link.accuracy import BlockErrors, ErrorDistribution, Verdict
 from pinion.link.comparison import Comparison
+from pinion.robot import Model
 
 Run = tuple[FixedValues, Flags, dict[str, Floats]]
 
 
-class Reference:
+class Described(Protocol):
+    """What a folder of a build or a program says: the robot, the function, and its records."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """The records, and what is promised."""
+
+    @property
+    def model(self) -> Model:
+        """The robot."""
+
+    @property
+    def function(self) -> BuiltFunction:
+        """The function with its float model."""
+
+
+DescribedT = TypeVar("DescribedT", bound=Described)
+
+
+class FloatReference(Generic[DescribedT]):
+    """The float model of a function, for results as a device returns them.
+
+    Parameters
+    ----------
+    build : what was compiled or built.
+    outputs : words of its results.
+    lsbs : weights of their last bits.
+    function : a user-defined function whose float model replaces the folder's float graph.
+    """
+
+    def __init__(
+        self,
+        build: DescribedT,
+        outputs: Sequence[Word],
+        lsbs: Sequence[float],
+        function: Function | None = None,
+    ) -> None:
+        self.build = build
+        self.outputs = tuple(outputs)
+        self._lsbs = lsbs
+        budget = build.manifest.budget
+        self.budget = np.array([budget.get(str(word), 0.0) for word in outputs])
+        self.function: BuiltFunction | Function = function or build.function
+
+    def float_model(self, words: Words) -> Floats:
+        """Return the NumPy float model's results, (n, words_out) float64."""
+        results = self.function.evaluate(self.build.model, self.arrays(words))
+        return self._gathered(results, len(words))
+
+    def _gathered(self, results: Mapping[str, Floats], count: int) -> Floats:
+        """Return arrays by block name in record order, (n, words_out)."""
+        parts = [a.gather(results[a.name]) for a in self.build.manifest.outputs]
+        return np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
+
+    def arrays(self, words: Words) -> dict[str, Floats]:
+        """Return request words (n, words_in) as float64 arrays by block name."""
+        values = float_values(words)
+        arrays, start = {}, 0
+        for array in self.build.manifest.inputs:
+            block = values[:, start : start + array.words]
+            arrays[array.name] = array.scatter(block.reshape(len(words), *array.record_shape))
+            start += array.words
+        return arrays
+
+    def compared(
+        self,
+        values: Floats,
+        references: Floats,
+        flagged: Flags | None,
+        undecided: Flags | None = None,
+    ) -> Comparison:
+        """Compare results (n, words_out) with the float model's."""
+        return Comparison.of(
+            values,
+            references,
+            blocks=blocks_of(self.outputs),
+            scales=self.build.manifest.scales,
+            flagged=flagged,
+            undecided=undecided,
+        )
+
+    def distribution_of(
+        self,
+        comparison: Comparison,
+        *,
+        distribution: str,
+        seed: int,
+        simulator: str,
+        verdict: Verdict,
+    ) -> ErrorDistribution:
+        """Return the error distribution of valid requests, for the folder."""
+        error = comparison.error[comparison.valid]
+        blocks, start = [], 0
+        for array in self.build.manifest.outputs:
+            span = slice(start, start := start + array.words)
+            if array.words:
+                block = BlockErrors.of(
+                    name=array.name,
+                    unit=array.unit,
+                    lsb=self._lsbs[span][0],
+                    words=[str(word) for word in self.outputs[span]],
+                    error=error[:, span],
+                    budget=self.budget[span],
+                )
+                blocks.append(block)
+        return ErrorDistribution(
+            build=f"{self.build.manifest.hash:016x}",
+            distribution=distribution,
+            requests=len(comparison.valid),
+            seed=seed,
+            flagged=int(comparison.flagged.sum()),
+            simulator=simulator,
+            blocks=tuple(blocks),
+            verdict=verdict,
+        )
+
+
+class Reference(FloatReference[Build]):
     """The models of one build.
 
     Parameters
@@ -48,16 +167,18 @@ class Reference:
                 f"The build '{build.folder}' was made by Pinion {build.manifest.version}, which "
                 "promised no errors by distribution: build it again."
             )
-        self.build = build
-        self.function: BuiltFunction | Function = build.function
         if function is not None:
             _check_same(build, function)
-            self.function = function
         self.graph: Graph = build.graph
         self._integers = Integers(build.graph)
         self.formats = self._integers.formats
+        super().__init__(
+            build,
+            [word for word, _ in build.graph.outputs],
+            [self.formats[node].lsb for _, node in build.graph.outputs],
+            function,
+        )
         self._last: tuple[Words, Flags | None, Run] | None = None
-        self.budget = np.array([build.manifest.budget[name] for name, _ in self.graph.outputs])
 
     def integers(self, words: Words, fresh: Flags | None = None) -> Run:
         """Evaluate the integer model for float32 words (n, words_in).
@@ -103,7 +224,7 @@ class Reference:
         """
         function, model = self.function, self.build.model
         if not function.states:
-            return self._gathered(function.evaluate(model, self.arrays(words)), len(words))
+            return super().float_model(words)
         _, _, entry_states = self.integers(words, fresh)
         # States that no result depends on are only in the float model.
         states = self.build.function.graph.states
@@ -116,21 +237,6 @@ class Reference:
         return self._gathered(
             function.follow(model, self.arrays(words), fresh=fresh)[0], len(words)
         )
-
-    def _gathered(self, results: Mapping[str, Floats], count: int) -> Floats:
-        """Return arrays by block name in record order, (n, words_out)."""
-        parts = [a.gather(results[a.name]) for a in self.build.manifest.outputs]
-        return np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
-
-    def arrays(self, words: Words) -> dict[str, Floats]:
-        """Return request words (n, words_in) as float64 arrays by block name."""
-        values = float_values(words)
-        arrays, start = {}, 0
-        for array in self.build.manifest.inputs:
-            block = values[:, start : start + array.words]
-            arrays[array.name] = array.scatter(block.reshape(len(words), *array.record_shape))
-            start += array.words
-        return arrays
 
     def columns(self, words: Words) -> dict[str, Floats]:
         """Return request words as float64 columns (n,) by word name."""
@@ -171,48 +277,11 @@ class Reference:
         flagged : flagged requests (n,), None for a device without flags.
         times, fresh : as for `undecided`.
         """
-        return Comparison.of(
+        return self.compared(
             values,
             self.float_model(words, fresh),
-            blocks=result_blocks(self.graph),
-            scales=self.build.manifest.scales,
-            flagged=flagged,
-            undecided=self.undecided(words, times, fresh),
-        )
-
-    def distribution_of(
-        self,
-        comparison: Comparison,
-        *,
-        distribution: str,
-        seed: int,
-        simulator: str,
-        verdict: Verdict,
-    ) -> ErrorDistribution:
-        """Return the error distribution of valid requests, for the build folder."""
-        error = comparison.error[comparison.valid]
-        outputs, blocks, start = self.graph.outputs, [], 0
-        for array in self.build.manifest.outputs:
-            span = slice(start, start := start + array.words)
-            if array.words:
-                block = BlockErrors.of(
-                    name=array.name,
-                    unit=array.unit,
-                    lsb=self.formats[outputs[span][0][1]].lsb,
-                    words=[name for name, _ in outputs[span]],
-                    error=error[:, span],
-                    budget=self.budget[span],
-                )
-                blocks.append(block)
-        return ErrorDistribution(
-            build=f"{self.build.manifest.hash:016x}",
-            distribution=distribution,
-            requests=len(comparison.valid),
-            seed=seed,
-            flagged=int(comparison.flagged.sum()),
-            simulator=simulator,
-            blocks=tuple(blocks),
-            verdict=verdict,
+            flagged,
+            self.undecided(words, times, fresh),
         )
 
     def check_floats(self, words_in: Words, words_out: Words) -> list[str]:

@@ -17,7 +17,6 @@ from pinion.base.arrays import Words
 from pinion.base.progress import SILENT, Progress
 from pinion.flow import Build, BuildError
 from pinion.flow.build import VERILOG
-from pinion.flow.replaced import SIMULATION
 from pinion.flow.states import stray
 from pinion.flow.task_record import broken_task
 from pinion.formats.scales import result_blocks
@@ -30,6 +29,7 @@ from pinion.gateware.yosys import yosys_path
 from pinion.link.accuracy import Verdict
 from pinion.link.comparison import Comparison
 from pinion.link.relative import floor
+from pinion.link.replaced import SIMULATION
 
 from .compiled import CompiledCore
 from .reference import Reference, float_values, request_words

@@ -59,14 +59,19 @@ def write_report(
     """
     with installation.needs(DriverError):
         from pinion.flow import Build, facts
+        from pinion.report import ReportError, builds
         from pinion.report import build_data as data
         from pinion.report import build_page as page
-        from pinion.report import builds
         from pinion.synthesis import synth as count
     target = Path(output)
     page.check_page_path(target, force=force)  # before minutes of work
     page_builds: list[Any] = []
     for folder in map(Path, folders):
+        if Manifest.read(folder).is_program:
+            raise ReportError(
+                f"'{folder}' is a program, and the page shows cores: its schedule is the picture "
+                "schedule.svg in the folder."
+            )
         if synth and builds.resource_record(folder, Manifest.read(folder)) is None:
             count(folder, progress=progress)
         progress.step(f"Running {folder.name} on states")

@@ -31,7 +31,8 @@ def command(
     device: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="cpu, cuda or float; cuda:0,cuda:1 is a worker for each GPU."
+            metavar="NAME",
+            help="cpu, cuda, float or processor; cuda:0,cuda:1 is a worker for each GPU.",
         ),
     ] = "cpu",
     dtype: Annotated[
@@ -70,7 +71,7 @@ def command(
 
 
 def _show(result: Mapping[str, Any], file: Path) -> None:
-    keys = ("robot", "function", "device", "dtype", "states", "finished", "not_finite")
+    keys = ("robot", "function", "device", "dtype", "states", "finished", "not_finite", "saturated")
     rows = [(key.replace("_", " "), result[key]) for key in keys]
     if result["first_not_finite"] is not None:
         rows.append(("first not finite", result["first_not_finite"]))

@@ -93,12 +93,14 @@ def command(
     ],
     requests: RequestArguments,
     device: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help="rtl, integers, cpu, cuda, float or a card; cuda:0,cuda:1 is a worker each.",
+            help="Of a build: rtl [default], integers or a card. Of a program: processor, the "
+            "model [default], or processor:sim. Of both: cpu, cuda or float; cuda:0,cuda:1 is a "
+            "worker each.",
         ),
-    ] = "rtl",
+    ] = None,
     chunk: Annotated[
         int, typer.Option(min=1, metavar="N", help="States that a worker computes at a time.")
     ] = 10_000,
@@ -113,7 +115,7 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Send very many states through a build and summarise its errors.
+    """Send very many states through a build or a program and summarise its errors.
 
     The same command resumes an interrupted campaign, and its figures are those of an undisturbed
     run. Exit code 1 if a check fails.

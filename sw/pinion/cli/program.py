@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from pinion.base.amounts import amount
-from pinion.base.progress import Progress
+from pinion.base.places import check_place
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, steps, table
 
-from .arrays import read_arrays, write_arrays
 from .options import Json, Robot, RobotArguments, RowArguments
-from .run import check_target
-
-if TYPE_CHECKING:
-    from pinion.batch import Backend
-    from pinion.functions import Function
-    from pinion.processor import CompiledProgram
-    from pinion.robot import Model
 
 SEED = 38
 """Of the states over which errors are measured."""
@@ -49,57 +40,35 @@ def command(
         typer.Option(
             min=0,
             metavar="N",
-            help="Measure errors over N fresh states of each distribution, beside float32.",
+            help="Fresh states of each distribution over which errors are measured.",
         ),
-    ] = 0,
-    listing: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the program as text.")
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option("--input", metavar="IN.npz", help="Requests to run, arrays by name."),
-    ] = None,
+    ] = 1000,
     target: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="OUT.npz", help="File of their results."),
+        typer.Option("-o", "--output", metavar="DIR", help="The folder of the program."),
     ] = None,
-    device: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Where requests run: processor, the model; processor:sim, the card's gateware, "
-            "which is compiled first; or processor:serial:/dev/ttyUSB0.",
-        ),
-    ] = "processor",
     json: Json = False,
 ) -> None:
-    """Compile a program for the dynamics processor, check it, and run requests.
+    """Compile a program for the dynamics processor, and check it.
 
-    Without a file of requests it is compiled alone. No board has run one yet.
+    The folder has the program, a listing and a picture of its schedule; `pinion run`, `verify`,
+    `report` and `campaign` take it. No board has run one yet.
     """
-    from pinion.batch import check_arrays
-    from pinion.functions import arrays_of
     from pinion.processor import Machine, compile_program
     from pinion.processor.accuracy import accuracies
-    from pinion.processor.listing import listing as text_of
+    from pinion.processor.folder import write_program
     from pinion.request import RobotChoice, RowChoice
 
-    if (source is None) != (target is None):
-        raise UsageError("Requests need both files: give --input IN.npz and --output OUT.npz.")
-    kind, _, address = device.partition(":")
-    if kind != "processor":
-        raise UsageError(
-            f"A program does not run on '{device}': give processor, processor:sim or "
-            "processor:serial:PORT."
-        )
     if target is not None:
-        check_target(target)
-    arrays = {} if source is None else read_arrays(source)
+        if not states:
+            raise UsageError(
+                "The folder of a program has its measured errors: give --states at least 1."
+            )
+        check_place(target, "program", UsageError)
     row = RowChoice(**row_options.options()).row(function)
     model, _ = RobotChoice(**robot_options.options(snap=True)).read(robot)
     row.check(model)
-    if source is not None:
-        check_arrays(arrays_of(row.inputs, model), arrays)
+    earlier = None
     with steps() as progress:
         compiled = compile_program(
             model, row, Machine.of(lanes), precision=precision, progress=progress
@@ -108,15 +77,9 @@ def command(
         if states:
             progress.step("Measuring errors")
             measured = list(accuracies(model, row, compiled, states=states, seed=SEED))
-        result = None
         if target is not None:
-            with _opened(model, row, compiled, address, progress) as backend:
-                progress.step("Running")
-                result = backend(**arrays)
-            write_arrays(target, dict(result))
+            _, earlier = write_program(model, row, compiled, target, measured)
     program = compiled.program
-    if listing is not None:
-        listing.write_text(text_of(compiled))
     figures: dict[str, Any] = {
         "robot": model.name,
         "function": row.name,
@@ -141,13 +104,8 @@ def command(
             }
             for entry in measured
         }
-    if result is not None:
-        figures |= {
-            "device": device,
-            "requests": result.saturated.size,
-            "saturated": int(result.saturated.sum()),
-            "output": str(target),
-        }
+    if target is not None:
+        figures["output"] = str(target)
     if json:
         put_json(figures)
         return
@@ -180,25 +138,14 @@ def command(
                 title=f"Relative errors of {states:,} states each",
             )
         )
-    if listing is not None:
-        out().print(f"Written to {listing}.")
-    if result is not None:
-        requests = amount(result.saturated.size, "request")
-        out().print(f"{requests} on {device}, written to {target}.")
-        if figures["saturated"]:
-            out().print(
-                f"Saturated, do not use their values: {figures['saturated']:,} of the results."
-            )
+    if target is not None:
+        out().print(f"Written to {target}.{_moved(target, earlier)}")
 
 
-def _opened(
-    model: Model, row: Function, compiled: CompiledProgram, address: str, progress: Progress
-) -> Backend:
-    """Return the program on a device; an empty address is the model's."""
-    from pinion.processor.backend import ProcessorBackend
-    from pinion.processor.card import open_programs
-
-    if not address:
-        return ProcessorBackend(model=model, function=row, compiled=compiled)
-    (opened,) = open_programs([(model, row, compiled)], address, progress=progress)
-    return opened
+def _moved(target: Path, earlier: Path | None) -> str:
+    """Return where an earlier folder went."""
+    if earlier is None:
+        return ""
+    if earlier == target:
+        return " It had this program already."
+    return f" The folder that was there is now {earlier}."

@@ -12,6 +12,7 @@ from pinion.api import pages
 from pinion.base.installation import require
 from pinion.console.errors import UsageError, complain
 from pinion.console.terminal import out, put_json, say, show, steps
+from pinion.link.manifest import PROCESSOR
 from pinion.report import build_figures, builds_table
 from pinion.report.builds import builds_columns, uncounted
 from pinion.report.page import escaped_table
@@ -19,7 +20,8 @@ from pinion.report.page import escaped_table
 from .options import Json
 
 Folders = Annotated[
-    list[Path], typer.Argument(metavar="DIR...", help="Build folders, made by `pinion build`.")
+    list[Path],
+    typer.Argument(metavar="DIR...", help="Folders of `pinion build` or `pinion program`."),
 ]
 
 STATES = 1_000
@@ -102,5 +104,5 @@ def count_missing(rows: Sequence[Mapping[str, Any]]) -> None:
 
     with steps() as progress:
         for row in rows:
-            if row["counted"] is None:
+            if row["counted"] is None and row["target"] != PROCESSOR:
                 synth(Path(row["folder"]), progress=progress)

@@ -1,8 +1,10 @@
-"""``pinion run``: send requests from a file through a core, and write the results."""
+"""``pinion run``: send requests from a file through a device, and write the results."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,14 +18,26 @@ from pinion.console.progress import about, notice
 from pinion.console.terminal import out, put_json, steps
 
 from .arrays import read_arrays, write_arrays
-from .options import Folder, Json
+from .options import Json
 
 if TYPE_CHECKING:
-    from pinion.link import Manifest
+    from pinion.base.progress import Progress
+    from pinion.batch import Backend
+    from pinion.link import Array
 
 
 def command(
-    folder: Folder,
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR|ROBOT",
+            help="A folder of `pinion build` or `pinion program`, or a robot.",
+        ),
+    ],
+    function: Annotated[
+        str | None,
+        typer.Argument(metavar="FUNCTION", help="Of a robot: what is computed."),
+    ] = None,
     *,
     source: Annotated[
         Path | None,
@@ -34,45 +48,39 @@ def command(
         typer.Option("-o", "--output", metavar="OUT.npz", help="File of the results.  [required]"),
     ] = None,
     device: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
-            help="The card: sim, the quick one; sim:top, the whole top, which first compiles for a "
-            "minute or more; xdma:0; or serial:/dev/ttyUSB0.",
+            help="Of a build: sim, the quick card [default]; sim:top, the whole top, which first "
+            "compiles for a minute or more; xdma:0; serial:/dev/ttyUSB0. Of a program: processor, "
+            "the model [default]; processor:sim; processor:serial:PORT. Of a robot and a function: "
+            "cpu [default], cuda, float or processor, compiled for this run.",
         ),
-    ] = "sim",
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Send requests from a file to a core.
+    """Send requests from a file to a core, a program or a compiled function.
 
     Arrays have the names of the function's inputs and outputs; the results also hold
     `saturated`. Nothing is written if anything fails.
     """
-    if device.partition(":")[0] == "sim":
-        require("hw")
-    from pinion import driver
     from pinion.batch import check_arrays
-    from pinion.link import Manifest
 
-    manifest = Manifest.read(folder)
+    work = _of_folder(Path(place), device) if function is None else _of(place, function, device)
     if source is None or target is None:
-        raise UsageError(_missing(manifest, source, target))
+        raise UsageError(_missing(work, source, target))
     check_target(target)
     arrays = read_arrays(source)
-    # The driver checks again; here it happens before opening the device may take minutes, and for
-    # every name that a file can hold, such as "self".
-    check_arrays(manifest.inputs, arrays)
+    # The device checks again; here it happens before opening it may take minutes, and for every
+    # name that a file can hold, such as "self".
+    check_arrays(work.inputs, arrays)
+    device = work.device
     with steps() as progress:
-
-        def advance(finished: int, total: int) -> None:
-            progress.advance(finished / total if total else 1.0)
-
         progress.step(f"Opening {device}")
-        tell_of_compiling(folder, device)
-        with driver.open(folder, device=device, on_packet=advance, progress=progress) as card:
+        with work.open(progress) as backend:
             progress.step("Running")
             began = time.perf_counter()
-            result = card.run(**arrays)
+            result = backend.run(**arrays)
             seconds = time.perf_counter() - began
     results = dict(result)
     replaced = target.exists()
@@ -82,8 +90,8 @@ def command(
     if json:
         put_json(
             {
-                "robot": manifest.robot,
-                "function": manifest.function,
+                "robot": work.robot,
+                "function": work.function,
                 "device": device,
                 "requests": count,
                 "saturated": flagged,
@@ -96,27 +104,100 @@ def command(
         return
     names = ", ".join(f"{name} {values.shape}" for name, values in results.items())
     console = out()
-    console.print(
-        f"{manifest.function} for {manifest.robot} on {device}: {amount(count, 'request')}."
-    )
+    console.print(f"{work.function} for {work.robot} on {device}: {amount(count, 'request')}.")
     if flagged:
         console.print(f"Saturated, do not use their values: {flagged:,} of the results.")
     instead = ", replacing the earlier file" if replaced else ""
     console.print(f"Written to {target}{instead}: {names}.")
 
 
-def _missing(manifest: Manifest, source: Path | None, target: Path | None) -> str:
-    """Return everything that a call lacks, with the arrays of the requests."""
-    arrays = ", ".join(
-        f"{a.name} ({', '.join(map(str, ('n', *a.shape)))})" for a in manifest.inputs
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """What computes.
+
+    Members
+    -------
+    robot, function : by name.
+    device : where.
+    inputs : arrays of the requests.
+    open : opens the device.
+    """
+
+    robot: str
+    function: str
+    device: str
+    inputs: Sequence[Array]
+    open: Callable[[Progress], Backend]
+
+
+def _of_folder(folder: Path, device: str | None) -> _Work:
+    """Return what computes of a build or a program."""
+    from pinion.link import Manifest
+    from pinion.processor.folder import ProgramFolder, open_program_folder
+
+    manifest = Manifest.read(folder)
+    if manifest.is_program:
+        program = ProgramFolder.read(folder)
+        name = device or "processor"
+
+        def on_processor(progress: Progress) -> Backend:
+            return open_program_folder(program, name, progress=progress)
+
+        opener = on_processor
+    else:
+        from pinion import driver
+
+        name = device or "sim"
+        if name.partition(":")[0] == "sim":
+            require("hw")
+
+        def on_card(progress: Progress) -> Backend:
+            def advance(finished: int, total: int) -> None:
+                progress.advance(finished / total if total else 1.0)
+
+            tell_of_compiling(folder, name)
+            return driver.open(folder, device=name, on_packet=advance, progress=progress)
+
+        opener = on_card
+    return _Work(
+        robot=manifest.robot,
+        function=manifest.function,
+        device=name,
+        inputs=manifest.inputs,
+        open=opener,
     )
+
+
+def _of(robot: str, function: str, device: str | None) -> _Work:
+    """Return what computes of a function that is compiled for this run."""
+    from pinion import api
+    from pinion.functions import arrays_of, row_of
+    from pinion.robot import asked_robot
+
+    name = device or "cpu"
+    if name.partition(":")[0] == "sim":
+        require("hw")
+    row, model = row_of(function), asked_robot(robot)
+    row.check(model)
+    return _Work(
+        robot=model.name,
+        function=row.name,
+        device=name,
+        inputs=arrays_of(row.inputs, model),
+        open=lambda progress: api.backend(model, row, device=name, progress=progress),
+    )
+
+
+def _missing(work: _Work, source: Path | None, target: Path | None) -> str:
+    """Return everything that a call lacks, with the arrays of the requests."""
+    arrays = ", ".join(f"{a.name} ({', '.join(map(str, ('n', *a.shape)))})" for a in work.inputs)
     missing = []
     if source is None:
         missing.append(f"--input IN.npz, written with numpy.savez, of {arrays}")
     if target is None:
         missing.append("--output OUT.npz, where the results go")
     lacks = "requests" if source is None else "a file for its results"
-    return f"A run of {manifest.function} needs {lacks}: give {'; and '.join(missing)}."
+    return f"A run of {work.function} needs {lacks}: give {'; and '.join(missing)}."
 
 
 def tell_of_compiling(folder: Path, device: str) -> None:

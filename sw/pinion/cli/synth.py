@@ -27,7 +27,7 @@ def command(folder: Folder, *, json: Json = False) -> None:
         put_json(result)
         return
     totals = resource_totals(result)
-    if Manifest.read(folder).target == "sim":
+    if Manifest.read_core(folder).target == "sim":
         totals = replace(totals, title=f"{totals.title}, the VCU118's part; built for no board")
     show(totals)
     timing = [*timing_totals(result["timing"]), ("counted by", result["tool"])]

@@ -12,7 +12,7 @@ from pinion.base.amounts import amount
 from pinion.base.installation import require
 from pinion.console.errors import CHECK_FAILED, UsageError, complain
 from pinion.console.terminal import out, pairs, put_json, say, show, steps
-from pinion.link import ManifestError
+from pinion.link import Manifest, ManifestError
 from pinion.link.accuracy import ErrorDistribution
 from pinion.report import bound_table, budget_table, promise_table, relative_error_table
 
@@ -91,6 +91,16 @@ def command(
     build's error budget). Exit code 1 if a check fails.
     """
     require("hw", *(("sim",) if simulator in ("icarus", "verilator") else ()))
+    if Manifest.read(folder).is_program:
+        if (simulator, netlist, source, dsp48e2, promises, bound, function) != (
+            *("compiled", False, None, False, False, False, None),
+        ):
+            raise UsageError(
+                "A program is verified on its simulated card, against the machine's model and "
+                "floats: leave all options but --samples, --seed and --distribution out."
+            )
+        _program(folder, samples or 1000, seed=seed, distribution=distribution, json=json)
+        return
     if netlist:
         options = (distribution, simulator, dsp48e2, bound, promises, function)
         if options != ("reference", "compiled", False, False, False, None):
@@ -148,6 +158,23 @@ def command(
                 f"Reports now show these {amount(now, 'request')}; the last check had {before:,}: "
                 f"--samples {before} measures as many again."
             )
+    if not result["ok"]:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _program(folder: Path, samples: int, *, seed: int, distribution: str, json: bool) -> None:
+    """Verify a program of the dynamics processor."""
+    require("sim")
+    from pinion.card.programs import verify_program
+
+    with steps() as progress:
+        result = verify_program(
+            folder, samples=samples, seed=seed, distribution=distribution, progress=progress
+        )
+    if json:
+        put_json(result)
+    else:
+        _show(result)
     if not result["ok"]:
         raise typer.Exit(CHECK_FAILED)
 

@@ -56,7 +56,7 @@ class SpiDevice:
         pinion.link.ManifestError
             If the folder is not a build, or a file changed since it was built.
         """
-        manifest = Manifest.read(Path(folder))
+        manifest = Manifest.read_core(Path(folder))
         check_digests(Path(folder))
         return cls(manifest, line)
 

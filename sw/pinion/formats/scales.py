@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from pinion.base.arrays import Floats
-from pinion.graph import Graph, node_floats
+from pinion.graph import Graph, Word, node_floats
 from pinion.graph.ranges import chunks
 
 # Digits of a scale: more would depend on the order of a graph's operations.
@@ -17,8 +17,13 @@ _DIGITS = 6
 
 def result_blocks(graph: Graph) -> dict[str, list[int]]:
     """Return the positions of each block's result words."""
+    return blocks_of([word for word, _ in graph.outputs])
+
+
+def blocks_of(words: Sequence[Word]) -> dict[str, list[int]]:
+    """Return the positions of each block's words."""
     blocks: dict[str, list[int]] = {}
-    for position, (word, _) in enumerate(graph.outputs):
+    for position, word in enumerate(words):
         blocks.setdefault(word.block, []).append(position)
     return blocks
 

@@ -32,6 +32,9 @@ MOST_WORDS = 1 << 16
 MOST = 1 << 31
 """Limit of every count of cycles or units."""
 
+PROCESSOR = "processor"
+"""Target of programs of the dynamics processor, which have no hardware of their own."""
+
 LARGEST = 64 << 20
 """Most bytes of a manifest; those of large robots have some hundred thousand."""
 
@@ -238,6 +241,11 @@ class Manifest:
         return sum(array.words for array in self.outputs)
 
     @property
+    def is_program(self) -> bool:
+        """Whether this is a program of the dynamics processor, not a core."""
+        return self.target == PROCESSOR
+
+    @property
     def hash(self) -> int:
         """64 bits that identify the build, also a constant of its RTL."""
         text = json.dumps(self._members(), sort_keys=True, allow_nan=False)
@@ -297,6 +305,23 @@ class Manifest:
         except (OSError, ValueError) as error:
             raise _unreadable(path, error) from None
         return cls.parse(data, path=path)
+
+    @classmethod
+    def read_core(cls, folder: Path) -> Manifest:
+        """Read the manifest of a core, as `read`.
+
+        Raises
+        ------
+        ManifestError
+            As `read`, and if the folder holds a program.
+        """
+        manifest = cls.read(folder)
+        if manifest.is_program:
+            raise ManifestError(
+                f"'{folder}' holds a program of the dynamics processor, and this needs a core: "
+                "give a folder of `pinion build`."
+            )
+        return manifest
 
     @classmethod
     def parse(cls, data: bytes, *, path: Path) -> Manifest:

@@ -21,6 +21,10 @@ from pinion.base.arrays import Floats
 FLOOR = 1e-2
 """Least divisor of a block's errors, as a share of its scale."""
 
+MARGIN = 3.0
+"""Promised over measured error: the largest error of as many other requests is above twice the
+measured one in a few cases of a hundred, above three times in a few of a thousand."""
+
 
 def floor(scale: float) -> float:
     """Return the least divisor of a block's errors, in its unit; 1 for a block that is always

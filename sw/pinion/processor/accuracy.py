@@ -14,7 +14,16 @@ from pinion.graph import Graph, evaluate_floats
 from pinion.graph.ranges import chunks
 from pinion.robot import Model
 
-from .compile import MAX_ERROR, CompiledProgram, largest_errors, program_errors, state_columns
+from .compile import (
+    HOME,
+    MAX_ERROR,
+    SEED,
+    STATES,
+    CompiledProgram,
+    largest_errors,
+    program_errors,
+    state_columns,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +64,7 @@ def accuracies(
         for number, name in enumerate(DISTRIBUTIONS)
     }
     graph = compiled.graph
-    scales = block_scales(graph, by_distribution["reference"])
+    scales = block_scales(graph, by_distribution[HOME])
     for name, columns in by_distribution.items():
         errors, singles, flags = [], [], []
         for part in chunks(columns):
@@ -75,6 +84,11 @@ def accuracies(
             # NaN is wrong as well.
             wrong=int(np.count_nonzero(~(error[~flagged] <= MAX_ERROR))),
         )
+
+
+def program_scales(model: Model, function: Function, graph: Graph) -> dict[str, float]:
+    """Return the scales of a function's result blocks, as the compiler drew its states."""
+    return block_scales(graph, state_columns(model, function, HOME, STATES, SEED))
 
 
 def _single(graph: Graph, columns: dict[str, Floats]) -> Floats:

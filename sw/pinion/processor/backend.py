@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.base.progress import SILENT, Progress
 from pinion.batch import Backend, Result, backend_table, by_name, check_arrays
-from pinion.functions import Function, arrays_of
-from pinion.functions.portable import PortableFunction, portable
-from pinion.functions.row import block_arrays, word_columns
-from pinion.robot import Model, coupled
+from pinion.driver import pack, request_dtype, result_dtype, unpack
+from pinion.functions import Function
+from pinion.link import Manifest
+from pinion.robot import Model
 
-from .compile import CompiledProgram, compile_program
+from .compile import compile_program
 from .machine import Machine
+from .manifest import program_manifest
 from .model import run
+from .program import Program
 
 
 class ProcessorBackend(Backend):
@@ -24,19 +24,16 @@ class ProcessorBackend(Backend):
 
     Results are float32, as hardware returns them; ``saturated`` says which requests left the range
     that the binary points were chosen for. ``cycles`` are those of one team that computes one
-    sample after the other. Pickling and copying keep robot, function, program and machine.
+    sample after the other.
 
     Members
     -------
-    model, function : the robot and its function.
-    compiled : the program, and what it was made from.
+    manifest, program : the program, and its records.
     """
 
-    def __init__(self, *, model: Model, function: Function, compiled: CompiledProgram) -> None:
-        self.model = model
-        self.function = function
-        self.compiled = compiled
-        self._inputs = arrays_of(function.inputs, model)
+    def __init__(self, *, manifest: Manifest, program: Program) -> None:
+        self.manifest = manifest
+        self.program = program
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch.
@@ -46,44 +43,33 @@ class ProcessorBackend(Backend):
         pinion.batch.InputError
             As for a card.
         """
-        batch = check_arrays(self._inputs, by_name(self._inputs, values, arrays))
-        model, program = coupled(self.model), self.compiled.program
-        whole = {
-            a.name: np.broadcast_to(batch.arrays[a.name], (batch.count, *a.shape))
-            for a in self._inputs
+        inputs = self.manifest.inputs
+        batch = check_arrays(inputs, by_name(inputs, values, arrays))
+        records = {
+            a.name: a.gather(np.broadcast_to(batch.arrays[a.name], (batch.count, *a.shape)))
+            for a in inputs
         }
-        columns = word_columns(self.function.inputs, model, whole)
-        requests = np.empty((batch.count, len(program.inputs)), dtype=np.float32)
-        for place, (word, _) in enumerate(program.inputs):
-            requests[:, place] = columns[word]
-        words, flags = run(program, requests.view(np.uint32))
-        by_word = {w: words[:, k].view(np.float32) for k, (w, _) in enumerate(program.outputs)}
-        results = block_arrays(self.function.results, model, by_word, batch.count)
-        cycles = batch.count * program.cycles
+        requests = pack(request_dtype(self.manifest), records, batch.count)
+        words, flags = run(self.program, requests)
+        sent = unpack(result_dtype(self.manifest), words)
+        results = {a.name: a.scatter(sent[a.name]) for a in self.manifest.outputs}
+        cycles = batch.count * self.program.cycles
         if batch.single:
             single = {name: array[0, ...] for name, array in results.items()}
             return Result(arrays=single, saturated=flags[0, ...], cycles=cycles)
         return Result(arrays=results, saturated=flags, cycles=cycles)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self.model, portable(self.function), self.compiled)
-
     def __repr__(self) -> str:
-        program = self.compiled.program
+        manifest, program = self.manifest, self.program
         return (
-            f"<ProcessorBackend {self.function!r} of {self.model!r}: {program.cycles} cycles, "
+            f"<ProcessorBackend {manifest.function} of {manifest.robot}: {program.cycles} cycles, "
             f"{program.machine.lanes} lanes>"
         )
 
     def _repr_html_(self) -> str:
-        title = f"{self.function.name} of {self.model.name}, {self.compiled.program.cycles} cycles"
-        return backend_table(title, self._inputs, arrays_of(self.function.results, self.model))
-
-
-def _restored(
-    model: Model, function: PortableFunction, compiled: CompiledProgram
-) -> ProcessorBackend:
-    return ProcessorBackend(model=model, function=function.function(), compiled=compiled)
+        manifest = self.manifest
+        title = f"{manifest.function} of {manifest.robot}, {self.program.cycles} cycles"
+        return backend_table(title, manifest.inputs, manifest.outputs)
 
 
 def open_processor(
@@ -114,9 +100,17 @@ def open_processor(
     compiled = compile_program(
         model, function, Machine.of(lanes), precision=precision, progress=progress
     )
+    manifest = program_manifest(model, function, compiled)
+    return open_program(manifest, compiled.program, address, progress=progress)
+
+
+def open_program(
+    manifest: Manifest, program: Program, address: str, *, progress: Progress = SILENT
+) -> Backend:
+    """Open a compiled program on the model, or load it into a card, as :func:`open_processor`."""
     if not address:
-        return ProcessorBackend(model=model, function=function, compiled=compiled)
+        return ProcessorBackend(manifest=manifest, program=program)
     from .card import open_programs
 
-    (device,) = open_programs([(model, function, compiled)], address, progress=progress)
+    (device,) = open_programs([(manifest, program)], address, progress=progress)
     return device

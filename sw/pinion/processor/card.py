@@ -11,14 +11,12 @@ from pinion.base.progress import SILENT, Progress
 from pinion.driver import Device, DriverError, Transport, TransportError, WrongBuildError
 from pinion.driver.connection import Connection
 from pinion.driver.programs import load_records
-from pinion.functions import Function
 from pinion.link import Manifest, function_id
-from pinion.robot import Model
 
-from .compile import CompiledProgram
 from .image import Image, Name, Store
 from .machine import Machine
-from .manifest import loading, program_manifest
+from .manifest import loading
+from .program import Program
 
 GROUP = "pinion.processors"
 """Entry points: by the name of a transport, what opens it for a processor."""
@@ -28,7 +26,7 @@ ATTEMPTS = 4
 
 
 def open_programs(
-    programs: Sequence[tuple[Model, Function, CompiledProgram]],
+    programs: Sequence[tuple[Manifest, Program]],
     device: str,
     *,
     progress: Progress = SILENT,
@@ -37,7 +35,7 @@ def open_programs(
 
     Parameters
     ----------
-    programs : robot, function and program of each, for one machine.
+    programs : manifest and program of each, for one machine.
     device : name of a transport and its address, such as ``sim``.
 
     Returns
@@ -53,9 +51,9 @@ def open_programs(
     TransportError
         If the card does not work.
     """
-    manifests = [program_manifest(*program) for program in programs]
+    manifests = [manifest for manifest, _ in programs]
     image = Image.of(
-        [compiled.program for _, _, compiled in programs],
+        [program for _, program in programs],
         [Name(build=m.hash, function=function_id(m.function)) for m in manifests],
     )
     transport = _transport(device, image.machine, progress)

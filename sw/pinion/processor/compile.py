@@ -25,11 +25,14 @@ from .machine import Machine
 from .points import Points, Reach, choose_points
 from .program import Program, assemble
 from .schedule import schedule
-from .sensitivity import sensitivities
+from .sensitivity import Effects, effects
 from .sums import Sums, sums_of
 
 STATES = 1000
 """States of each distribution that binary points are chosen for."""
+
+HOME = "reference"
+"""Distribution of states that errors are limited on."""
 
 MAX_ERROR = 1e-3
 """Largest relative error of a result block of reference states, with the precision ``fast``."""
@@ -40,7 +43,10 @@ HEADROOM = 0.5
 CHECKED = 10_000
 """Reference states, others than those of the search, that must keep :data:`SHARE` of it."""
 
-SHARE = 0.9
+SHARE = 0.8
+
+FINE = 2.0**-23
+"""Relative error that one product may cause, with the precision ``fine``."""
 
 STEP = 0.5
 """Logarithm by which the threshold is lowered where they do not."""
@@ -59,12 +65,14 @@ class CompiledProgram:
 
     Members
     -------
+    precision : ``fine`` or ``fast``.
     graph : the function after all passes.
     sums, points : its values and their binary points.
     program : for the machine.
     error : largest relative error of the compiler's reference states.
     """
 
+    precision: str
     graph: Graph
     sums: Sums
     points: Points
@@ -105,23 +113,25 @@ def compile_program(
     by_distribution = _states(model, function)
     everywhere = {
         word: np.concatenate([columns[word] for columns in by_distribution.values()])
-        for word in by_distribution["reference"]
+        for word in by_distribution[HOME]
     }
     reach = Reach.of(sums, everywhere)
-    reference = by_distribution["reference"]
+    reference = by_distribution[HOME]
     scales = block_scales(graph, reference)
 
     def error(points: Points) -> float:
         errors, flags = program_errors(graph, sums, points, machine, reference, scales)
         return float(errors.max()) if not flags.any() else float("inf")
 
+    blocks = result_blocks(graph)
     if precision == "fine":
-        points = choose_points(sums, reach, machine)
+        by_term = effects(sums, by_distribution.values(), blocks, scales)
+        points = choose_points(sums, reach, machine, effects=by_term, threshold=FINE)
         reached = error(points)
     else:
         progress.step("choosing products of two slots")
-        weights = sensitivities(sums, reference, result_blocks(graph), scales)
-        others = state_columns(model, function, "reference", CHECKED, SEED - 1)
+        by_term = effects(sums, [reference], blocks, scales)
+        others = state_columns(model, function, HOME, CHECKED, SEED - 1)
 
         def keeps(points: Points) -> bool:
             for part in chunks(others):
@@ -130,35 +140,40 @@ def compile_program(
                     return False
             return True
 
-        points, reached = _fewest_slots(sums, reach, machine, weights, error, keeps, progress)
+        points, reached = _fewest_slots(sums, reach, machine, by_term, error, keeps, progress)
     progress.step("scheduling")
     try:
         program = assemble(sums, points, schedule(sums, points, machine), machine)
     except WordsError:
         program = assemble(sums, points, schedule(sums, points, machine, in_order=True), machine)
     check_program(program, sums, points)
-    return CompiledProgram(graph=graph, sums=sums, points=points, program=program, error=reached)
+    return CompiledProgram(
+        precision=precision,
+        graph=graph,
+        sums=sums,
+        points=points,
+        program=program,
+        error=reached,
+    )
 
 
 def _fewest_slots(
     sums: Sums,
     reach: Reach,
     machine: Machine,
-    weights: Floats,
+    by_term: Effects,
     error: Callable[[Points], float],
     keeps: Callable[[Points], bool],
     progress: Progress,
 ) -> tuple[Points, float]:
     """Return the points with the fewest slots that keep :data:`MAX_ERROR`, and their error.
 
-    A product gets one slot if its rounding changes the results by less than a threshold, which is
-    found by halving an interval, and lowered until more states keep the limit.
+    A product gets one slot if rounding a factor changes the results by less than a threshold, which
+    is found by halving an interval, and lowered until more states keep the limit.
     """
 
     def choose(threshold: float) -> Points:
-        with np.errstate(divide="ignore"):
-            allowed = 2.0**threshold / weights
-        return choose_points(sums, reach, machine, allowed=allowed.tolist())
+        return choose_points(sums, reach, machine, effects=by_term, threshold=2.0**threshold)
 
     best: tuple[Points, float] | None = None
     low, high = THRESHOLDS

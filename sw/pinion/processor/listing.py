@@ -20,8 +20,9 @@ def listing(compiled: CompiledProgram) -> str:
 
     ``12 L0 acc = r3 * r17~ >> 20`` is a slot of lane 0 in row 12: ``acc =`` begins a sum, ``+=``
     and ``-=`` continue it, ``=>`` ends it; ``~``, ``>`` and ``<`` behind B are its rounded, high
-    and low bits. ``12 L1 r40 <- L0`` writes lane 0's result to word 40 of lane 1,
-    ``3 L1 r7 <- q[3]`` a word of the request to its word 7.
+    and low bits; behind the semicolon are pass, body and source line of what is computed.
+    ``12 L1 r40 <- L0`` writes lane 0's result to word 40 of lane 1, ``3 L1 r7 <- q[3]`` a word of
+    the request to its word 7.
     """
     program = compiled.program
     lines = [
@@ -46,7 +47,7 @@ def _rows(compiled: CompiledProgram) -> Iterator[str]:
                 half = _HALVES[Half(int(row["half"]))]
                 yield (
                     f"{cycle} L{lane} acc {verb}r{row['a']} * r{row['b']}{half} >> "
-                    f"{row['shift']}{end}"
+                    f"{row['shift']}{end}{_origin(compiled, int(row['value']))}"
                 )
             if row["source"] != NOTHING:
                 inputs = row["source"] == INPUT
@@ -59,6 +60,13 @@ def _rows(compiled: CompiledProgram) -> Iterator[str]:
             )
         if team["operand"] != NOTHING:
             yield f"{cycle} 1 / {_source(int(team['operand']))}, 2^{team['points']}"
+
+
+def _origin(compiled: CompiledProgram, number: int) -> str:
+    """Return the pass, the body and the source line of a value, as a comment."""
+    value = compiled.sums.values[number]
+    words = [str(part) for part in (value.region, value.line) if part]
+    return f"  ; {' '.join(words)}" if words else ""
 
 
 def _source(source: int) -> str:

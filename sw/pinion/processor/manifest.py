@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
 
 from pinion.base import installation
 from pinion.base.escaping import one_line
 from pinion.functions import Function
 from pinion.functions.records import array_of
 from pinion.link import Layout, Manifest
+from pinion.link.manifest import PROCESSOR
+from pinion.link.relative import MARGIN, rounded_up
 from pinion.robot import Model
 
-from .compile import MAX_ERROR, CompiledProgram
+from .accuracy import ProgramErrors
+from .compile import HOME, MAX_ERROR, CompiledProgram
 from .image import LOADER, RESULT_WORDS, Image, record_words
 from .machine import OVERHEAD, Machine
+from .program import Program
+
+CLOCK_MHZ = 100.0
+"""Clock of the ULX3S's card, which times of programs are stated for."""
 
 
-def program_manifest(model: Model, function: Function, compiled: CompiledProgram) -> Manifest:
-    """Return the manifest of a program."""
+def program_manifest(
+    model: Model,
+    function: Function,
+    compiled: CompiledProgram,
+    *,
+    errors: Sequence[ProgramErrors] = (),
+    scales: Mapping[str, float] = MappingProxyType({}),
+) -> Manifest:
+    """Return the manifest of a program.
+
+    Parameters
+    ----------
+    errors : measured; the manifest promises :data:`pinion.link.relative.MARGIN` times as much, and
+        :data:`.compile.MAX_ERROR` of reference states where the program is made for it.
+    scales : of the result blocks, which the errors refer to.
+    """
     program = compiled.program
     machine = program.machine
     words_in = {str(word) for word, _ in program.inputs}
@@ -27,8 +50,9 @@ def program_manifest(model: Model, function: Function, compiled: CompiledProgram
     # A program computes with the parameters of a link as they are, unlike a core.
     inputs = tuple(array_of(block, model, words_in, {}) for block in function.inputs)
     outputs = tuple(array_of(block, model, words_out, {}) for block in function.results)
-    image = Image.of([program]).words
-    content = json.dumps([[int(store), list(words)] for store, words in sorted(image.items())])
+    measured = {e.distribution: rounded_up(e.largest, 3) for e in errors if e.flagged < e.states}
+    fine = compiled.precision == "fine"
+    limit = rounded_up(MARGIN * measured.get(HOME, compiled.error)) if fine else MAX_ERROR
     interval = program.cycles + OVERHEAD
     return Manifest(
         version=installation.version(),
@@ -36,12 +60,12 @@ def program_manifest(model: Model, function: Function, compiled: CompiledProgram
         robot_source=one_line(Path(model.source).name),
         function=function.name,
         options=dict(function.options),
-        formats=f"words of {machine.word} bits",
+        formats=f"{compiled.precision}, words of {machine.word} bits",
         objective="program",
-        max_error=max(MAX_ERROR, compiled.error),
-        target="processor",
+        max_error=limit,
+        target=PROCESSOR,
         ii=interval,
-        clock_mhz=0.0,
+        clock_mhz=CLOCK_MHZ,
         inputs=inputs,
         outputs=outputs,
         lanes_in=1,
@@ -57,10 +81,22 @@ def program_manifest(model: Model, function: Function, compiled: CompiledProgram
         ops={},
         registers=program.words,
         budget={},
-        budget_distribution="reference",
-        content=sha256(f"{machine.digest} {content}".encode()).hexdigest(),
-        measured={"reference": compiled.error},
+        budget_distribution=HOME,
+        content=content_digest(program),
+        scales=dict(scales),
+        measured=measured or {HOME: compiled.error},
+        promises={
+            name: limit if name == HOME else max(limit, rounded_up(MARGIN * error))
+            for name, error in measured.items()
+        },
     )
+
+
+def content_digest(program: Program) -> str:
+    """Return a digest of a program as a card has it."""
+    image = Image.of([program]).words
+    content = json.dumps([[int(store), list(words)] for store, words in sorted(image.items())])
+    return sha256(f"{program.machine.digest} {content}".encode()).hexdigest()
 
 
 def loading(machine: Machine) -> Layout:

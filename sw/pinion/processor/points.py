@@ -2,7 +2,7 @@
 
 A word has the most fraction bits that its range over the states allows. A product is exact to the
 last bits of its operands in two slots, one for the high and one for the low bits of B; one slot,
-with B rounded, is enough where that changes the sum by less than a given share of its range.
+with B rounded, is enough where that hardly changes the results.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from pinion.formats.signals import tight
 
 from .errors import ProgramError
 from .machine import GUARD, SHIFTS, Finish, Half, Machine
+from .sensitivity import Effects
 from .sums import Summand, Sums, Value
 
 MARGIN = 2.0
 """Factor by which ranges exceed those of the states: a bit of a word, for states beyond them."""
-
-FINE = 2.0**-30
-"""Share of a sum's range that rounding B may change, for results as exact as float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +78,19 @@ class Reach:
 
 
 def choose_points(
-    sums: Sums, reach: Reach, machine: Machine, *, allowed: Sequence[float] | None = None
+    sums: Sums,
+    reach: Reach,
+    machine: Machine,
+    *,
+    effects: Effects,
+    threshold: float,
 ) -> Points:
     """Choose binary points and slots.
 
     Parameters
     ----------
-    allowed : by how much rounding B in one product may change each value; by default
-        :data:`FINE` of its range.
+    effects : of errors in the factors of products.
+    threshold : effect that rounding a factor may have.
 
     Raises
     ------
@@ -120,7 +123,7 @@ def choose_points(
             finest = min((_finest(t, fracs, machine) for t in value.terms), default=10**6)
             fracs.append(min(tight(largest, machine.word), finest))
         ends.append(fracs[-1])
-        limit = FINE * largest if allowed is None else allowed[number]
+        limit = threshold
         if value.finish == Finish.SIGN:
             # Of a comparison the sum itself counts, in full.
             size = MARGIN * sum(
@@ -131,8 +134,8 @@ def choose_points(
         slots.append(
             tuple(
                 slot
-                for term in value.terms
-                for slot in _slots(sums, term, fracs, ends[-1], reach, machine, limit)
+                for term, pair in zip(value.terms, effects[number], strict=True)
+                for slot in _slots(sums, term, fracs, ends[-1], pair, machine, limit)
             )
         )
         if value.terms and not slots[-1]:
@@ -155,7 +158,7 @@ def _slots(
     term: Summand,
     fracs: Sequence[int],
     end: int,
-    reach: Reach,
+    effects: tuple[float, float],
     machine: Machine,
     allowed: float,
 ) -> list[Slot]:
@@ -163,9 +166,12 @@ def _slots(
     losses = {
         (a, b): 0.0
         if _is_short(sums.values[b], fracs[b], machine)
-        # The error is half a unit of the high bits of B, times A.
-        else reach.largest[a] * 2.0 ** (machine.low - fracs[b] - 1 + term.power)
-        for a, b in ((term.a, term.b), (term.b, term.a))
+        # The error is half a unit of the high bits of B.
+        else effect * 2.0 ** (machine.low - fracs[b] - 1)
+        for (a, b), effect in (
+            ((term.a, term.b), effects[1]),
+            ((term.b, term.a), effects[0]),
+        )
     }
     (a, b), loss = min(losses.items(), key=lambda item: item[1])
     shift = _product_frac(term, fracs, machine) - end - GUARD

@@ -29,6 +29,7 @@ LANE_FIELDS = np.dtype(
         ("finish", np.int8),
         ("source", np.int8),
         ("to", np.int16),
+        ("value", np.int32),
     ]
 )
 """What a lane does in a row.
@@ -41,6 +42,7 @@ finish : :class:`.machine.Finish` of the sum that ends.
 source : lane whose result is written, :data:`.schedule.UNIT`, :data:`.schedule.INPUT`, or
     :data:`NOTHING`.
 to : word that is written.
+value : of :class:`.sums.Sums`, which the slot is part of: for people, not for the machine.
 """
 
 NOTHING = -2
@@ -157,7 +159,7 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
             row["b"] = memory[lane].places[slot.b]
             row["half"], row["shift"], row["negate"] = slot.half, slot.shift, slot.negate
             row["first"], row["last"] = place == 0, place == len(slots) - 1
-            row["finish"] = sums.values[number].finish
+            row["finish"], row["value"] = sums.values[number].finish, number
     for write in plan.writes:
         if write.to is not None:
             row = lanes[write.cycle, write.to]

@@ -1,8 +1,8 @@
-"""How much results change with each value: which products need both halves."""
+"""How much results change with an error in a factor: which products need both halves."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -10,66 +10,80 @@ from pinion.base.arrays import Floats
 
 from .sums import Sums
 
-PROBES = 32
+PROBES = 64
 """States at which derivatives are taken."""
 
-PROJECTIONS = 3
+PROJECTIONS = 4
 """Random sums of a block's words that are differentiated, in place of every word."""
 
+Effects = tuple[tuple[tuple[float, float], ...], ...]
+"""By value and term: what an error of 1 in A changes, and what an error of 1 in B."""
 
-def sensitivities(
+
+def effects(
     sums: Sums,
-    columns: Mapping[str, Floats],
+    distributions: Iterable[Mapping[str, Floats]],
     blocks: Mapping[str, Sequence[int]],
     scales: Mapping[str, float],
-) -> Floats:
-    """Return the relative error of any result block for an error of 1 in each value, (values,).
+) -> Effects:
+    """Return the relative error of any result block for an error of 1 in a factor of a product.
 
-    The root mean square over states and over the words of the block, of which the largest counts.
+    The root mean square over states and over the words of a block; the largest of the blocks and
+    of the distributions counts. It is of the product with the other factor, state by state: a
+    factor that is large only where results hardly depend on it has a small effect.
 
     Parameters
     ----------
-    columns : states, (n,) by input word.
+    distributions : states of each, (n,) by input word.
     blocks : positions of each block's words among the results.
     scales : of the blocks (:func:`pinion.formats.scales.block_scales`).
     """
-    count = len(next(iter(columns.values())))
-    probes = {word: column[:: max(1, count // PROBES)] for word, column in columns.items()}
-    values = sums.evaluate(probes)
+    largest = [np.zeros((len(value.terms), 2)) for value in sums.values]
+    for columns in distributions:
+        count = len(next(iter(columns.values())))
+        values = sums.evaluate({word: c[:: max(1, count // PROBES)] for word, c in columns.items()})
+        for block, words in blocks.items():
+            numbers = [sums.results[word][1] for word in words]
+            size = np.maximum(np.max([np.abs(values[n]) for n in numbers], axis=0), scales[block])
+            for number, squares in _squares(sums, values, numbers, 1.0 / size):
+                for place, term in enumerate(sums.values[number].terms):
+                    for side, other in enumerate((term.b, term.a)):
+                        mean = float(np.mean(squares * np.square(values[other])))
+                        effect = 2.0**term.power * mean**0.5
+                        largest[number][place, side] = max(largest[number][place, side], effect)
+    return tuple(tuple((float(a), float(b)) for a, b in pairs) for pairs in largest)
+
+
+def _squares(
+    sums: Sums, values: Sequence[Floats], numbers: Sequence[int], weight: Floats
+) -> Iterator[tuple[int, Floats]]:
+    """Yield values and the mean square of a block's derivative by each, (n,)."""
     rng = np.random.default_rng(0)
-    largest = np.zeros(len(sums.values))
-    for block, words in blocks.items():
-        numbers = [sums.results[word][1] for word in words]
-        size = np.maximum(np.max([np.abs(values[n]) for n in numbers], axis=0), scales[block])
-        for _ in range(PROJECTIONS):
-            seeds: dict[int, Floats] = {}
-            for number in numbers:
-                seeds[number] = seeds.get(number, 0.0) + rng.choice([-1.0, 1.0]) / size
-            np.maximum(largest, _backward(sums, values, seeds), out=largest)
-    return largest
+    squares: dict[int, Floats] = {}
+    for _ in range(PROJECTIONS):
+        seeds: dict[int, Floats] = {}
+        for number in numbers:
+            seeds[number] = seeds.get(number, 0.0) + rng.choice([-1.0, 1.0]) * weight
+        for number, bar in _derivatives(sums, values, seeds):
+            squares[number] = squares.get(number, 0.0) + np.square(bar) / PROJECTIONS
+    yield from squares.items()
 
 
-def _backward(sums: Sums, values: Sequence[Floats], seeds: Mapping[int, Floats]) -> Floats:
-    """Return the root mean square of the derivative by each value, (values,)."""
-    bars: list[Floats | None] = [None] * len(values)
-    for number, seed in seeds.items():
-        bars[number] = seed
-    sizes = np.zeros(len(values))
+def _derivatives(
+    sums: Sums, values: Sequence[Floats], seeds: Mapping[int, Floats]
+) -> Iterator[tuple[int, Floats]]:
+    """Yield the derivative of a sum of results by each value that it depends on, (n,)."""
+    bars = dict(seeds)
     for number in reversed(range(len(values))):
-        bar = bars[number]
+        bar = bars.pop(number, None)
         if bar is None:
             continue
-        sizes[number] = float(np.sqrt(np.mean(np.square(bar))))
+        yield number, bar
         value = sums.values[number]
         if value.inverse is not None:
-            _add(bars, value.inverse, -bar * np.square(values[number]))
+            change = -bar * np.square(values[number])
+            bars[value.inverse] = bars.get(value.inverse, 0.0) + change
         for term in value.terms:
             factor = term.sign * 2.0**term.power * bar
-            _add(bars, term.a, factor * values[term.b])
-            _add(bars, term.b, factor * values[term.a])
-    return sizes
-
-
-def _add(bars: list[Floats | None], number: int, change: Floats) -> None:
-    previous = bars[number]
-    bars[number] = change if previous is None else previous + change
+            bars[term.a] = bars.get(term.a, 0.0) + factor * values[term.b]
+            bars[term.b] = bars.get(term.b, 0.0) + factor * values[term.a]

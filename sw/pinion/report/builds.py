@@ -11,6 +11,7 @@ from pinion.link import Manifest
 from pinion.link.accuracy import ErrorDistribution
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES
 from pinion.link.digests import check_digests
+from pinion.link.manifest import PROCESSOR
 
 from .table import FigureTable, cell
 
@@ -178,7 +179,8 @@ def _share(shares: Mapping[str, Any] | None, key: str) -> str | None:
 def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return sentences about the commands that produce missing figures of `build_figures`."""
     notes = []
-    if bare := [row["folder"] for row in rows if row["counted"] is None]:
+    cores = [row for row in rows if row["target"] != PROCESSOR]
+    if bare := [row["folder"] for row in cores if row["counted"] is None]:
         notes.append(
             f"Not counted yet: `pinion synth {quote(bare[0])}` counts DSP blocks, LUTs, flip-flops"
             f" and RAM, and estimates the clock{_others(bare)}."

@@ -164,7 +164,7 @@ def bitstream(
     BitstreamError, pinion.gateware.yosys.YosysError
         If a tool is missing or fails.
     """
-    manifest = Manifest.read(Path(folder))
+    manifest = Manifest.read_core(Path(folder))
     target = board_folder(folder, manifest)
     try:
         plan = json.loads((target / "plan.json").read_text())

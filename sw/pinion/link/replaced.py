@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pinion.base.places import BEFORE, settle
-from pinion.link import ManifestError
-from pinion.link.accuracy import ERRORS
-from pinion.link.digests import DIGESTS, check_digests, read_digests
+
+from .accuracy import ERRORS
+from .digests import DIGESTS, check_digests, read_digests
+from .manifest import ManifestError
 
 SIMULATION = "sim"
 """Waveforms and mapped netlists of simulations. What is compiled goes into the user's cache."""
