@@ -29,6 +29,9 @@ from .sensitivity import Effects, effects
 from .sums import Sums, sums_of
 
 STATES = 1000
+"""States of each distribution that errors are measured on."""
+
+REACHED = 8000
 """States of each distribution that binary points are chosen for."""
 
 HOME = "reference"
@@ -110,12 +113,8 @@ def compile_program(
     ]
     sums = sums_of(graph, record)
     progress.step("choosing binary points")
-    by_distribution = _states(model, function)
-    everywhere = {
-        word: np.concatenate([columns[word] for columns in by_distribution.values()])
-        for word in by_distribution[HOME]
-    }
-    reach = Reach.of(sums, everywhere)
+    reach = Reach.of(sums, _states(model, function, REACHED).values())
+    by_distribution = _states(model, function, STATES)
     reference = by_distribution[HOME]
     scales = block_scales(graph, reference)
 
@@ -237,10 +236,10 @@ def largest_errors(
     return np.asarray(np.max(list(comparison.relative.values()), axis=0))
 
 
-def _states(model: Model, function: Function) -> dict[str, dict[str, Floats]]:
+def _states(model: Model, function: Function, count: int) -> dict[str, dict[str, Floats]]:
     """Draw states of every distribution, columns (n,) by word, as requests transmit them."""
     return {
-        name: state_columns(model, function, name, STATES, SEED + number)
+        name: state_columns(model, function, name, count, SEED + number)
         for number, name in enumerate(DISTRIBUTIONS)
     }
 

@@ -8,13 +8,14 @@ with B rounded, is enough where that hardly changes the results.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pinion.base.arrays import Floats
 from pinion.formats.signals import tight
+from pinion.graph.ranges import chunks
 
 from .errors import ProgramError
 from .machine import GUARD, SHIFTS, Finish, Half, Machine
@@ -68,13 +69,18 @@ class Reach:
     smallest: tuple[float, ...]
 
     @classmethod
-    def of(cls, sums: Sums, columns: Mapping[str, Floats]) -> Reach:
-        """Measure the magnitudes over states, columns (n,) by input word."""
-        values = [np.abs(value) for value in sums.evaluate(columns)]
-        return cls(
-            largest=tuple(float(np.max(value)) for value in values),
-            smallest=tuple(float(np.min(value)) for value in values),
-        )
+    def of(cls, sums: Sums, distributions: Iterable[Mapping[str, Floats]]) -> Reach:
+        """Measure the magnitudes over states of some distributions, columns (n,) by input word."""
+        count = len(sums.values)
+        largest, smallest = np.zeros(count), np.full(count, np.inf)
+        for columns in distributions:
+            for part in chunks(dict(columns)):
+                for number, value in enumerate(sums.evaluate(part)):
+                    sizes = np.abs(value)
+                    # Of NaN both are NaN.
+                    largest[number] = np.maximum(largest[number], np.max(sizes))
+                    smallest[number] = np.minimum(smallest[number], np.min(sizes))
+        return cls(largest=tuple(largest.tolist()), smallest=tuple(smallest.tolist()))
 
 
 def choose_points(
