@@ -89,11 +89,11 @@ def test_flags_of_tiny_operands(check, minimum):
     ("name", "stages", "latency"),
     [
         ("q16.16", 1, 7),
-        ("q16.16", 2, 9),
-        ("q16.16", 3, 11),
+        ("q16.16", 2, 8),
+        ("q16.16", 3, 9),
         ("q12.20", 1, 7),
-        ("q12.20", 2, 9),
-        ("q12.20", 3, 11),
+        ("q12.20", 2, 8),
+        ("q12.20", 3, 9),
     ],
 )
 def test_latency(check, name, stages, latency):

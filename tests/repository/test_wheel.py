@@ -8,22 +8,33 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import shutil
 import subprocess
 import sys
+import threading
+import tty
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from email.message import Message
 from email.parser import Parser
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from pinion.api import backend
+from pinion.boards.ecp5.top import processor_card_rtlil
+from pinion.card.serial_ports import CompiledPort
 from pinion.cli.app import SHORT, SPEAKING
+from pinion.functions import named_function, sample
+from pinion.processor import Machine
+from pinion.robot import load, random_tree
 
 SOURCES = ("fixedpoint", "sw", "hw", "sim", "constraints")
 FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "CITATION.cff")
@@ -221,6 +232,60 @@ def test_with_the_extra_hw_a_core_is_built_and_verified(environment: Environment
     assert "Next: pinion verify 'a core'" in " ".join(process.stdout.split())
     process = environment.run("-m", "pinion", "verify", "a core", "--samples", "100")
     assert process.returncode == 0, process.stderr
+
+
+@pytest.fixture
+def ulx3s(tmp_path: Path) -> Iterator[str]:
+    """The processor's card of the ULX3S, compiled, behind a terminal of the system."""
+    rtlil = tmp_path / "card.il"
+    rtlil.write_text(processor_card_rtlil(Machine(lanes=4), clock_mhz=16.0, baud=4e6))
+    port = CompiledPort.build(rtlil=rtlil, folder=tmp_path, bit=4)
+    card, host = pty.openpty()
+    tty.setraw(host)
+    os.set_blocking(card, False)
+    stop = threading.Event()
+
+    def serve() -> None:
+        while not stop.is_set():
+            with suppress(BlockingIOError, OSError):
+                port.write(os.read(card, 4096))
+            out = port.read()
+            while out and not stop.is_set():
+                with suppress(BlockingIOError):
+                    out = out[os.write(card, out) :]
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield os.ttyname(host)
+    stop.set()
+    thread.join()
+    os.close(host)
+    os.close(card)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+def test_a_host_with_a_serial_line_alone_runs_any_urdf(
+    environment: Environment, ulx3s: str
+) -> None:
+    """One command, neither Yosys nor Verilator nor Amaranth where it runs."""
+    environment.add("cli")
+    environment.add("serial")
+    assert environment.run("-c", "import amaranth").returncode == 1
+    robot = environment.work / "robot.urdf"
+    robot.write_text(random_tree(np.random.default_rng(7), 5))
+    model, row = load(robot), named_function("aba")
+    arrays = sample(model, row, 20, distribution="reference", seed=3)
+    np.savez(environment.work / "in.npz", **arrays)
+    # The rate is that of the simulation, for the time limits of answers.
+    device = f"processor:serial:{ulx3s}@19200"
+    files = ("--input", "in.npz", "--output", "out.npz")
+    process = environment.run("-m", "pinion", "run", robot.name, "aba", *files, "--device", device)
+    assert process.returncode == 0, process.stderr
+    expected = backend(model, row, device="processor")(**arrays)
+    with np.load(environment.work / "out.npz") as results:
+        assert np.array_equal(results["qdd"].view(np.uint32), expected.qdd.view(np.uint32))
+        assert not results["saturated"].any()
 
 
 def test_addresses_of_the_citation_become_links(root: Path, tmp_path: Path) -> None:

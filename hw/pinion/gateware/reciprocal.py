@@ -13,6 +13,10 @@ from .normalise import DIGITS, leading_signs, parts, shift
 from .unit import BLOCK_RAM, Unit, check_stages, delay, inverted, read_memory, register_outputs
 
 
+HALF = 18
+"""Bits of the lower half of a factor without a sign, as blocks of 18 x 18 bits have them."""
+
+
 class ReciprocalUnit(Unit):
     """``1 / x``, rounded to nearest within the model's error bound.
 
@@ -28,7 +32,8 @@ class ReciprocalUnit(Unit):
     parameters : Reciprocal
         Formats, smallest operand, table and widths.
     multiplier_stages : int
-        Registers after each product, at least 1; the sum after the products has one more.
+        Registers of the linear and the square product, at least 1; their sum has one more. With
+        more than 1, products are two of at most 18 x 18 bits with a register each, and their sum.
     table_stages : int
         Registers between the table's address and the shift of its coefficients, at least 1: the
         memory's own, and more for a slow memory.
@@ -49,8 +54,7 @@ class ReciprocalUnit(Unit):
         The number of multiplications.
 
     Latency: operands 1, normalisation one per 4 bits of the distance, magnitude and table
-    `table_stages`, shift back 1 (and no less than the `multiplier_stages` of the square beside
-    both), products `multiplier_stages`, sum, rounding and sign 1. With the fewest registers: 6 for
+    `table_stages`, shift back 1, products `multiplier_stages`, sum, rounding and sign 1. With the fewest registers: 6 for
     words of 27 and of 18 bits, 7 for q16.16 and q12.20.
     Throughput: one result per cycle.
     """
@@ -72,7 +76,7 @@ class ReciprocalUnit(Unit):
         # Distances of 0 to width - 1 - low_bits: how many binary digits of it each stage examines.
         self._most = max(p.source.width - 1 - p.low_bits, 0)
         self._up = parts(self._most.bit_length(), DIGITS)
-        self._lookup = table_stages + 1 + max(multiplier_stages - table_stages, 0)
+        self._lookup = table_stages + 1
         super().__init__(
             {"x": signed(p.source.width)},
             {"o": signed(p.target.width), "ovf": 1},
@@ -157,12 +161,12 @@ class ReciprocalUnit(Unit):
         # Polynomial: the square is ready with the row, and both products run in parallel.
         early = delay(m, remainder, 1, "remainder_reg")
         short = Cat(early[p.remainder_bits - p.short_bits :], C(0, 1)).as_signed()
-        squared = delay(m, (short * short)[: 2 * p.short_bits], stages, "squared")
-        squared = delay(m, squared, self._lookup - 1 - stages, "squared_late")
+        squared = delay(m, (short * short)[: 2 * p.short_bits], 1, "squared")
+        squared = delay(m, squared, self.table_stages - 1, "squared_late")
         squared = Cat(squared, C(0, 1)).as_signed()
         remainder = Cat(delay(m, early, self._lookup - 1, "remainder"), C(0, 1)).as_signed()
-        down = delay(m, (linear * remainder) >> p.linear_shift, stages, "linear_product")
-        up = delay(m, (square * squared) >> p.square_shift, stages, "square_product")
+        down = _product(m, linear, remainder, p.linear_shift, stages, "linear_product")
+        up = _product(m, square, squared, p.square_shift, stages, "square_product")
 
         # Sum, rounding and sign in one carry chain: negation complements all terms.
         beyond, flag, minus = delay(m, state, self.latency - 2, "state")
@@ -176,6 +180,25 @@ class ReciprocalUnit(Unit):
         end = Cat((~minus).replicate(p.target.width - 1), minus)
         register_outputs(m, self, o=Mux(beyond, end, total[guard:]), ovf=flag)
         return m
+
+
+def _product(m: Module, a: Value, b: Value, down: int, stages: int, name: str) -> Value:
+    """Return a product without its lowest bits, `stages` cycles late.
+
+    Parameters
+    ----------
+    a, b : signed factors that are not negative.
+    down : bits that are dropped.
+    """
+    if stages == 1:
+        return delay(m, (a * b) >> down, 1, name)
+    narrow, wide = sorted((a[:-1], b[:-1]), key=len)
+    low, high = (
+        delay(m, part * narrow, 1, f"{name}_{which}")
+        for which, part in (("low", wide[:HALF]), ("high", wide[HALF:]))
+    )
+    total = Cat((low + (high << HALF)) >> down, C(0, 1)).as_signed()
+    return delay(m, total, stages - 1, name)
 
 
 def _shift_back(m: Module, value: Value, distance: Value, name: str) -> Value:

@@ -133,8 +133,11 @@ class _Work:
 def _of_folder(folder: Path, device: str | None) -> _Work:
     """Return what computes of a build or a program."""
     from pinion.link import Manifest
-    from pinion.processor.folder import ProgramFolder, open_program_folder
+    from pinion.processor.folder import PROGRAM, ProgramFolder, open_program_folder
 
+    # Before anything else, so that a missing extra is told before a wrong folder.
+    if not (folder / PROGRAM.name).exists() and (device or "sim").partition(":")[0] == "sim":
+        require("hw")
     manifest = Manifest.read(folder)
     if manifest.is_program:
         program = ProgramFolder.read(folder)
@@ -148,8 +151,6 @@ def _of_folder(folder: Path, device: str | None) -> _Work:
         from pinion import driver
 
         name = device or "sim"
-        if name.partition(":")[0] == "sim":
-            require("hw")
 
         def on_card(progress: Progress) -> Backend:
             def advance(finished: int, total: int) -> None:

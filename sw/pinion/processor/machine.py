@@ -36,7 +36,7 @@ NARROW = 18
 SHIFTS = (-6, 57)
 """Least and largest shift of a product to the right."""
 
-RECIPROCAL_DELAY = 16
+RECIPROCAL_DELAY = 17
 """Cycles from the operand of a reciprocal to its result."""
 
 MOST_LANES = 8
@@ -51,8 +51,8 @@ EDGE_FRACS = (-27, 100)
 OVERHEAD = 3
 """Cycles of a sample besides the rows of its program, in a stream of one function."""
 
-ENCODING = 2
-"""Version of the encoding of programs (:mod:`.encoding`, :mod:`.image`)."""
+ENCODING = 3
+"""Version of programs: of their encoding (:mod:`.encoding`, :mod:`.image`), and of delays."""
 
 MANTISSA = 26
 """Bits of a reciprocal's operand below its highest one."""

@@ -189,7 +189,7 @@ def is_the_model_s(
 def test_half_a_unit_and_its_negative_make_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The carry of a negative term is 2^-12 of the last bit, which few sums of a robot show."""
     constants = {0: 1 << 11 + SHIFTS[0], 1: 1 << Machine().low}
-    slot = (0, 1, Half.HIGH, SHIFTS[0], True, True, True, Finish.CLIP, NOTHING, 0)
+    slot = (0, 1, Half.HIGH, SHIFTS[0], True, True, True, Finish.CLIP, NOTHING, 0, 0)
     program = one_sum(constants, slot)
     assert run(program.program, np.zeros((1, 0), dtype=np.uint32))[0].tolist() == [[0]]
     assert is_the_model_s(program, Lane, monkeypatch)
@@ -202,7 +202,7 @@ def test_a_comparison_of_any_size_has_a_sign_and_no_flag(
     negate: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = Machine()
-    slot = (0, 1, Half.HIGH, SHIFTS[0], negate, True, True, Finish.SIGN, NOTHING, 0)
+    slot = (0, 1, Half.HIGH, SHIFTS[0], negate, True, True, Finish.SIGN, NOTHING, 0, 0)
     program = one_sum({0: machine.largest, 1: machine.largest}, slot)
     words, flags = run(program.program, np.zeros((1, 0), dtype=np.uint32))
     fmt = program.program.outputs[0][1]

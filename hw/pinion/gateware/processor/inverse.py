@@ -64,7 +64,8 @@ class InverseUnit(Component):
             magnitude = delay(m, magnitude, 1, f"normal{stage}")
             distance = delay(m, distance, 1, f"distance{stage}")
         zero = ~magnitude[-1]
-        unit = ReciprocalUnit(mantissa_reciprocal())
+        # On the ECP5 a product of one block is as long as a cycle of 10 ns may be.
+        unit = ReciprocalUnit(mantissa_reciprocal(), multiplier_stages=2)
         m.submodules.unit = unit
         mantissa = Mux(zero, 1 << MANTISSA, magnitude[word - MANTISSA - 1 :])
         m.d.comb += unit.x.eq(mantissa)
