@@ -30,10 +30,7 @@ BY_NAME = {proof.name: proof for proof in PROOFS}
 _QUICK = (*("closer_narrow", "crossing", "holding", "registers_answer", "sequencer"),)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(p.name, marks=() if p.name in _QUICK else pytest.mark.slow) for p in PROOFS],
-)
+@pytest.mark.parametrize("name", _QUICK)
 def test_it_is_proved(name: str, tmp_path: Path):
     result = prove(BY_NAME[name], tmp_path)
     assert result.passed, result.log.read_text()[-2000:]
