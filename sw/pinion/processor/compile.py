@@ -54,7 +54,7 @@ FINE = 2.0**-23
 STEP = 0.5
 """Logarithm by which the threshold is lowered where they do not."""
 
-THRESHOLDS = (-26.0, -8.0)
+THRESHOLDS = (-26.0, -12.0)
 """Logarithms of the smallest and the largest relative error that one product may cause."""
 
 SEARCH_STEPS = 9
@@ -132,10 +132,15 @@ def compile_program(
         by_term = effects(sums, [reference], blocks, scales)
         others = state_columns(model, function, HOME, CHECKED, SEED - 1)
 
+        hard: list[dict[str, Floats]] = []  # states that some points did not keep
+
         def keeps(points: Points) -> bool:
-            for part in chunks(others):
+            for part in (*hard, *chunks(others)):
                 errors, flags = program_errors(graph, sums, points, machine, part, scales)
-                if flags.all() or not (errors[~flags] <= SHARE * MAX_ERROR).all():
+                failing = ~flags & ~(errors <= SHARE * MAX_ERROR)  # NaN fails as well
+                if failing.any():
+                    hard.append({word: column[failing] for word, column in part.items()})
+                if failing.any() or flags.all():
                     return False
             return True
 

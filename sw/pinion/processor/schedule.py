@@ -7,6 +7,7 @@ value are known.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -19,6 +20,15 @@ UNIT = -1
 
 INPUT = -3
 """The words of the request in the place of a lane: the k-th of the record in cycle k."""
+
+TRIES = 8
+"""Most schedules of a function, all but the first with urgencies that are moved at random."""
+
+MOST_SLOTS = 16_000
+"""Slots of all these schedules together: seconds of work."""
+
+MOVED = 12.0
+"""Cycles by which they are moved at most."""
 
 UNIT_HOLD = 4
 """Least cycles between two operands of the reciprocal unit."""
@@ -66,18 +76,30 @@ class ProgramSchedule:
 def schedule(
     sums: Sums, points: Points, machine: Machine, *, in_order: bool = False
 ) -> ProgramSchedule:
-    """Schedule the sums of a function.
+    """Schedule the sums of a function: the shortest of some schedules.
 
     Parameters
     ----------
     in_order : prefer the function's order to the longest way to a result: some more cycles, and
         fewer values at a time.
     """
-    first = _Lister(sums, points, machine, in_order=in_order)
-    first.run()
-    second = _Lister(sums, points, machine, in_order=in_order, lanes=first.lanes)
-    second.run()
-    return second.result()
+    slots = sum(map(len, points.slots))
+    # One lane is busy in nearly every cycle of any schedule.
+    several = machine.lanes > 1 and not in_order
+    tries = max(1, min(TRIES, MOST_SLOTS // slots)) if several else 1
+    results = (_tried(sums, points, machine, number, in_order) for number in range(tries))
+    return min(results, key=lambda result: result.cycles)
+
+
+def _tried(
+    sums: Sums, points: Points, machine: Machine, number: int, in_order: bool
+) -> ProgramSchedule:
+    lanes: Sequence[int] | None = None
+    for _ in range(2):
+        lister = _Lister(sums, points, machine, in_order=in_order, lanes=lanes, seed=number)
+        lister.run()
+        lanes = lister.lanes
+    return lister.result()
 
 
 @dataclass
@@ -103,6 +125,7 @@ class _Lister:
         *,
         in_order: bool,
         lanes: Sequence[int] | None = None,
+        seed: int = 0,
     ) -> None:
         self.in_order = in_order
         self.sums = sums
@@ -137,7 +160,12 @@ class _Lister:
                 self.writes.append(Write(cycle=cycle, source=INPUT, value=number, to=to))
         # First cycle in which a lane can read a value; from the first pass, any lane.
         self.ready: list[dict[int, int]] = [{} for _ in range(count)]
-        self.urgency = self._urgencies()
+        self.urgency: list[float] = list(self._urgencies())
+        if seed:
+            rng = random.Random(seed)
+            self.urgency = [cycles + rng.uniform(-MOVED, MOVED) for cycles in self.urgency]
+        # First cycle of a candidate that its operands allow, once they are scheduled.
+        self.earliest: dict[int, int] = {}
 
     def _urgencies(self) -> list[int]:
         """Return the cycles from the start of each value to the last result that needs it."""
@@ -195,7 +223,7 @@ class _Lister:
 
     def _best(self, candidates: set[int]) -> tuple[int, int, int]:
         """Return the next sum, its lane and its first cycle: the earliest, then the most urgent."""
-        best: tuple[int, int, int, int] | None = None
+        best: tuple[int, float, int, int] | None = None
         lanes = range(self.machine.lanes)
         idle = min(lanes, key=lambda lane: self.free[lane])
         for number in candidates:
@@ -209,18 +237,21 @@ class _Lister:
         start, _, number, lane = best
         return number, lane, start
 
-    def _order(self, number: int, lane: int) -> list[int]:
-        """Return the cycles from which the slots of a sum can read their operands."""
-        times = []
-        for slot in self.points.slots[number]:
-            times.append(max(self.available(k, lane) for k in (slot.a, slot.b)))
-        return times
+    def _operands_allow(self, number: int, lane: int) -> int:
+        """Return the first cycle of a sum whose slots read their operands as they arrive."""
+        times = sorted(
+            max(self.available(slot.a, lane), self.available(slot.b, lane))
+            for slot in self.points.slots[number]
+        )
+        return max(time - k for k, time in enumerate(times))
 
     def _start(self, number: int, lane: int) -> int:
-        times = sorted(self._order(number, lane))
-        start = max([self.free[lane], *(time - k for k, time in enumerate(times))])
+        # The lane is always the same, or does not matter for operands.
+        if number not in self.earliest:
+            self.earliest[number] = self._operands_allow(number, lane)
+        start = max(self.free[lane], self.earliest[number])
         # Its result must not replace the previous one before that is written everywhere.
-        last = start + len(times) - 1 + self.machine.delay - 1
+        last = start + len(self.points.slots[number]) - 1 + self.machine.delay - 1
         return start + max(0, self.last_use[lane] + 1 - last)
 
     def _place(self, number: int, lane: int, start: int) -> None:
