@@ -83,12 +83,13 @@ class Lane(Component):
         with m.Else():
             m.d.sync += narrow.eq(Mux(rounded > most, most, rounded))
 
-        # Three registers of the multiplier, two of the shifter.
-        value = wide * narrow
-        for stage in range(3):
-            register = Signal(signed(word + NARROW), name=f"product{stage}")
-            m.d.sync += register.eq(value)
-            value = register
+        # A block of 18 x 18 bits for each half of A, their sum, and a register of the shifter.
+        half = NARROW - 1
+        products = [Signal(signed(2 * NARROW), name=f"product_{name}") for name in ("low", "high")]
+        factors = Cat(wide[:half], 0).as_signed(), wide[half:].as_signed()
+        m.d.sync += [p.eq(factor * narrow) for p, factor in zip(products, factors, strict=True)]
+        whole, value = (Signal(signed(word + NARROW), name=f"product{k}") for k in range(2))
+        m.d.sync += [whole.eq(products[0] + (products[1] << half)), value.eq(whole)]
         coarse = Signal(signed(word + NARROW - SHIFTS[0]))
         m.d.sync += coarse.eq((value << -SHIFTS[0]) >> (self.coarse << FINE))
         # A negative term is its complement, and a carry into the accumulator.
