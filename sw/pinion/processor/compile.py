@@ -24,7 +24,7 @@ from .exact import exact_results
 from .machine import Machine
 from .points import Points, Reach, choose_points
 from .program import Program, assemble
-from .schedule import schedule
+from .schedule import schedules
 from .sensitivity import Effects, effects
 from .sums import Sums, sums_of
 
@@ -146,10 +146,7 @@ def compile_program(
 
         points, reached = _fewest_slots(sums, reach, machine, by_term, error, keeps, progress)
     progress.step("scheduling")
-    try:
-        program = assemble(sums, points, schedule(sums, points, machine), machine)
-    except WordsError:
-        program = assemble(sums, points, schedule(sums, points, machine, in_order=True), machine)
+    program = _assembled(sums, points, machine)
     check_program(program, sums, points)
     return CompiledProgram(
         precision=precision,
@@ -159,6 +156,18 @@ def compile_program(
         program=program,
         error=reached,
     )
+
+
+def _assembled(sums: Sums, points: Points, machine: Machine) -> Program:
+    """Return the program of the first schedule whose values the machine can hold."""
+    reason: WordsError | None = None
+    for plan in schedules(sums, points, machine):
+        try:
+            return assemble(sums, points, plan, machine)
+        except WordsError as error:
+            reason = reason or error
+    assert reason is not None
+    raise reason
 
 
 def _fewest_slots(

@@ -1,15 +1,16 @@
 """When and on which lane each sum is computed, and when its result is written where.
 
-A list schedule, longest way to a result first. It runs twice: with a write port for every result,
-which shares the sums out among the lanes, and with the machine's ports, when the lanes that read a
-value are known.
+List schedules, longest way to a result first or in the function's order. Each runs twice: with a
+write port for every result, which shares the sums out among the lanes, and with the machine's
+ports, when the lanes that read a value are known.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .machine import RECIPROCAL_DELAY, Machine
 from .points import Points
@@ -21,14 +22,15 @@ UNIT = -1
 INPUT = -3
 """The words of the request in the place of a lane: the k-th of the record in cycle k."""
 
-TRIES = 8
-"""Most schedules of a function, all but the first with urgencies that are moved at random."""
+TRIES = 12
+"""Most schedules of a function: by the longest way to a result, and one of four in the function's
+order; all but the first of each with ranks that are moved at random."""
 
 MOST_SLOTS = 16_000
 """Slots of all these schedules together: seconds of work."""
 
 MOVED = 12.0
-"""Cycles by which they are moved at most."""
+"""Cycles, or places in the order, by which they are moved at most."""
 
 UNIT_HOLD = 4
 """Least cycles between two operands of the reciprocal unit."""
@@ -73,30 +75,23 @@ class ProgramSchedule:
     cycles: int
 
 
-def schedule(
-    sums: Sums, points: Points, machine: Machine, *, in_order: bool = False
-) -> ProgramSchedule:
-    """Schedule the sums of a function: the shortest of some schedules.
+def schedules(sums: Sums, points: Points, machine: Machine) -> Iterator[ProgramSchedule]:
+    """Yield schedules of the sums of a function, the shortest of some first.
 
-    Parameters
-    ----------
-    in_order : prefer the function's order to the longest way to a result: some more cycles, and
-        fewer values at a time.
+    Those that follow are for a machine with too few words for the first ones.
     """
-    slots = sum(map(len, points.slots))
     # One lane is busy in nearly every cycle of any schedule.
-    several = machine.lanes > 1 and not in_order
-    tries = max(1, min(TRIES, MOST_SLOTS // slots)) if several else 1
-    results = (_tried(sums, points, machine, number, in_order) for number in range(tries))
-    return min(results, key=lambda result: result.cycles)
+    slots = sum(map(len, points.slots))
+    some = max(2, min(TRIES, MOST_SLOTS // slots)) if machine.lanes > 1 else 1
+    tried = (_tried(sums, points, machine, turn) for turn in range(TRIES))
+    yield from sorted(islice(tried, some), key=lambda result: result.cycles)
+    yield from tried
 
 
-def _tried(
-    sums: Sums, points: Points, machine: Machine, number: int, in_order: bool
-) -> ProgramSchedule:
+def _tried(sums: Sums, points: Points, machine: Machine, turn: int) -> ProgramSchedule:
     lanes: Sequence[int] | None = None
     for _ in range(2):
-        lister = _Lister(sums, points, machine, in_order=in_order, lanes=lanes, seed=number)
+        lister = _Lister(sums, points, machine, turn=turn, lanes=lanes)
         lister.run()
         lanes = lister.lanes
     return lister.result()
@@ -123,11 +118,9 @@ class _Lister:
         points: Points,
         machine: Machine,
         *,
-        in_order: bool,
+        turn: int,
         lanes: Sequence[int] | None = None,
-        seed: int = 0,
     ) -> None:
-        self.in_order = in_order
         self.sums = sums
         self.points = points
         self.machine = machine
@@ -160,25 +153,28 @@ class _Lister:
                 self.writes.append(Write(cycle=cycle, source=INPUT, value=number, to=to))
         # First cycle in which a lane can read a value; from the first pass, any lane.
         self.ready: list[dict[int, int]] = [{} for _ in range(count)]
-        self.urgency: list[float] = list(self._urgencies())
+        in_order = turn % 4 == 1
+        seed = turn - in_order  # without a move in the first of each
+        # Of the sums that can begin first, that of the least rank does.
+        self.rank = [float(r) for r in (range(count) if in_order else self._ways())]
         if seed:
             rng = random.Random(seed)
-            self.urgency = [cycles + rng.uniform(-MOVED, MOVED) for cycles in self.urgency]
+            self.rank = [rank + rng.uniform(-MOVED, MOVED) for rank in self.rank]
         # First cycle of a candidate that its operands allow, once they are scheduled.
         self.earliest: dict[int, int] = {}
 
-    def _urgencies(self) -> list[int]:
-        """Return the cycles from the start of each value to the last result that needs it."""
-        urgency = [0] * len(self.sums.values)
-        for number in reversed(range(len(urgency))):
+    def _ways(self) -> list[int]:
+        """Return minus the cycles from the start of each value to the last result it is for."""
+        ways = [0] * len(self.sums.values)
+        for number in reversed(range(len(ways))):
             value = self.sums.values[number]
-            after = max((urgency[user] for user in self.users[number]), default=0)
+            way = min((ways[user] for user in self.users[number]), default=0)
             if value.inverse is not None:
-                after += RECIPROCAL_DELAY
+                way -= RECIPROCAL_DELAY
             elif value.terms:
-                after += len(self.points.slots[number]) + self.machine.delay - 1
-            urgency[number] = after
-        return urgency
+                way -= len(self.points.slots[number]) + self.machine.delay - 1
+            ways[number] = way
+        return ways
 
     def available(self, number: int, lane: int) -> int:
         """Return the first cycle in which a lane can read a scheduled value."""
@@ -222,15 +218,14 @@ class _Lister:
         return {value.inverse} if value.inverse is not None else self.reads[number]
 
     def _best(self, candidates: set[int]) -> tuple[int, int, int]:
-        """Return the next sum, its lane and its first cycle: the earliest, then the most urgent."""
+        """Return the next sum, its lane and its first cycle: the earliest, of the least rank."""
         best: tuple[int, float, int, int] | None = None
         lanes = range(self.machine.lanes)
         idle = min(lanes, key=lambda lane: self.free[lane])
         for number in candidates:
             for lane in (idle,) if self.fixed is None else (self.fixed[number],):
                 start = self._start(number, lane)
-                rank = 0 if self.in_order else -self.urgency[number]
-                key = (start, rank, number, lane)
+                key = (start, self.rank[number], number, lane)
                 if best is None or key < best:
                     best = key
         assert best is not None
