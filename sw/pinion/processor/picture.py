@@ -99,16 +99,19 @@ def _hue(link: int, bodies: int, *, dark: bool) -> str:
 
 
 def _band(colours: Sequence[str | None], y: float, height: float, scale: float) -> Iterator[str]:
-    """Yield rectangles for runs of cycles in one colour."""
+    """Yield a group in which a cycle is one unit wide: a path of strokes for each colour."""
+    runs: dict[str, list[str]] = {}
     cycle = 0
     for colour, run in groupby(colours):
         count = sum(1 for _ in run)
         if colour is not None:
-            yield (
-                f'<rect x="{LEFT + cycle * scale:.2f}" y="{y:.1f}" width="{count * scale:.2f}" '
-                f'height="{height:.1f}" fill="{colour}"/>'
-            )
+            runs.setdefault(colour, []).append(f"M{cycle} 0h{count}")
         cycle += count
+    place = f"translate({LEFT:g} {y + height / 2:g}) scale({scale:.4g} 1)"
+    yield f'<g transform="{place}" stroke-width="{height:g}">'
+    for colour, strokes in runs.items():
+        yield f'<path stroke="{colour}" d="{"".join(strokes)}"/>'
+    yield "</g>"
 
 
 def _label(text: str, y: float) -> str:
