@@ -48,7 +48,7 @@ CHECKED = 10_000
 
 SHARE = 0.8
 
-FINE = 2.0**-23
+FINE = 2.0**-21
 """Relative error that one product may cause, with the precision ``fine``."""
 
 STEP = 0.5

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from pinion.base.arrays import Floats
+from pinion.link.relative import divisors
 
 from .sums import Sums
 
-PROBES = 64
+PROBES = 500
 """States at which derivatives are taken."""
 
-PROJECTIONS = 4
+PROJECTIONS = 8
 """Random sums of a block's words that are differentiated, in place of every word."""
 
 Effects = tuple[tuple[tuple[float, float], ...], ...]
@@ -28,9 +29,9 @@ def effects(
 ) -> Effects:
     """Return the relative error of any result block for an error of 1 in a factor of a product.
 
-    The root mean square over states and over the words of a block; the largest of the blocks and
-    of the distributions counts. It is of the product with the other factor, state by state: a
-    factor that is large only where results hardly depend on it has a small effect.
+    The largest over states, blocks and distributions of the root mean square over the words of a
+    block. It is of the product with the other factor, state by state: a factor that is large only
+    where results hardly depend on it has a small effect.
 
     Parameters
     ----------
@@ -44,12 +45,12 @@ def effects(
         values = sums.evaluate({word: c[:: max(1, count // PROBES)] for word, c in columns.items()})
         for block, words in blocks.items():
             numbers = [sums.results[word][1] for word in words]
-            size = np.maximum(np.max([np.abs(values[n]) for n in numbers], axis=0), scales[block])
+            size = divisors(np.max([np.abs(values[n]) for n in numbers], axis=0), scales[block])
             for number, squares in _squares(sums, values, numbers, 1.0 / size):
                 for place, term in enumerate(sums.values[number].terms):
                     for side, other in enumerate((term.b, term.a)):
-                        mean = float(np.mean(squares * np.square(values[other])))
-                        effect = 2.0**term.power * mean**0.5
+                        most = float(np.max(squares * np.square(values[other])))
+                        effect = 2.0**term.power * most**0.5
                         largest[number][place, side] = max(largest[number][place, side], effect)
     return tuple(tuple((float(a), float(b)) for a, b in pairs) for pairs in largest)
 
@@ -63,7 +64,8 @@ def _squares(
     for _ in range(PROJECTIONS):
         seeds: dict[int, Floats] = {}
         for number in numbers:
-            seeds[number] = seeds.get(number, 0.0) + rng.choice([-1.0, 1.0]) * weight
+            # Not signs alone: equal or opposite words would cancel.
+            seeds[number] = seeds.get(number, 0.0) + rng.standard_normal() * weight
         for number, bar in _derivatives(sums, values, seeds):
             squares[number] = squares.get(number, 0.0) + np.square(bar) / PROJECTIONS
     yield from squares.items()
