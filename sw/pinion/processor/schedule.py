@@ -83,9 +83,9 @@ def schedules(sums: Sums, points: Points, machine: Machine) -> Iterator[ProgramS
     # One lane is busy in nearly every cycle of any schedule.
     slots = sum(map(len, points.slots))
     some = max(2, min(TRIES, MOST_SLOTS // slots)) if machine.lanes > 1 else 1
-    tried = (_tried(sums, points, machine, turn) for turn in range(TRIES))
-    yield from sorted(islice(tried, some), key=lambda result: result.cycles)
-    yield from tried
+    attempts = (_tried(sums, points, machine, turn) for turn in range(TRIES))
+    yield from sorted(islice(attempts, some), key=lambda result: result.cycles)
+    yield from attempts
 
 
 def _tried(sums: Sums, points: Points, machine: Machine, turn: int) -> ProgramSchedule:
