@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_a_sentence():
     model = load("iiwa14")
     with pytest.raises(ProgramError, match=r"Lane 0 of the processor has 20 words, and .* more"):
         compile_program(model, row, Machine(lanes=1, words=20))
-    with pytest.raises(ProgramError, match=r"has 320 rows, 120 more than the processor's 200"):
+    with pytest.raises(ProgramError, match=r"has 324 rows, 124 more than the processor's 200"):
         compile_program(model, row, Machine(lanes=4, rows=200))
     with pytest.raises(ProgramError, match="no precision 'coarse': choose fine or fast"):
         compile_program(model, row, Machine(), precision="coarse")

@@ -12,8 +12,9 @@ from pinion.base.amounts import amount
 from pinion.base.installation import require
 from pinion.console.errors import CHECK_FAILED, UsageError, complain
 from pinion.console.terminal import out, pairs, put_json, say, show, steps
-from pinion.link import Manifest, ManifestError
+from pinion.link import ManifestError
 from pinion.link.accuracy import ErrorDistribution
+from pinion.processor.folder import PROGRAM
 from pinion.report import bound_table, budget_table, promise_table, relative_error_table
 
 from .arrays import read_arrays
@@ -91,7 +92,7 @@ def command(
     build's error budget). Exit code 1 if a check fails.
     """
     require("hw", *(("sim",) if simulator in ("icarus", "verilator") else ()))
-    if Manifest.read(folder).is_program:
+    if (folder / PROGRAM.name).exists():
         if (simulator, netlist, source, dsp48e2, promises, bound, function) != (
             *("compiled", False, None, False, False, False, None),
         ):
