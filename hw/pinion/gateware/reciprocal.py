@@ -12,7 +12,6 @@ from pinion.fixedpoint.reciprocal import Reciprocal
 from .normalise import DIGITS, leading_signs, parts, shift
 from .unit import BLOCK_RAM, Unit, check_stages, delay, inverted, read_memory, register_outputs
 
-
 HALF = 18
 """Bits of the lower half of a factor without a sign, as blocks of 18 x 18 bits have them."""
 
