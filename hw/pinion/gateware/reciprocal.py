@@ -53,8 +53,8 @@ class ReciprocalUnit(Unit):
         The number of multiplications.
 
     Latency: operands 1, normalisation one per 4 bits of the distance, magnitude and table
-    `table_stages`, shift back 1, products `multiplier_stages`, sum, rounding and sign 1. With the fewest registers: 6 for
-    words of 27 and of 18 bits, 7 for q16.16 and q12.20.
+    `table_stages`, shift back 1, products `multiplier_stages`, sum, rounding and sign 1. With the
+    fewest registers: 6 for words of 27 and of 18 bits, 7 for q16.16 and q12.20.
     Throughput: one result per cycle.
     """
 
