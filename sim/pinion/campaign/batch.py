@@ -256,8 +256,7 @@ class _Computed:
         tally = FigureTally()
         tally.count("requests", np.ones_like(good), start)
         tally.count("wrong", ~good, start)
-        if split_device(plan.device)[0] == PROCESSOR:
-            # Floats never saturate.
+        if plan.device == PROCESSOR:  # floats never saturate
             tally.count("flagged", saturated, start)
             results["saturated"] = saturated
         return tally, packed({**sampled, **results})

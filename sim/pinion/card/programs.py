@@ -67,12 +67,12 @@ def verify_program(
 ) -> dict[str, Any]:
     """Send requests to a program on the simulated card, and compare bits, errors and cycles.
 
+    On reference states the distribution of errors and the verdict are written into the folder.
+
     Parameters
     ----------
     folder : the program folder.
     samples, seed, distribution : of the requests (:func:`pinion.functions.sample`).
-
-    On reference states the distribution of errors and the verdict are written into the folder.
 
     Returns
     -------

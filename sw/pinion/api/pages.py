@@ -67,12 +67,13 @@ def write_report(
     page.check_page_path(target, force=force)  # before minutes of work
     page_builds: list[Any] = []
     for folder in map(Path, folders):
-        if Manifest.read(folder).is_program:
+        manifest = Manifest.read(folder)
+        if manifest.is_program:
             raise ReportError(
                 f"'{folder}' is a program, and the page shows cores: its schedule is the picture "
                 "schedule.svg in the folder."
             )
-        if synth and builds.resource_record(folder, Manifest.read(folder)) is None:
+        if synth and builds.resource_record(folder, manifest) is None:
             count(folder, progress=progress)
         progress.step(f"Running {folder.name} on states")
         number = facts.STATES if states is None else states

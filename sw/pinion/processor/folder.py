@@ -252,7 +252,7 @@ def _program(data: Mapping[str, Any]) -> Program:
     Raises
     ------
     ValueError, KeyError, TypeError, AssertionError, IndexError, OverflowError
-        If it is none.
+        If they are not a program.
     """
     machine = Machine(**data["machine"])
     count = data["rows"]

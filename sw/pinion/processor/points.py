@@ -74,7 +74,7 @@ class Reach:
         count = len(sums.values)
         largest, smallest = np.zeros(count), np.full(count, np.inf)
         for columns in distributions:
-            for part in chunks(dict(columns)):
+            for part in chunks(columns):
                 for number, value in enumerate(sums.evaluate(part)):
                     sizes = np.abs(value)
                     # Of NaN both are NaN.

@@ -46,7 +46,7 @@ def effects(
         for block, words in blocks.items():
             numbers = [sums.results[word][1] for word in words]
             size = divisors(np.max([np.abs(values[n]) for n in numbers], axis=0), scales[block])
-            for number, squares in _squares(sums, values, numbers, 1.0 / size):
+            for number, squares in _squares(sums, values, numbers, 1.0 / size).items():
                 for place, term in enumerate(sums.values[number].terms):
                     for side, other in enumerate((term.b, term.a)):
                         most = float(np.max(squares * np.square(values[other])))
@@ -57,8 +57,8 @@ def effects(
 
 def _squares(
     sums: Sums, values: Sequence[Floats], numbers: Sequence[int], weight: Floats
-) -> Iterator[tuple[int, Floats]]:
-    """Yield values and the mean square of a block's derivative by each, (n,)."""
+) -> dict[int, Floats]:
+    """Return the mean square of a block's derivative by each value, (n,)."""
     rng = np.random.default_rng(0)
     squares: dict[int, Floats] = {}
     for _ in range(PROJECTIONS):
@@ -68,7 +68,7 @@ def _squares(
             seeds[number] = seeds.get(number, 0.0) + rng.standard_normal() * weight
         for number, bar in _derivatives(sums, values, seeds):
             squares[number] = squares.get(number, 0.0) + np.square(bar) / PROJECTIONS
-    yield from squares.items()
+    return squares
 
 
 def _derivatives(
