@@ -36,6 +36,17 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def plain_sharing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave operations on the units that the schedule gives them.
+
+    Annealing saves selectors, changes no bit, and takes a third of the time of a large build.
+    """
+    from pinion.hls.schedule import sharing
+
+    monkeypatch.setattr(sharing, "MOVES", 0)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     """A run in several processes that is killed ends as by Ctrl-C: it takes its workers along."""

@@ -78,7 +78,7 @@ def test_single_precision_has_errors_of_its_own() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("links", [2, 5, 10, 20, 50, 100, 200])
+@pytest.mark.parametrize("links", [2, 10, 50, 200])
 @pytest.mark.parametrize("inertias", KINDS)
 def test_forward_dynamics_of_many_chains(inertias: str, links: int) -> None:
     check_forward(
@@ -99,7 +99,7 @@ def test_forward_dynamics_of_very_long_chains(inertias: str, links: int) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("links", [2, 20, 200, 1000])
+@pytest.mark.parametrize("links", [2, 200, 1000])
 @pytest.mark.parametrize("inertias", KINDS)
 def test_inverse_dynamics_of_many_chains(inertias: str, links: int) -> None:
     seeds = range(SEEDS if links <= 200 else 2)

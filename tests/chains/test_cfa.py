@@ -142,7 +142,7 @@ def test_accuracy_of_forty_links(kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [2, 5, 10, 20, 50, 100, 200])
+@pytest.mark.parametrize("n", [2, 10, 50, 200])
 @pytest.mark.parametrize("kind", GOOD)
 def test_accuracy_to_two_hundred_links(kind: str, n: int) -> None:
     check_accuracy(kind, n, range(30))

@@ -55,15 +55,16 @@ def test_the_gradient_of_a_hinge_answers_through_the_driver(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("formats", ["q16.16", "auto"])
+@pytest.mark.usefixtures("plain_sharing")
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_iiwa14_and_the_hinge_with_all_terms(tmp_path: Path, name: str, formats: str) -> None:
-    for robot_name in ("hinge", "iiwa14"):
+def test_the_iiwa14_and_the_hinge_with_all_terms(tmp_path: Path, name: str) -> None:
+    for robot_name, formats in (("hinge", "q16.16"), ("iiwa14", "auto")):
         check(tmp_path / robot_name, robot(robot_name), name, formats, ii=8)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["rnea", "aba", "fd_derivatives_from_minv"])
+@pytest.mark.usefixtures("plain_sharing")
+@pytest.mark.parametrize("name", ["rnea", "aba"])
 def test_a_quadruped_with_all_terms(tmp_path: Path, name: str) -> None:
     check(tmp_path / "hyq", robot("hyq"), name, "auto", ii=16)
 

@@ -219,6 +219,9 @@ DIVIDING += (
     "operational_space_inertia",
     "inverse_operational_space_inertia",
 )
+LARGE = ("rk4_step", "step_second_derivatives", "fd_second_derivatives")
+"""Rows whose design takes minutes, of the operations of others."""
+
 UNITS_OF_OPS = {"sincos": "trig", "reciprocal": "reciprocal"}
 
 
@@ -227,6 +230,7 @@ UNITS_OF_OPS = {"sincos": "trig", "reciprocal": "reciprocal"}
     [
         name if name in ("rnea", "aba", "minv") else pytest.param(name, marks=pytest.mark.slow)
         for name in FUNCTIONS
+        if name not in LARGE
     ],
 )
 def test_every_function_has_as_few_units_as_the_interval_allows(name: str) -> None:
