@@ -36,6 +36,13 @@ from .centroidal import (
     centroidal_rate_scalars,
 )
 from .checks import DynamicsError
+from .constraint_derivatives import (
+    ConstraintDerivatives,
+    ConstraintGradient,
+    constraint_derivatives,
+    constraint_derivatives_scalars,
+)
+from .constraints import constraint_dynamics, constraint_dynamics_scalars
 from .crba import crba_scalars
 from .discrete import STEP_METHODS, StepMethod, discrete_derivatives, discrete_dynamics
 from .energy import kinetic_energy_scalars, potential_energy_scalars
@@ -118,6 +125,8 @@ frame_velocity = also_coupled(kinematics.frame_velocity)
 __all__ = [
     "STEP_METHODS",
     "CentroidalDerivatives",
+    "ConstraintDerivatives",
+    "ConstraintGradient",
     "DynamicsError",
     "ForwardDerivatives",
     "ForwardGradient",
@@ -139,6 +148,10 @@ __all__ = [
     "centroidal_rate_scalars",
     "com_jacobian",
     "com_jacobian_scalars",
+    "constraint_derivatives",
+    "constraint_derivatives_scalars",
+    "constraint_dynamics",
+    "constraint_dynamics_scalars",
     "coriolis",
     "coriolis_scalars",
     "count_of",

@@ -64,8 +64,28 @@ def factors(
     rows of the joints above it, in the order in which the elimination finishes them.
     """
     n = len(parents)
-    work = [list(row) for row in M]
+    L, D_inverse = elimination(parents, M, region)
     X = identity(n)
+    for i in range(n):
+        path = ancestors(parents, i)
+        with region("inverse", i + 1):
+            for place, j in enumerate(path):
+                entry = L[i][j]
+                for k in path[:place]:
+                    entry = add(entry, mul(X[i][k], L[k][j]))
+                X[i][j] = sub(0.0, entry)
+    return Factors(X=X, D_inverse=D_inverse)
+
+
+def elimination(
+    parents: Sequence[int], M: Sequence[Sequence[Scalar]], region: Region = no_region
+) -> tuple[Rows, list[Scalar]]:
+    """Return L below its unit diagonal, (nv, nv), and the pivots' reciprocals: ``M = L^T D L``.
+
+    Arguments as for :func:`factors`; the pass is ``factor``.
+    """
+    n = len(parents)
+    work = [list(row) for row in M]
     L = zeros(n)
     D_inverse: list[Scalar] = [0.0] * n
     for k in reversed(range(n)):
@@ -77,15 +97,7 @@ def factors(
             for place, i in enumerate(path):
                 for j in path[place:]:
                     work[i][j] = sub(work[i][j], mul(L[k][i], work[k][j]))
-    for i in range(n):
-        path = ancestors(parents, i)
-        with region("inverse", i + 1):
-            for place, j in enumerate(path):
-                entry = L[i][j]
-                for k in path[:place]:
-                    entry = add(entry, mul(X[i][k], L[k][j]))
-                X[i][j] = sub(0.0, entry)
-    return Factors(X=X, D_inverse=D_inverse)
+    return L, D_inverse
 
 
 def inverse(parents: Sequence[int], factored: Factors, region: Region = no_region) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .asked import RobotOptions, asked_robot
+from .contacts import Contact, contacts_of, with_contacts
 from .edit.coupling import Tie, coupled, ties, uncoupled
 from .edit.locked import Lock, lock, parse_lock
 from .edit.payloads import payload
@@ -24,6 +25,7 @@ __all__ = [
     "GENERATED",
     "NO_ROBOT",
     "Body",
+    "Contact",
     "Frame",
     "Inertia",
     "Joint",
@@ -41,6 +43,7 @@ __all__ = [
     "accepted_inertias",
     "asked_robot",
     "builtin_names",
+    "contacts_of",
     "coupled",
     "from_mjcf",
     "from_pinocchio",
@@ -66,4 +69,5 @@ __all__ = [
     "uncoupled",
     "urdf_text",
     "v_permutation",
+    "with_contacts",
 ]

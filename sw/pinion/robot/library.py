@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from .contacts import with_contacts
 from .edit import locked, subchain
 from .edit.locked import Lock
 from .errors import RobotError
@@ -69,6 +71,7 @@ def load(
     floating_base: bool = False,
     accept_inertia: bool = False,
     snap: bool = False,
+    contacts: Sequence[str] = (),
 ) -> Model:
     """Load a robot.
 
@@ -90,6 +93,8 @@ def load(
     snap : replace rounded right angles in a URDF, such as 1.5708, by exact ones, and residues up to
         1e-9 by zeros, as for cores; without it the model is as read, except for what float64
         rounds. See ``docs/robot-files.md``.
+    contacts : links or frames that may be in contact with the world, such as ``lf_foot`` for a
+        point or ``lf_foot:6d`` for a face; see ``pinion.robot.with_contacts``.
 
     Errors
     ------
@@ -97,10 +102,10 @@ def load(
         Inertias are checked for the bodies that still move after locking and cutting, all at once.
     """
     if name_or_path == NO_ROBOT.name:
-        if lock or tip is not None or floating_base or gravity is not None:
+        if lock or tip is not None or floating_base or gravity is not None or contacts:
             raise RobotError(
-                "The robot 'none' has no joints, links or base: leave lock, tip, floating_base and "
-                "gravity out, or name a robot."
+                "The robot 'none' has no joints, links or base: leave lock, tip, floating_base, "
+                "gravity and contacts out, or name a robot."
             )
         return NO_ROBOT
     draft = _load(name_or_path, gravity, floating_base, snap)
@@ -108,7 +113,8 @@ def load(
     model = locked.held_still(model, lock or (), snap=snap)
     if tip is not None:
         model = subchain.cut_down(model, tip)
-    return replace(draft, model=model).finished(accept_inertia=accept_inertia)
+    finished = replace(draft, model=model).finished(accept_inertia=accept_inertia)
+    return with_contacts(finished, contacts) if contacts else finished
 
 
 def _load(

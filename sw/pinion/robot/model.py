@@ -217,6 +217,8 @@ class Model:
     tips : moving links without children; the requested link if the robot was cut down to a chain.
         Empty if the source does not tell (:func:`.subchain.tip_of`).
     fixed_joints : names of fixed and locked joints, each with the link whose frame it places.
+    contacts : frames that may be in contact with the world, each with ``:3d`` or ``:6d``
+        (:mod:`.contacts`).
     """
 
     name: str
@@ -230,6 +232,7 @@ class Model:
     coupled: bool = False
     tips: tuple[str, ...] = ()
     fixed_joints: tuple[tuple[str, str], ...] = ()
+    contacts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         size = f"{len(self.bodies)} bodies, nq {self.nq}, nv {self.nv}"

@@ -36,6 +36,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         **({"coupled": True} if model.coupled else {}),
         **({"tips": list(model.tips)} if model.tips else {}),
         **({"fixed_joints": dict(model.fixed_joints)} if model.fixed_joints else {}),
+        **({"contacts": list(model.contacts)} if model.contacts else {}),
     }
 
 
@@ -71,6 +72,7 @@ def model_from_dict(data: Mapping[str, Any]) -> Model:
             coupled=bool(data.get("coupled", False)),
             tips=tuple(data.get("tips", ())),
             fixed_joints=tuple(dict(data.get("fixed_joints", {})).items()),
+            contacts=tuple(map(str, data.get("contacts", ()))),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RobotError(

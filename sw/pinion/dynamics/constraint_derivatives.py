@@ -1,0 +1,470 @@
+r"""Gradient of forward dynamics with contacts: accelerations and forces by state and efforts.
+
+With ``K = [[M, J^T], [J, -damping]]`` of :mod:`.constraints`, and x a position or a rate,
+
+    K [dqdd; -dforce] = - [dID; da]
+
+(Carpentier, Budhiraja and Mansard 2021). ``dID`` is the gradient of inverse dynamics at the
+solution, with the contact forces constant in their bodies (:mod:`.rnea_derivatives`), and ``da``
+that of the contacts' accelerations, in the contacts' axes.
+
+**A row of da.** A column (dw, dal, da) of :mod:`.rnea_derivatives` changes the acceleration of a
+contact at r along a unit vector e of its body by ``g_w dw + g_al dal + g_a da``, with
+
+    e, of the point       g_a = e     g_al = r x e     g_w = 2 (w x r) x e
+    e, of the rotation    g_a = 0     g_al = e         g_w = w x e
+
+The row is carried to the base like one of the gradient of inverse dynamics. Columns are those of
+the true motion, in which the base does not accelerate against gravity. The spatial acceleration of
+a face is that of the point less ``w x v``, whose change also needs the column of v: ``S`` by the
+rate and ``v x S`` by the position.
+
+**Elimination** begins at the branches. The trunk is the velocities from the base to the first fork,
+all of them in a chain; each branch b is eliminated with the inverse of its own block of M:
+
+    P = - M_bb^-1 M_bt     Z = M_bb^-1 J_b^T
+    M_tt' = M_tt + M_bt^T P     J_t' = J_t + J_b P     G = J_b Z + J_t' M_tt'^-1 J_t'^T
+
+so that the system of trunk and contacts is inverted once, and a column of the right side, which is
+in one branch, the trunk and some contacts, takes few products.
+
+**A floating base** has no column for its position, and those of its orientation and of its linear
+rate are known: gravity turns in the base's axes, and a uniform motion of the whole robot turns with
+them (which faces notice, so then the column is solved for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.robot import Contact, JointKind, Model
+
+from .axis import axis_effort, cross_axis, numbered_axes
+from .checks import Array, matrix_of, vector_of
+from .constraints import (
+    Constraints,
+    chain,
+    check_regular,
+    constraints_of,
+    contact_arguments,
+    region_at,
+)
+from .coupled import coupling_of, elimination_parents
+from .crba import crba_scalars
+from .joint_terms import FRICTION_WIDTH, joint_terms_of
+from .kinematics import path_to
+from .ltdl import by_velocity, factors, inverse
+from .matrices import Rows, inner, transposed, zeros
+from .rnea import BodyMotion, Region, forward_pass, no_region, rnea_scalars
+from .rnea_derivatives import (
+    Row,
+    SubtreeChange,
+    columns,
+    joint_drift,
+    rnea_derivatives_scalars,
+    row_to_parent,
+)
+from .scalar import Scalar, add, is_zero, mul, select, sub
+from .spatial import ZERO, Spatial, Vector, cross, dot, vadd, vsub
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstraintDerivatives:
+    """Accelerations and contact forces of a robot in contact, with their gradients, as arrays.
+
+    Members
+    -------
+    qdd : (nv,) or (n, nv) float64, accelerations [rad/s^2 | m/s^2].
+    force : (nc,) or (n, nc), in the contacts' axes [N | N m].
+    dqdd_dq, dqdd_dqd, dqdd_dtau : (nv, nv) or (n, nv, nv).
+    dforce_dq, dforce_dqd, dforce_dtau : (nc, nv) or (n, nc, nv).
+    """
+
+    qdd: Array
+    force: Array
+    dqdd_dq: Array
+    dqdd_dqd: Array
+    dqdd_dtau: Array
+    dforce_dq: Array
+    dforce_dqd: Array
+    dforce_dtau: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstraintGradient:
+    """Accelerations and contact forces of a robot in contact, with their gradients.
+
+    Members
+    -------
+    qdd : (nv,) accelerations.
+    force : (nc,) forces, in the contacts' axes.
+    dqdd_dq, dqdd_dqd, dqdd_dtau : (nv, nv).
+    dforce_dq, dforce_dqd, dforce_dtau : (nc, nv).
+    """
+
+    qdd: list[Scalar]
+    force: list[Scalar]
+    dqdd_dq: Rows
+    dqdd_dqd: Rows
+    dqdd_dtau: Rows
+    dforce_dq: Rows
+    dforce_dqd: Rows
+    dforce_dtau: Rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eliminated:
+    """The inverse of K, by branches, the trunk and the contacts.
+
+    Members
+    -------
+    trunk, branches : indices of velocities.
+    U : (nv, nv) inverse of the branches' blocks of M.
+    P : (nv, trunk) response of the branches to the trunk.
+    Z : (nv, nc) response of the branches to forces.
+    N : (trunk, trunk) response of the trunk to efforts.
+    S : (nc, trunk) response of the forces to accelerations of the trunk, negated.
+    Lambda : (nc, nc) response of the forces to accelerations of the contacts.
+    """
+
+    trunk: tuple[int, ...]
+    branches: tuple[int, ...]
+    U: Rows
+    P: Rows
+    Z: Rows
+    N: Rows
+    S: Rows
+    Lambda: Rows
+
+    def solve(
+        self, efforts: Sequence[Scalar], accelerations: Sequence[Scalar]
+    ) -> tuple[list[Scalar], list[Scalar]]:
+        """Return x (nv,) and y (nc,) with ``K [x; -y] = [efforts; accelerations]``."""
+        at_trunk = [efforts[k] for k in self.trunk]
+        at_contacts = list(accelerations)
+        for k in self.branches:
+            if not is_zero(efforts[k]):
+                at_trunk = [
+                    add(x, mul(p, efforts[k])) for x, p in zip(at_trunk, self.P[k], strict=True)
+                ]
+                at_contacts = [
+                    sub(x, mul(z, efforts[k])) for x, z in zip(at_contacts, self.Z[k], strict=True)
+                ]
+        y = [
+            sub(inner(row, at_contacts), inner(s, at_trunk))
+            for row, s in zip(self.Lambda, self.S, strict=True)
+        ]
+        x: list[Scalar] = [0.0] * len(efforts)
+        moved = [
+            add(inner(row, at_trunk), inner(column, at_contacts))
+            for row, column in zip(self.N, transposed(self.S), strict=True)
+        ]
+        for k, value in zip(self.trunk, moved, strict=True):
+            x[k] = value
+        for k in self.branches:
+            at_rest = inner(self.U[k], efforts)
+            x[k] = add(at_rest, add(inner(self.P[k], moved), inner(self.Z[k], y)))
+        return x, y
+
+
+def trunk_of(parents: Sequence[int]) -> tuple[int, ...]:
+    """Return the velocities from the root to the first fork of an elimination tree."""
+    roots = [k for k, parent in enumerate(parents) if parent < 0]
+    trunk: list[int] = []
+    while len(roots) == 1:
+        trunk.append(roots[0])
+        roots = [k for k, parent in enumerate(parents) if parent == trunk[-1]]
+    return tuple(trunk)
+
+
+def eliminate_branches(
+    at_state: Constraints, M: Sequence[Sequence[Scalar]], damping: Scalar, region: Region
+) -> Eliminated:
+    """Return the inverse of K from the inertia matrix M and the contacts' Jacobian."""
+    plain, J = at_state.plain, at_state.J
+    parents = elimination_parents(plain)
+    trunk = trunk_of(parents)
+    branches = tuple(k for k in range(plain.nv) if k not in trunk)
+    n, count, size = plain.nv, len(J), len(trunk)
+    apart = [-1 if parent in trunk or k in trunk else parent for k, parent in enumerate(parents)]
+    at, at_last = by_velocity(plain, region), region_at(region, len(plain.bodies))
+    block = [
+        [M[i][j] if i in branches and j in branches else float(i == j) for j in range(n)]
+        for i in range(n)
+    ]
+    U = inverse(apart, factors(apart, block, at), at)
+    for k in trunk:
+        U[k][k] = 0.0
+    P, Z, inertia = zeros(n, size), zeros(n, count), zeros(size)
+    for k in branches:
+        with at("solve", k + 1):
+            for place, t in enumerate(trunk):
+                across: list[Scalar] = [M[i][t] if i in branches else 0.0 for i in range(n)]
+                P[k][place] = sub(0.0, inner(U[k], across))
+            for c in range(count):
+                Z[k][c] = inner(U[k], J[c])
+    with at_last("solve", 1):
+        for a, t in enumerate(trunk):
+            for b in range(a + 1):
+                passed = inner([M[k][t] for k in branches], [P[k][b] for k in branches])
+                inertia[a][b] = inertia[b][a] = add(M[t][trunk[b]], passed)
+        J_trunk = [
+            [
+                add(row[t], inner([row[k] for k in branches], [P[k][a] for k in branches]))
+                for a, t in enumerate(trunk)
+            ]
+            for row in J
+        ]
+    dense = chain(size)
+    A = inverse(dense, factors(dense, inertia, at_last), at_last)
+    with at_last("solve", 1):
+        W = [[inner(row, column) for column in A] for row in J_trunk]
+        G = zeros(count)
+        for c in range(count):
+            for d in range(c + 1):
+                inside = inner([J[c][k] for k in branches], [Z[k][d] for k in branches])
+                G[c][d] = G[d][c] = add(inside, inner(W[c], J_trunk[d]))
+            G[c][c] = select(at_state.on_ground[c], add(G[c][c], damping), 1.0)
+    dense = chain(count)
+    Lambda = inverse(dense, factors(dense, G, at_last), at_last)
+    with at_last("solve", 1):
+        S = [[inner(row, column) for column in transposed(W)] for row in Lambda]
+        N = zeros(size)
+        for a in range(size):
+            for b in range(a + 1):
+                by_forces = inner([row[a] for row in W], [row[b] for row in S])
+                N[a][b] = N[b][a] = sub(A[a][b], by_forces)
+    return Eliminated(trunk=trunk, branches=branches, U=U, P=P, Z=Z, N=N, S=S, Lambda=Lambda)
+
+
+# Many parameters: the quantities of the equation, and the optional terms.
+def constraint_derivatives_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    active: Sequence[Scalar],
+    damping: Scalar = 0.0,
+    region: Region = no_region,
+    *,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+) -> ConstraintGradient:
+    """Return a robot's accelerations and contact forces with their gradients, over any scalar.
+
+    Arguments as for :func:`.constraints.constraint_dynamics_scalars`; forces are in the contacts'
+    axes. The gradient by position is along tangents if positions are not a vector. Outputs that
+    nobody uses leave no operations in a traced graph.
+
+    Raises
+    ------
+    DynamicsError : the robot has no contacts.
+    """
+    at_state = constraints_of(model, q, qd, active, region)
+    plain, tree, contacts = at_state.plain, at_state.tree, at_state.contacts
+    terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    bias = rnea_scalars(plain, q, qd, [0.0] * plain.nv, None, region, **terms_of)
+    eliminated = eliminate_branches(at_state, crba_scalars(plain, q, region), damping, region)
+    last = len(plain.bodies)
+    with region("solve", last):
+        efforts = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
+        free = at_state.masked([sub(0.0, each.acceleration) for each in at_state.directions])
+        qdd, force = eliminated.solve(efforts, free)
+
+    f_ext: list[list[Scalar]] = [[0.0] * 6 for _ in tree.bodies]
+    for direction, component in zip(at_state.directions, force, strict=True):
+        body = contacts[direction.contact].body
+        with region("contact", body + 1):
+            wrench = [mul(component, element) for half in direction.row for element in half]
+            f_ext[body] = [add(a, b) for a, b in zip(f_ext[body], wrench, strict=True)]
+    dtau = rnea_derivatives_scalars(plain, q, qd, qdd, f_ext, region, **terms_of)
+    changes = acceleration_derivatives(at_state, q, qd, qdd, region)
+    of_base = _columns_of_floating_base(at_state, eliminated, qd, terms_of)
+    gradients = []
+    for of_state, is_rate in ((dtau[0], False), (dtau[1], True)):
+        columns_of = transposed(of_state), transposed(changes[is_rate])
+        solutions = []
+        for k, (effort, change) in enumerate(zip(*columns_of, strict=True)):
+            with region("column", last):
+                solutions.append(
+                    of_base.get((k, is_rate))
+                    or eliminated.solve(
+                        [sub(0.0, x) for x in effort],
+                        at_state.masked([sub(0.0, x) for x in change]),
+                    )
+                )
+        gradients += [transposed(part) for part in zip(*solutions, strict=True)]
+    solutions = []
+    for k in range(plain.nv):
+        unit = [float(i == k) for i in range(plain.nv)]
+        with region("column", last):
+            solutions.append(eliminated.solve(unit, [0.0] * len(force)))
+    gradients += [transposed(part) for part in zip(*solutions, strict=True)]
+    dqdd_dq, dforce_dq, dqdd_dqd, dforce_dqd, dqdd_dtau, dforce_dtau = gradients
+    return ConstraintGradient(
+        qdd=qdd,
+        force=force,
+        dqdd_dq=dqdd_dq,
+        dqdd_dqd=dqdd_dqd,
+        dqdd_dtau=dqdd_dtau,
+        dforce_dq=dforce_dq,
+        dforce_dqd=dforce_dqd,
+        dforce_dtau=dforce_dtau,
+    )
+
+
+def constraint_derivatives(
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    active: ArrayLike | None = None,
+    damping: ArrayLike = 0.0,
+    *,
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+) -> ConstraintDerivatives:
+    """Return a robot's accelerations and contact forces with their gradients.
+
+    Arguments and errors as for :func:`.constraints.constraint_dynamics`; forces are in the
+    contacts' axes.
+    """
+    x = contact_arguments(model, q, qd, tau, active, damping)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        gradient = constraint_derivatives_scalars(
+            model, *x.columns, joint_terms=joint_terms, friction_width=friction_width
+        )
+    arrays = {
+        member.name: vector_of(value, x.batch)
+        if member.name in ("qdd", "force")
+        else matrix_of(value, x.batch)
+        for member in fields(gradient)
+        for value in (getattr(gradient, member.name),)
+    }
+    check_regular(*arrays.values())
+    return ConstraintDerivatives(**arrays)
+
+
+def floats_freely(model: Model, terms_of: dict[str, Any]) -> bool:
+    """Return whether the only root is a free-flyer whose joint has no terms of its own."""
+    roots = [body for body in model.bodies if body.parent < 0]
+    if len(roots) != 1 or roots[0].joint.kind is not JointKind.FREE_FLYER:
+        return False
+    terms = joint_terms_of(model, **terms_of)
+    return not any(terms.acts_on(k) for k in range(6))
+
+
+def _columns_of_floating_base(
+    at_state: Constraints,
+    eliminated: Eliminated,
+    qd: Sequence[Scalar],
+    terms_of: dict[str, Any],
+) -> dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]]:
+    """Return the solutions for a free-flyer's position, orientation and linear rate.
+
+    Keys are the velocity's number and whether the gradient is by the rate. Seen in the base's axes,
+    gravity g changes by ``g x e`` when the base turns about e, and so does the acceleration of a
+    base that falls; contacts then lack ``J`` of that change. A linear rate v changes ``w x v``
+    alone, unless a face is held, whose spatial acceleration depends on it.
+    """
+    plain = at_state.plain
+    if not floats_freely(plain, terms_of):
+        return {}
+    n, count = plain.nv, len(at_state.J)
+    solutions: dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]] = {}
+    for k in range(3):
+        e: Vector = (float(k == 0), float(k == 1), float(k == 2))
+        rest: list[Scalar] = [0.0] * (n - 3)
+        at_contacts: list[Scalar] = [0.0] * count
+        solutions[k, False] = [*ZERO, *rest], at_contacts
+        change = cross(e, at_state.upward[0])
+        lacking = [sub(0.0, inner(row[:3], change)) for row in at_state.J]
+        x, y = eliminated.solve([0.0] * n, lacking)
+        solutions[k + 3, False] = [*vadd((x[0], x[1], x[2]), change), *x[3:]], y
+        if all(contact.size == 3 for contact in at_state.contacts):
+            turned = cross(e, (qd[3], qd[4], qd[5]))
+            solutions[k, True] = [*turned, *rest], at_contacts
+    return solutions
+
+
+def acceleration_derivatives(
+    at_state: Constraints,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    qdd: Sequence[Scalar],
+    region: Region,
+) -> tuple[Rows, Rows]:
+    """Return the gradients of the contacts' accelerations by position and rate, (nc, nv) each."""
+    plain, tree = at_state.plain, at_state.tree
+    tied = coupling_of(plain, region) if plain.coupled else None
+    if tied:
+        q, qd, qdd = tied.positions(q), tied.rates(qd), tied.rates(qdd)
+    states = forward_pass(tree, q, qd, qdd, None, region)
+    slices, joints = tree.v_slices, numbered_axes(tree)
+    changes: dict[int, list[tuple[SubtreeChange, SubtreeChange]]] = {}
+    for i in at_state.upward.keys() - {-1}:
+        with region("contact", i + 1):
+            up = at_state.upward[i]
+            motion, before = (
+                replace(motion, a=vsub(motion.a, up))
+                for motion in (states[i].motion, states[i].before)
+            )
+            changes[i] = columns(tree.bodies[i].joint, motion, before, qd[slices[i]])
+    by_q, by_qd = zeros(len(at_state.directions), tree.nv), zeros(len(at_state.directions), tree.nv)
+    for c, direction in enumerate(at_state.directions):
+        contact = at_state.contacts[direction.contact]
+        with region("contact", contact.body + 1):
+            row, push = acceleration_row(
+                direction.row, contact, states[contact.body].motion, at_state
+            )
+        for i in reversed(path_to(tree, contact.body)):
+            parent = tree.bodies[i].parent
+            with region("contact", i + 1):
+                for (k, axis), (change_q, change_qd) in zip(joints[i], changes[i], strict=True):
+                    by_q[c][k], by_qd[c][k] = row.times(change_q), row.times(change_qd)
+                    if push is not None:
+                        w = ZERO if parent < 0 else states[parent].motion.w
+                        v = states[i].X.motion_to_child(w, at_state.linear[parent])
+                        turned = cross_axis(axis, v, 1.0)
+                        by_q[c][k] = add(by_q[c][k], product_of(push, turned))
+                        by_qd[c][k] = add(by_qd[c][k], axis_effort(axis, push))
+                if parent >= 0:
+                    drift = joint_drift(
+                        tree.bodies[i].joint, states[i], states[parent].motion.w, qd[slices[i]]
+                    )
+                    row = row_to_parent(states[i].X, drift, row)
+                    push = None if push is None else states[i].X.force_to_parent(*push)
+    if tied:
+        return tied.of_columns(by_q), tied.of_columns(by_qd)
+    return by_q, by_qd
+
+
+def acceleration_row(
+    wrench: Spatial, contact: Contact, motion: BodyMotion, at_state: Constraints
+) -> tuple[Row, Spatial | None]:
+    """Return the row of a direction, a unit wrench, of a contact, in its body.
+
+    The second is a row for changes of velocity, which the spatial acceleration of a face needs.
+    """
+    moment, force = wrench
+    w, r = motion.w, contact.placement.r
+    if force is ZERO:
+        return Row(g_w=cross(w, moment), g_al=moment, g_a=ZERO), None
+    moving = cross(w, r)
+    g_w = cross(vadd(moving, moving), force)
+    if contact.size == 3:
+        return Row(g_w=g_w, g_al=moment, g_a=force), None
+    velocity = vadd(at_state.linear[contact.body], moving)
+    turning = cross(w, force)
+    row = Row(g_w=vsub(g_w, cross(velocity, force)), g_al=moment, g_a=force)
+    return row, (cross(r, turning), turning)
+
+
+def product_of(force: Spatial, motion: Spatial) -> Scalar:
+    """Return the product of a spatial force and a spatial motion."""
+    return add(dot(force[0], motion[0]), dot(force[1], motion[1]))

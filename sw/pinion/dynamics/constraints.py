@@ -1,0 +1,553 @@
+r"""Forward dynamics of a robot whose contacts are held by the world.
+
+With the contacts' Jacobian J, in the contacts' axes, and the accelerations gamma that contacts have
+at ``qdd = 0``,
+
+    M qdd + h = tau + J^T force      J qdd + gamma = - damping force
+
+(Featherstone 2008, chapter 8; Carpentier, Budhiraja and Mansard, "Proximal and Sparse Resolution of
+Constrained Dynamic Equations", 2021). The ground pushes the robot with ``force``; the damping is a
+compliance that makes redundant contacts regular.
+
+**A point** (3d) holds the acceleration of its origin as an observer sees it, in the contact's axes.
+**A face** (6d) holds the spatial acceleration of its frame, as Pinocchio does: it differs by
+``w x v`` of the origin.
+
+**A row of J** is a unit force (or moment) at the contact that is carried to the base as in
+:mod:`.rnea`. It has entries only for the velocities between the contact and the base.
+
+**Elimination.** Velocities first, from the leaves to the base, then contacts: with
+``M = L^T D L`` (:mod:`.ltdl`) and ``Y = J L^-1``, whose rows are as sparse as those of J,
+
+    (Y D^-1 Y^T + damping) force = - gamma - Y D^-1 L^-T (tau - h)
+
+Pivots are those of M and of a positive definite matrix. Eliminating a contact inside its limb takes
+fewer operations but divides by what nearly vanishes in ordinary postures: where a leg is stretched,
+or a foot is in the plane of its hip's axis.
+
+**A contact in the air** has rows of zeros and the pivot 1: its force is exactly zero, and the
+others are as without it.
+
+**Gravity** is an upward acceleration of the base (:mod:`.rnea`), which is not the contact's: it is
+carried to each contact as a vector and subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pinion.robot import Contact, Model, RobotError, Transform, contacts_of, uncoupled
+from pinion.robot.rotation import transpose
+
+from .axis import axis_effort, joint_motion, numbered_axes
+from .checks import (
+    Array,
+    DynamicsError,
+    as_numbers,
+    check_choice,
+    columns_of,
+    configurations,
+    constant_inertias,
+    vector_of,
+)
+from .coupled import coupling_of, elimination_parents
+from .crba import crba_scalars
+from .joint_terms import FRICTION_WIDTH
+from .kinematics import body_poses_scalars, path_to
+from .ltdl import ancestors, by_velocity, elimination
+from .matrices import Rows, inner
+from .minimal import regrouped_model, slid_model, slides_of, snapped
+from .rnea import BodyState, Region, forward_pass, no_region, rnea_scalars
+from .scalar import Scalar, add, is_zero, mul, select, sub
+from .spatial import ZERO, Spatial, Vector, cross, dot, rotate, times_constant, vadd, vsub
+
+CONTACT_REFERENCES = ("local", "local_world_aligned")
+"""Axes of contact forces: the contact's, or the base's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direction:
+    """One direction that a contact holds.
+
+    Members
+    -------
+    contact : the contact's number.
+    row : unit wrench [moment; force] of the direction on the body, about the body's origin.
+    acceleration : component of the contact's acceleration at ``qdd = 0``, gravity excluded.
+    """
+
+    contact: int
+    row: Spatial
+    acceleration: Scalar
+
+
+def moving_contacts(model: Model) -> tuple[Contact, ...]:
+    """Return a robot's contacts; raise :class:`DynamicsError` if it has none."""
+    try:
+        contacts = contacts_of(model)
+    except RobotError as error:
+        raise DynamicsError(str(error)) from None
+    if not contacts:
+        raise DynamicsError(
+            f"The robot {model.name!r} has no contacts: load it with contacts=(LINK, ...), or call "
+            "pinion.robot.with_contacts."
+        )
+    return contacts
+
+
+def reduced_model(model: Model) -> tuple[Model, tuple[Contact, ...]]:
+    """Return a model with the same dynamics and fewer operations, and the contacts in its bodies.
+
+    :func:`.minimal.minimal_model` without the unit of length, which contact forces do not share.
+    """
+    contacts = moving_contacts(model)
+    if not constant_inertias(model):
+        return model, contacts
+    slides = slides_of(model)
+    moved = []
+    for contact in contacts:
+        x, y, z = contact.placement.r
+        origin = (x, y, snapped(z - slides[contact.body]))
+        placement = Transform(E=contact.placement.E, r=origin)
+        moved.append(
+            Contact(name=contact.name, body=contact.body, placement=placement, size=contact.size)
+        )
+    return regrouped_model(slid_model(model)), tuple(moved)
+
+
+def contact_directions(
+    model: Model,
+    contacts: Sequence[Contact],
+    qd: Sequence[Scalar],
+    states: Sequence[BodyState],
+    region: Region,
+) -> tuple[list[Direction], dict[int, Vector], dict[int, Vector]]:
+    """Return the directions of all contacts, contact by contact, angular ones of a face first.
+
+    ``model`` : a robot without ties; ``qd`` : (nv,) scalars, its rates; ``states`` : of its bodies
+    without accelerations. The other results are ``upward`` and ``linear`` of :class:`Constraints`.
+    """
+    x, y, z = model.gravity
+    upward: dict[int, Vector] = {-1: (0.0 - x, 0.0 - y, 0.0 - z)}
+    linear: dict[int, Vector] = {-1: ZERO}
+    directions: list[Direction] = []
+    for number, contact in enumerate(contacts):
+        for i in path_to(model, contact.body):
+            if i not in upward:
+                with region("contact", i + 1):
+                    upward[i] = states[i].X.to_child(upward[model.bodies[i].parent])
+        if contact.size > 3:
+            _add_velocities(model, contact.body, qd, states, linear, region)
+        with region("contact", contact.body + 1):
+            directions += _directions_of(number, contact, states, upward, linear)
+    return directions, upward, linear
+
+
+def _directions_of(
+    number: int,
+    contact: Contact,
+    states: Sequence[BodyState],
+    upward: dict[int, Vector],
+    linear: dict[int, Vector],
+) -> list[Direction]:
+    """Return the directions of one contact."""
+    motion, r = states[contact.body].motion, contact.placement.r
+    acceleration = vsub(vadd(motion.a, times_constant(motion.B, r)), upward[contact.body])
+    directions = []
+    if contact.size > 3:
+        velocity = vsub(linear[contact.body], cross(r, motion.w))
+        acceleration = vsub(acceleration, cross(motion.w, velocity))
+        for axis, value in zip(
+            contact.placement.E, rotate(contact.placement.E, motion.al), strict=True
+        ):
+            directions.append(Direction(contact=number, row=(axis, ZERO), acceleration=value))
+    for axis, value in zip(
+        contact.placement.E, rotate(contact.placement.E, acceleration), strict=True
+    ):
+        row = cross(r, axis), axis
+        directions.append(Direction(contact=number, row=row, acceleration=value))
+    return directions
+
+
+def _add_velocities(
+    model: Model,
+    body: int,
+    qd: Sequence[Scalar],
+    states: Sequence[BodyState],
+    linear: dict[int, Vector],
+    region: Region,
+) -> None:
+    """Add the velocities of the origins of the bodies from the base to one [m/s]."""
+    for i in path_to(model, body):
+        if i in linear:
+            continue
+        parent = model.bodies[i].parent
+        w = ZERO if parent < 0 else states[parent].motion.w
+        with region("contact", i + 1):
+            _, carried = states[i].X.motion_to_child(w, linear[parent])
+            moving = joint_motion(model.bodies[i].joint, qd[model.v_slices[i]])[1]
+            linear[i] = vadd(carried, moving)
+
+
+def jacobian_row(
+    model: Model, body: int, row: Spatial, states: Sequence[BodyState], region: Region
+) -> list[Scalar]:
+    """Return the efforts of a wrench on a body, (nv,) scalars: a row of J."""
+    efforts: list[Scalar] = [0.0] * model.nv
+    joints = numbered_axes(model)
+    for i in reversed(path_to(model, body)):
+        with region("contact", i + 1):
+            for k, axis in joints[i]:
+                efforts[k] = axis_effort(axis, row)
+            if model.bodies[i].parent >= 0:
+                row = states[i].X.force_to_parent(*row)
+    return efforts
+
+
+def eliminated(
+    parents: Sequence[int], L: Sequence[Sequence[Scalar]], row: Sequence[Scalar], region: Region
+) -> list[Scalar]:
+    """Return ``row L^-1``, (nv,) scalars; ``L`` is below its unit diagonal."""
+    result = list(row)
+    for k in reversed(range(len(parents))):
+        if is_zero(result[k]):
+            continue
+        with region("solve", k + 1):
+            for i in ancestors(parents, k):
+                result[i] = sub(result[i], mul(result[k], L[k][i]))
+    return result
+
+
+def substituted(
+    parents: Sequence[int], L: Sequence[Sequence[Scalar]], b: Sequence[Scalar], region: Region
+) -> list[Scalar]:
+    """Return ``L^-1 b``, (nv,) scalars; ``L`` is below its unit diagonal."""
+    result = list(b)
+    for k, path in enumerate(ancestors(parents, k) for k in range(len(parents))):
+        with region("solve", k + 1):
+            for i in path:
+                result[k] = sub(result[k], mul(L[k][i], result[i]))
+    return result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraints:
+    """Contacts of a robot at a state, before their forces are known.
+
+    Members
+    -------
+    plain : the robot with fewer operations (:func:`reduced_model`).
+    tree : the same without ties.
+    contacts : in the bodies of ``tree``.
+    directions : that they hold.
+    on_ground : of each direction, whether its contact is active.
+    J : (nc, nv) scalars, the Jacobian by the robot's velocities, zeros for contacts in the air.
+    upward : of bodies between contacts and the base, the base's acceleration against gravity in the
+        body's axes [m/s^2].
+    linear : of bodies between faces and the base, the velocity of the origin in the body's axes
+        [m/s].
+    """
+
+    plain: Model
+    tree: Model
+    contacts: tuple[Contact, ...]
+    directions: list[Direction]
+    on_ground: list[Scalar]
+    J: Rows
+    upward: dict[int, Vector]
+    linear: dict[int, Vector]
+
+    def masked(self, values: Sequence[Scalar]) -> list[Scalar]:
+        """Return values (nc,) of active contacts, and zeros for the others."""
+        return [
+            x if is_zero(x) else select(on, x, 0.0)
+            for on, x in zip(self.on_ground, values, strict=True)
+        ]
+
+
+def constraints_of(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    active: Sequence[Scalar],
+    region: Region,
+) -> Constraints:
+    """Return a robot's contacts at a state.
+
+    Arguments as for :func:`constraint_dynamics_scalars`.
+    """
+    plain, contacts = reduced_model(model)
+    tied = coupling_of(plain, region) if plain.coupled else None
+    tree = uncoupled(plain) if plain.coupled else plain
+    q_tree, qd_tree = (tied.positions(q), tied.rates(qd)) if tied else (q, qd)
+    states = forward_pass(tree, q_tree, qd_tree, [0.0] * tree.nv, None, region)
+    directions, upward, linear = contact_directions(tree, contacts, qd_tree, states, region)
+    on_ground = [active[direction.contact] for direction in directions]
+    J: Rows = []
+    for direction, on in zip(directions, on_ground, strict=True):
+        body = contacts[direction.contact].body
+        row = jacobian_row(tree, body, direction.row, states, region)
+        with region("contact", body + 1):
+            row = tied.efforts(row) if tied else row
+            J.append([x if is_zero(x) else select(on, x, 0.0) for x in row])
+    return Constraints(
+        plain=plain,
+        tree=tree,
+        contacts=contacts,
+        directions=directions,
+        on_ground=on_ground,
+        J=J,
+        upward=upward,
+        linear=linear,
+    )
+
+
+def region_at(region: Region, body: int) -> Region:
+    """Return a region whose steps are all of one body."""
+    return lambda name, _: region(name, body)
+
+
+def chain(size: int) -> tuple[int, ...]:
+    """Return the elimination tree of a dense matrix."""
+    return tuple(range(-1, size - 1))
+
+
+# Many parameters: the quantities of the equation, and the optional terms.
+def constraint_dynamics_scalars(
+    model: Model,
+    q: Sequence[Scalar],
+    qd: Sequence[Scalar],
+    tau: Sequence[Scalar],
+    active: Sequence[Scalar],
+    damping: Scalar = 0.0,
+    region: Region = no_region,
+    *,
+    reference: str = "local",
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return the accelerations of a robot in contact and the forces on it, over any scalar.
+
+    Arguments
+    ---------
+    q : (nq,) scalars, joint positions [rad | m].
+    qd, tau : (nv,) scalars, joint rates and efforts [N m | N].
+    active : a scalar for each contact, in the robot's order: 1 if it is on the ground, 0 if not.
+    damping : compliance of the contacts, on the diagonal of ``J M^-1 J^T`` [1/kg | 1/(kg m^2)].
+    region : as for :func:`.rnea.rnea_scalars`; the passes are those of :func:`.crba.crba_scalars`
+        and :func:`.rnea.rnea_scalars`, and ``contact``, ``factor`` and ``solve``.
+    reference : axes of the forces, ``local`` or ``local_world_aligned``, about the contact's
+        origin.
+    joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`.
+
+    Returns
+    -------
+    qdd : (nv,) scalars [rad/s^2 | m/s^2].
+    force : (nc,) scalars: of each contact three components [N], or the moment [N m] and the force
+        of a face.
+
+    Raises
+    ------
+    DynamicsError : the robot has no contacts.
+    """
+    check_choice("reference", reference, CONTACT_REFERENCES)
+    at_state = constraints_of(model, q, qd, active, region)
+    plain, J = at_state.plain, at_state.J
+    terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
+    bias = rnea_scalars(plain, q, qd, [0.0] * plain.nv, None, region, **terms_of)
+    M = crba_scalars(plain, q, region)
+    parents, at = elimination_parents(plain), by_velocity(plain, region)
+    L, D_inverse = elimination(parents, M, at)
+    with region("solve", 1):
+        b = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
+    b = eliminated(parents, L, b, at)
+    Y = [eliminated(parents, L, row, at) for row in J]
+
+    last, count = len(plain.bodies), len(J)
+    with region("solve", last):
+        scaled = [[mul(y, d) for y, d in zip(row, D_inverse, strict=True)] for row in Y]
+        compliance: Rows = [[0.0] * count for _ in range(count)]
+        right: list[Scalar] = []
+        for c, (direction, on) in enumerate(
+            zip(at_state.directions, at_state.on_ground, strict=True)
+        ):
+            for d in range(c + 1):
+                compliance[c][d] = compliance[d][c] = inner(scaled[c], Y[d])
+            compliance[c][c] = select(on, add(compliance[c][c], damping), 1.0)
+            free = add(direction.acceleration, inner(scaled[c], b))
+            right.append(select(on, sub(0.0, free), 0.0))
+
+    at_last = region_at(region, last)
+    dense = chain(count)
+    L_c, D_c = elimination(dense, compliance, at_last)
+    right = eliminated(dense, L_c, right, at_last)
+    with region("solve", last):
+        right = [mul(x, d) for x, d in zip(right, D_c, strict=True)]
+    force = substituted(dense, L_c, right, at_last)
+
+    with region("solve", last):
+        for k in range(model.nv):
+            for c in range(count):
+                b[k] = add(b[k], mul(Y[c][k], force[c]))
+            b[k] = mul(b[k], D_inverse[k])
+    qdd = substituted(parents, L, b, at)
+    if reference == "local_world_aligned":
+        force = _turned_to_base(plain, at_state.contacts, q, force, region)
+    return qdd, force
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContactArguments:
+    """Checked arguments of a robot in contact.
+
+    Members
+    -------
+    columns : q, qd, tau, active and damping, split for scalars.
+    batch : shape of an element, () for one state or (n,).
+    """
+
+    columns: tuple[list[Scalar], list[Scalar], list[Scalar], list[Scalar], Scalar]
+    batch: tuple[int, ...]
+
+
+def contact_arguments(
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    active: ArrayLike | None,
+    damping: ArrayLike,
+) -> ContactArguments:
+    """Check the arguments of :func:`constraint_dynamics`."""
+    x = configurations(model, q=q, qd=qd, tau=tau)
+    batch = x["q"].shape[:-1]
+    contacts = moving_contacts(model)
+    count = len(contacts)
+    mask = np.ones(count) if active is None else as_numbers("active", active)
+    if mask.shape not in ((count,), (*batch, count)):
+        raise DynamicsError(
+            f"active has shape {mask.shape}, but the robot {model.name!r} has {count} contacts: "
+            f"pass ({count},), or {(*batch, count)} with a row for each state."
+        )
+    wrong = mask[(mask != 0.0) & (mask != 1.0)]
+    if wrong.size:
+        raise DynamicsError(
+            f"active has the entry {wrong[0]}: pass 1 for a contact on the ground and 0 for one in "
+            "the air."
+        )
+    compliance = as_numbers("damping", damping)
+    usable = np.all((compliance >= 0.0) & np.isfinite(compliance))
+    if compliance.shape not in ((), batch) or not usable:
+        raise DynamicsError(
+            f"damping is {damping!r:.60}: pass a finite number from 0 on, or one for each state."
+        )
+    mask = np.broadcast_to(mask, (*batch, count))
+    compliance = np.broadcast_to(compliance, batch)
+    for i, j in coincident(contacts):
+        if np.any((mask[..., i] * mask[..., j] > 0.0) & (compliance == 0.0)):
+            raise DynamicsError(
+                f"The contacts {contacts[i].name!r} and {contacts[j].name!r} of {model.name!r} "
+                "hold the same point, so that their forces are not determined: set one of them to "
+                "0 in active, or give a damping, such as 1e-6."
+            )
+    states = columns_of(x["q"]), columns_of(x["qd"]), columns_of(x["tau"])
+    return ContactArguments(columns=(*states, columns_of(mask), compliance[()]), batch=batch)
+
+
+def coincident(contacts: Sequence[Contact]) -> list[tuple[int, int]]:
+    """Return the pairs of contacts that hold the same point of a body."""
+    return [
+        (i, j)
+        for j, second in enumerate(contacts)
+        for i, first in enumerate(contacts[:j])
+        if first.body == second.body
+        and np.allclose(first.placement.r, second.placement.r, rtol=0.0, atol=1e-9)
+    ]
+
+
+def check_regular(*arrays: Array) -> None:
+    """Raise if results are not finite."""
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise DynamicsError(
+            "The contacts are redundant in one of these states, or the joint-space inertia matrix "
+            "is singular: give the contacts a damping, such as 1e-6, or pass other positions."
+        )
+
+
+# Many parameters: those of the scalar function.
+def constraint_dynamics(
+    model: Model,
+    q: ArrayLike,
+    qd: ArrayLike,
+    tau: ArrayLike,
+    active: ArrayLike | None = None,
+    damping: ArrayLike = 0.0,
+    *,
+    reference: str = "local",
+    joint_terms: bool | Sequence[str] = (),
+    friction_width: float = FRICTION_WIDTH,
+) -> tuple[Array, Array]:
+    """Return the accelerations of a robot in contact and the forces of the ground on it.
+
+    Arguments
+    ---------
+    q : (nq,) or (n, nq) float, joint positions [rad | m].
+    qd, tau : (nv,) or (n, nv) float, joint rates and efforts [N m | N].
+    active : (contacts,) or (n, contacts), 1 for a contact on the ground and 0 for one in the air;
+        None: all are on the ground.
+    damping : () or (n,) float, compliance of the contacts, added to the diagonal of ``J M^-1 J^T``
+        [1/kg | 1/(kg m^2)]: with it redundant contacts share their forces.
+    reference : axes of the forces, those of the contact (``local``) or of the base
+        (``local_world_aligned``).
+    joint_terms, friction_width : as for :func:`pinion.dynamics.rnea`.
+
+    Returns
+    -------
+    qdd : (nv,) or (n, nv) float64 [rad/s^2 | m/s^2].
+    force : (nc,) or (n, nc) float64, contact by contact: the force of a point [N], the moment [N m]
+        and the force of a face.
+
+    Raises
+    ------
+    DynamicsError : the robot has no contacts; an argument of another shape, or not finite; a mask
+        of other numbers than 0 and 1; redundant contacts without damping.
+    """
+    x = contact_arguments(model, q, qd, tau, active, damping)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        qdd, force = constraint_dynamics_scalars(
+            model,
+            *x.columns,
+            reference=reference,
+            joint_terms=joint_terms,
+            friction_width=friction_width,
+        )
+        arrays = vector_of(qdd, x.batch), vector_of(force, x.batch)
+    check_regular(*arrays)
+    return arrays
+
+
+def _turned_to_base(
+    model: Model,
+    contacts: Sequence[Contact],
+    q: Sequence[Scalar],
+    force: Sequence[Scalar],
+    region: Region,
+) -> list[Scalar]:
+    """Return forces in base axes from those in the contacts' axes."""
+    path = sorted({i for contact in contacts for i in path_to(model, contact.body)})
+    poses = body_poses_scalars(model, q, path, region)
+    turned: list[Scalar] = []
+    for contact in contacts:
+        R = poses[contact.body].R
+        back = transpose(contact.placement.E)
+        with region("contact", contact.body + 1):
+            for _ in range(contact.size // 3):
+                x, y, z = force[len(turned) : len(turned) + 3]
+                in_body = rotate(back, (x, y, z))
+                turned += [dot(row, in_body) for row in R]
+    return turned

@@ -1,0 +1,73 @@
+"""Dynamics of a robot in contact, compiled for this processor in single precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion import dynamics
+from pinion.api import backend
+from pinion.functions import Block, Function, Uniform
+from pinion.functions.rows.blocks import QD, TAU, Q
+from tests.dynamics.models import relative_error
+from tests.dynamics.test_constraints import robot, states
+
+GRADIENTS = ("qdd", "force", "dqdd_dq", "dqdd_dqd", "dforce_dq", "dforce_dqd")
+SHAPES: dict[str, tuple[str | int, ...]] = {
+    "qdd": ("nv",),
+    "force": (12,),
+    "dqdd": ("nv", "nv"),
+    "dforce": (12, "nv"),
+}
+
+
+def row(results: tuple[str, ...]) -> Function:
+    def scalars(
+        model: Any, q: Any, qd: Any, tau: Any, active: Any, damping: Any, *, region: Any
+    ) -> tuple[Any, ...]:
+        gradient = dynamics.constraint_derivatives_scalars(
+            model, q, qd, tau, active, damping, region
+        )
+        return tuple(getattr(gradient, name) for name in results)
+
+    return Function(
+        name="contacts",
+        doc="dynamics of a robot in contact",
+        inputs=(
+            Q,
+            QD,
+            TAU,
+            Block(name="active", shape=(4,), unit="1", sampling=Uniform(0.0, 1.0)),
+            Block(name="damping", shape=(), unit="1/kg", sampling=Uniform(1e-4, 1e-3)),
+        ),
+        outputs=tuple(
+            Block(name=name, shape=SHAPES[name.split("_")[0]], unit="1") for name in results
+        ),
+        scalars=scalars,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("results", [("qdd", "force"), GRADIENTS], ids=["forward", "gradients"])
+def test_single_precision_holds_at_stretched_knees(results: tuple[str, ...]) -> None:
+    """Elimination of a contact inside its leg would divide by what vanishes there."""
+    model, count = robot("hyq"), 400
+    q, qd, tau = (array.astype(np.float32) for array in states(model, count, 7))
+    q[::4, [9, 12, 15, 18]] = 1e-5
+    q[1::4, 9] = 1e-5
+    active = np.array([[k >> foot & 1 for foot in range(4)] for k in range(count)], np.float32)
+    damping = np.full(count, 1e-4, np.float32)
+    with backend(model, row(results), device="cpu", dtype="float32") as compiled:
+        result = compiled(q=q, qd=qd, tau=tau, active=active, damping=damping)
+    wide = (array.astype(np.float64) for array in (qd, tau, active, damping))
+    q_wide = dynamics.normalise(model, q.astype(np.float64))
+    want = dynamics.constraint_derivatives(model, q_wide, *wide)
+    for name in results:
+        errors = [
+            relative_error(a, b)
+            for a, b in zip(result[name].astype(np.float64), getattr(want, name), strict=True)
+            if np.any(b)
+        ]
+        assert len(errors) > count / 2 and max(errors) < 2e-5, name
