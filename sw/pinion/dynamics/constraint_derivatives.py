@@ -306,6 +306,11 @@ def constraint_derivatives_scalars(
             solutions.append(eliminated.solve(unit, [0.0] * len(force)))
     gradients += [transposed(part) for part in zip(*solutions, strict=True)]
     dqdd_dq, dforce_dq, dqdd_dqd, dforce_dqd, dqdd_dtau, dforce_dtau = gradients
+    # It is symmetric; the response of the trunk to a branch is computed on the way to the others.
+    order = [*eliminated.branches, *eliminated.trunk]
+    for place, i in enumerate(order):
+        for k in order[:place]:
+            dqdd_dtau[k][i] = dqdd_dtau[i][k]
     return ConstraintGradient(
         qdd=qdd,
         force=force,
