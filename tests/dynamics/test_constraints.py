@@ -257,8 +257,11 @@ def test_bad_contacts_and_masks_are_refused() -> None:
         with_contacts(arm, ("iiwa_link_0",))
     with pytest.raises(RobotError, match="contact 'iiwa_link_7' twice"):
         load("iiwa14", contacts=("iiwa_link_7", "iiwa_link_7:6d"))
-    with pytest.raises(RobotError, match="are the text 'iiwa_link_7'"):
-        with_contacts(arm, "iiwa_link_7")
+    for wrong in ("iiwa_link_7", (3,), 5):
+        with pytest.raises(RobotError, match=r"contacts are .*: give a sequence of texts"):
+            with_contacts(arm, wrong)  # type: ignore[arg-type]
+    with pytest.raises(RobotError, match="kind '7d': write iiwa_link_7:3d for a point"):
+        with_contacts(arm, ("iiwa_link_7:7d",))
     q, qd, tau = (array[0] for array in states(model, 1, 9))
     with pytest.raises(DynamicsError, match=r"has no contacts: load it with contacts=\(LINK"):
         constraint_dynamics(arm, np.zeros(7), np.zeros(7), np.zeros(7))

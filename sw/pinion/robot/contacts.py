@@ -7,8 +7,10 @@ A contact is a frame of a moving body: a link, a fixed joint, or either with an 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .errors import RobotError
 from .lookup import find_frame
@@ -46,10 +48,12 @@ def with_contacts(model: Model, contacts: Sequence[str]) -> Model:
     ------
     RobotError : a frame that does not exist or is fixed to the base, or one that is named twice.
     """
-    if isinstance(contacts, str):
+    argument: Any = contacts
+    listed = isinstance(argument, Sequence) and not isinstance(argument, str)
+    if not listed or not all(isinstance(text, str) for text in argument):
         raise RobotError(
-            f"The contacts are the text {contacts!r}: give a sequence of texts, such as "
-            f"({contacts!r},)."
+            f"The contacts are {contacts!r:.60}: give a sequence of texts, such as "
+            '("left_foot", "right_foot:6d").'
         )
     changed = replace(model, contacts=tuple(map(_whole, contacts)))
     names = [contact.name for contact in contacts_of(changed)]
@@ -72,6 +76,11 @@ def contacts_of(model: Model) -> tuple[Contact, ...]:
     contacts = []
     for text in model.contacts:
         name, _, kind = text.rpartition(":")
+        if wrong := re.fullmatch(r"(.+):(\d+[dD])", name):
+            raise RobotError(
+                f"The contact {name!r} of the robot {model.name!r} is of the kind "
+                f"{wrong[2]!r}: write {wrong[1]}:3d for a point or {wrong[1]}:6d for a face."
+            )
         frame = find_frame(model, name)
         if frame.body < 0:
             raise RobotError(
