@@ -11,10 +11,14 @@ from pinion import dynamics
 from pinion.api import backend
 from pinion.functions import Block, Function, Uniform
 from pinion.functions.rows.blocks import QD, TAU, Q
+from pinion.graph import op_counts
+from pinion.graph.passes import common_subexpressions, fold
+from pinion.robot import load
 from tests.dynamics.models import relative_error
-from tests.dynamics.test_constraints import robot, states
+from tests.dynamics.test_constraints import LEGS, robot, states
 
-GRADIENTS = ("qdd", "force", "dqdd_dq", "dqdd_dqd", "dforce_dq", "dforce_dqd")
+FORWARD = ("qdd", "force")
+GRADIENTS = (*FORWARD, "dqdd_dq", "dqdd_dqd", "dforce_dq", "dforce_dqd")
 SHAPES: dict[str, tuple[str | int, ...]] = {
     "qdd": ("nv",),
     "force": (12,),
@@ -27,6 +31,8 @@ def row(results: tuple[str, ...]) -> Function:
     def scalars(
         model: Any, q: Any, qd: Any, tau: Any, active: Any, damping: Any, *, region: Any
     ) -> tuple[Any, ...]:
+        if results == FORWARD:
+            return dynamics.constraint_dynamics_scalars(model, q, qd, tau, active, damping, region)
         gradient = dynamics.constraint_derivatives_scalars(
             model, q, qd, tau, active, damping, region
         )
@@ -49,8 +55,25 @@ def row(results: tuple[str, ...]) -> Function:
     )
 
 
+@pytest.mark.parametrize(
+    ("results", "products"),
+    [
+        (FORWARD, (2875, 613)),
+        (GRADIENTS, (17010, 1358)),
+        ((*GRADIENTS, "dqdd_dtau", "dforce_dtau"), (19656, 1358)),
+    ],
+    ids=["forward", "by state", "all"],
+)
+def test_products_of_a_quadruped(results: tuple[str, ...], products: tuple[int, int]) -> None:
+    """Of two variables, and by a constant: each is an instruction or part of a multiplier."""
+    feet = [f"{leg}@0,0,-0.33" for leg in LEGS]
+    model = load("hyq", floating_base=True, contacts=feet, snap=True)
+    counts = op_counts(common_subexpressions(fold(row(results).trace(model))))
+    assert (counts["mul"], counts["mul_const"]) == products
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("results", [("qdd", "force"), GRADIENTS], ids=["forward", "gradients"])
+@pytest.mark.parametrize("results", [FORWARD, GRADIENTS], ids=["forward", "gradients"])
 def test_single_precision_holds_at_stretched_knees(results: tuple[str, ...]) -> None:
     """Elimination of a contact inside its leg would divide by what vanishes there."""
     model, count = robot("hyq"), 400

@@ -3,8 +3,9 @@ equations, Pinocchio, differences and invariances."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ def robot(name: str) -> Model:
         return load("atlas", floating_base=True, contacts=ATLAS)
     if name == "arm on a wall":
         return load("iiwa14", contacts=("iiwa_link_7@0.01,0.02,0.1:6d",), gravity=(1.0, 2.0, -9.0))
+    if name == "two roots":
+        return load("baxter", contacts=("left_wrist", "right_wrist"))
     if name == "arm at a point":
         return load("iiwa14", contacts=("iiwa_link_7",))
     model = load_text(random_tree(np.random.default_rng(int(name[-1])), 12))
@@ -58,7 +61,10 @@ def robot(name: str) -> Model:
     return with_contacts(model, (f"{model.tips[0]}@0.1,-0.2,0.05", model.tips[-1]))
 
 
-ROBOTS = ("hyq", "one face of hyq", "atlas", "arm on a wall", "arm at a point", "tree 1", "tree 2")
+ROBOTS = (
+    *("hyq", "one face of hyq", "atlas", "two roots"),
+    *("arm on a wall", "arm at a point", "tree 1", "tree 2"),
+)
 
 
 def states(model: Model, count: int, seed: int) -> tuple[Array, Array, Array]:
@@ -123,26 +129,25 @@ def test_a_contact_in_the_air_is_as_if_it_were_not_there(name: str) -> None:
         )
         gradient = constraint_derivatives(model, q, qd, tau, active, 1e-3)
         if not active.any():
-            want = dynamics.fd_derivatives(model, q, qd, tau)
-            pairs = {"qdd": want.qdd, "dqdd_dq": want.dqdd_dq, "dqdd_dqd": want.dqdd_dqd}
-            for key, value in pairs.items():
-                assert relative_error(getattr(gradient, key), value) < 1e-11
+            free = dynamics.fd_derivatives(model, q, qd, tau)
+            for name_of in ("qdd", "dqdd_dq", "dqdd_dqd"):
+                assert relative_error(getattr(gradient, name_of), getattr(free, name_of)) < 1e-11
+            assert relative_error(gradient.dqdd_dtau, free.minv) < 1e-11
             continue
         fewer = constraint_derivatives(left, q, qd, tau, None, 1e-3)
         sizes = [contact.size for contact in contacts_of(model)]
         on_ground = np.repeat(active, sizes) > 0.0
-        for member in fields(gradient):
-            result, want = getattr(gradient, member.name), getattr(fewer, member.name)
-            if "force" in member.name:
+        for name_of, result, want in zip(gradient._fields, gradient, fewer, strict=True):
+            if "force" in name_of:
                 assert not result[~on_ground].any()
                 result = result[on_ground]
-            assert relative_error(result, want) < 1e-11, member.name
+            assert relative_error(result, want) < 1e-11, name_of
 
 
 @pytest.mark.parametrize("name", [*ROBOTS, "tied tree 3"])
 def test_gradients_are_the_limits_of_differences(name: str) -> None:
     model, damping, h = robot(name), 1e-3, 1e-6
-    q, qd, tau = (array[0] for array in states(model, 1, 3))
+    q, qd, tau = (np.repeat(array, model.nv, axis=0) for array in states(model, 1, 3))
     steps = h * np.eye(model.nv)
     moved: dict[str, Callable[[Array], tuple[Array, Array]]] = {
         "dq": lambda e: constraint_dynamics(
@@ -151,12 +156,13 @@ def test_gradients_are_the_limits_of_differences(name: str) -> None:
         "dqd": lambda e: constraint_dynamics(model, q, qd + e, tau, None, damping),
         "dtau": lambda e: constraint_dynamics(model, q, qd, tau + e, None, damping),
     }
-    gradient = constraint_derivatives(model, q, qd, tau, None, damping)
+    gradient = constraint_derivatives(model, q[0], qd[0], tau[0], None, damping)
     for variable, at in moved.items():
-        for place, name_of in enumerate(("qdd", "force")):
-            differences = [(at(e)[place] - at(-e)[place]) / (2.0 * h) for e in steps]
+        results = zip(("qdd", "force"), at(steps), at(-steps), strict=True)
+        for name_of, after, before in results:
             result = getattr(gradient, f"d{name_of}_{variable}")
-            assert relative_error(result, np.stack(differences, axis=1)) < 1e-6, (name_of, variable)
+            want = (after - before).T / (2.0 * h)
+            assert relative_error(result, want) < 1e-6, (name_of, variable)
 
 
 def of_pinocchio(
@@ -291,12 +297,14 @@ def _without_velocities(*arguments: Any) -> Any:
     return _ROW(*arguments)[0], None
 
 
-_ROW = dynamics.constraint_derivatives.__globals__["acceleration_row"]
+# The package's name for the module is that of its function.
+_MODULE = sys.modules["pinion.dynamics.constraint_derivatives"]
+_ROW = vars(_MODULE)["acceleration_row"]
 
 
 @pytest.mark.parametrize("broken", [_without_coriolis, _without_velocities])
 def test_a_broken_row_is_noticed(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(dynamics.constraint_derivatives.__globals__, "acceleration_row", broken)
+    monkeypatch.setattr(_MODULE, "acceleration_row", broken)
     with pytest.raises(AssertionError):
         test_gradients_are_the_limits_of_differences("atlas")
 

@@ -19,8 +19,8 @@ the true motion, in which the base does not accelerate against gravity. The spat
 a face is that of the point less ``w x v``, whose change also needs the column of v: ``S`` by the
 rate and ``v x S`` by the position.
 
-**Elimination** begins at the branches. The trunk is the velocities from the base to the first fork,
-all of them in a chain; each branch b is eliminated with the inverse of its own block of M:
+**Elimination** begins at the branches. The velocities from the base to the first fork form a chain,
+the trunk. Each branch b behind it is eliminated with the inverse of its block of M:
 
     P = - M_bb^-1 M_bt     Z = M_bb^-1 J_b^T
     M_tt' = M_tt + M_bt^T P     J_t' = J_t + J_b P     G = J_b Z + J_t' M_tt'^-1 J_t'^T
@@ -36,29 +36,26 @@ them (which faces notice, so then the column is solved for).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.robot import Contact, JointKind, Model
 
 from .axis import axis_effort, cross_axis, numbered_axes
-from .checks import Array, matrix_of, vector_of
+from .checks import Array, matrix_of, needs_inverse, vector_of
 from .constraints import (
     Constraints,
-    chain,
     check_regular,
     constraints_of,
     contact_arguments,
-    region_at,
 )
 from .coupled import coupling_of, elimination_parents
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .kinematics import path_to
-from .ltdl import by_velocity, factors, inverse
+from .ltdl import by_velocity, chain, factors, inverse, region_at
 from .matrices import Rows, inner, transposed, zeros
 from .rnea import BodyMotion, Region, forward_pass, no_region, rnea_scalars
 from .rnea_derivatives import (
@@ -73,8 +70,7 @@ from .scalar import Scalar, add, is_zero, mul, select, sub
 from .spatial import ZERO, Spatial, Vector, cross, dot, vadd, vsub
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConstraintDerivatives:
+class ConstraintDerivatives(NamedTuple):
     """Accelerations and contact forces of a robot in contact, with their gradients, as arrays.
 
     Members
@@ -95,8 +91,7 @@ class ConstraintDerivatives:
     dforce_dtau: Array
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConstraintGradient:
+class ConstraintGradient(NamedTuple):
     """Accelerations and contact forces of a robot in contact, with their gradients.
 
     Members
@@ -284,7 +279,8 @@ def constraint_derivatives_scalars(
             f_ext[body] = [add(a, b) for a, b in zip(f_ext[body], wrench, strict=True)]
     dtau = rnea_derivatives_scalars(plain, q, qd, qdd, f_ext, region, **terms_of)
     changes = acceleration_derivatives(at_state, q, qd, qdd, region)
-    of_base = _columns_of_floating_base(at_state, eliminated, qd, terms_of)
+    with region("column", last):
+        of_base = _columns_of_floating_base(at_state, eliminated, qd, terms_of)
     gradients = []
     for of_state, is_rate in ((dtau[0], False), (dtau[1], True)):
         columns_of = transposed(of_state), transposed(changes[is_rate])
@@ -323,6 +319,7 @@ def constraint_derivatives_scalars(
     )
 
 
+@needs_inverse
 def constraint_derivatives(
     model: Model,
     q: ArrayLike,
@@ -340,23 +337,19 @@ def constraint_derivatives(
     contacts' axes.
     """
     x = contact_arguments(model, q, qd, tau, active, damping)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        gradient = constraint_derivatives_scalars(
-            model, *x.columns, joint_terms=joint_terms, friction_width=friction_width
-        )
+    gradient = constraint_derivatives_scalars(
+        model, *x.columns, joint_terms=joint_terms, friction_width=friction_width
+    )
     arrays = {
-        member.name: vector_of(value, x.batch)
-        if member.name in ("qdd", "force")
-        else matrix_of(value, x.batch)
-        for member in fields(gradient)
-        for value in (getattr(gradient, member.name),)
+        name: (vector_of if name in ("qdd", "force") else matrix_of)(value, x.batch)
+        for name, value in gradient._asdict().items()
     }
     check_regular(*arrays.values())
     return ConstraintDerivatives(**arrays)
 
 
 def floats_freely(model: Model, terms_of: dict[str, Any]) -> bool:
-    """Return whether the only root is a free-flyer whose joint has no terms of its own."""
+    """Return whether the only joint on the base is a free-flyer without armature or other terms."""
     roots = [body for body in model.bodies if body.parent < 0]
     if len(roots) != 1 or roots[0].joint.kind is not JointKind.FREE_FLYER:
         return False
@@ -458,7 +451,7 @@ def acceleration_row(
     """
     moment, force = wrench
     w, r = motion.w, contact.placement.r
-    if force is ZERO:
+    if all(map(is_zero, force)):
         return Row(g_w=cross(w, moment), g_al=moment, g_a=ZERO), None
     moving = cross(w, r)
     g_w = cross(vadd(moving, moving), force)

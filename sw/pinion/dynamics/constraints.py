@@ -35,7 +35,7 @@ carried to each contact as a vector and subtracted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,13 +53,14 @@ from .checks import (
     columns_of,
     configurations,
     constant_inertias,
+    needs_inverse,
     vector_of,
 )
 from .coupled import coupling_of, elimination_parents
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH
 from .kinematics import body_poses_scalars, path_to
-from .ltdl import ancestors, by_velocity, elimination
+from .ltdl import by_velocity, chain, eliminated, elimination, region_at, substituted
 from .matrices import Rows, inner
 from .minimal import regrouped_model, slid_model, slides_of, snapped
 from .rnea import BodyState, Region, forward_pass, no_region, rnea_scalars
@@ -114,9 +115,7 @@ def reduced_model(model: Model) -> tuple[Model, tuple[Contact, ...]]:
         x, y, z = contact.placement.r
         origin = (x, y, snapped(z - slides[contact.body]))
         placement = Transform(E=contact.placement.E, r=origin)
-        moved.append(
-            Contact(name=contact.name, body=contact.body, placement=placement, size=contact.size)
-        )
+        moved.append(replace(contact, placement=placement))
     return regrouped_model(slid_model(model)), tuple(moved)
 
 
@@ -209,30 +208,9 @@ def jacobian_row(
     return efforts
 
 
-def eliminated(
-    parents: Sequence[int], L: Sequence[Sequence[Scalar]], row: Sequence[Scalar], region: Region
-) -> list[Scalar]:
-    """Return ``row L^-1``, (nv,) scalars; ``L`` is below its unit diagonal."""
-    result = list(row)
-    for k in reversed(range(len(parents))):
-        if is_zero(result[k]):
-            continue
-        with region("solve", k + 1):
-            for i in ancestors(parents, k):
-                result[i] = sub(result[i], mul(result[k], L[k][i]))
-    return result
-
-
-def substituted(
-    parents: Sequence[int], L: Sequence[Sequence[Scalar]], b: Sequence[Scalar], region: Region
-) -> list[Scalar]:
-    """Return ``L^-1 b``, (nv,) scalars; ``L`` is below its unit diagonal."""
-    result = list(b)
-    for k, path in enumerate(ancestors(parents, k) for k in range(len(parents))):
-        with region("solve", k + 1):
-            for i in path:
-                result[k] = sub(result[k], mul(L[k][i], result[i]))
-    return result
+def masked(on: Scalar, x: Scalar) -> Scalar:
+    """Return x if a contact is on the ground, else 0."""
+    return x if is_zero(x) else select(on, x, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,10 +242,7 @@ class Constraints:
 
     def masked(self, values: Sequence[Scalar]) -> list[Scalar]:
         """Return values (nc,) of active contacts, and zeros for the others."""
-        return [
-            x if is_zero(x) else select(on, x, 0.0)
-            for on, x in zip(self.on_ground, values, strict=True)
-        ]
+        return [masked(on, x) for on, x in zip(self.on_ground, values, strict=True)]
 
 
 def constraints_of(
@@ -294,7 +269,7 @@ def constraints_of(
         row = jacobian_row(tree, body, direction.row, states, region)
         with region("contact", body + 1):
             row = tied.efforts(row) if tied else row
-            J.append([x if is_zero(x) else select(on, x, 0.0) for x in row])
+            J.append([masked(on, x) for x in row])
     return Constraints(
         plain=plain,
         tree=tree,
@@ -305,16 +280,6 @@ def constraints_of(
         upward=upward,
         linear=linear,
     )
-
-
-def region_at(region: Region, body: int) -> Region:
-    """Return a region whose steps are all of one body."""
-    return lambda name, _: region(name, body)
-
-
-def chain(size: int) -> tuple[int, ...]:
-    """Return the elimination tree of a dense matrix."""
-    return tuple(range(-1, size - 1))
 
 
 # Many parameters: the quantities of the equation, and the optional terms.
@@ -372,15 +337,14 @@ def constraint_dynamics_scalars(
     with region("solve", last):
         scaled = [[mul(y, d) for y, d in zip(row, D_inverse, strict=True)] for row in Y]
         compliance: Rows = [[0.0] * count for _ in range(count)]
-        right: list[Scalar] = []
-        for c, (direction, on) in enumerate(
-            zip(at_state.directions, at_state.on_ground, strict=True)
-        ):
+        free: list[Scalar] = []
+        for c, direction in enumerate(at_state.directions):
             for d in range(c + 1):
                 compliance[c][d] = compliance[d][c] = inner(scaled[c], Y[d])
-            compliance[c][c] = select(on, add(compliance[c][c], damping), 1.0)
-            free = add(direction.acceleration, inner(scaled[c], b))
-            right.append(select(on, sub(0.0, free), 0.0))
+            pivot = add(compliance[c][c], damping)
+            compliance[c][c] = select(at_state.on_ground[c], pivot, 1.0)
+            free.append(sub(0.0, add(direction.acceleration, inner(scaled[c], b))))
+        right = at_state.masked(free)
 
     at_last = region_at(region, last)
     dense = chain(count)
@@ -480,6 +444,7 @@ def check_regular(*arrays: Array) -> None:
 
 
 # Many parameters: those of the scalar function.
+@needs_inverse
 def constraint_dynamics(
     model: Model,
     q: ArrayLike,
@@ -518,15 +483,14 @@ def constraint_dynamics(
         of other numbers than 0 and 1; redundant contacts without damping.
     """
     x = contact_arguments(model, q, qd, tau, active, damping)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        qdd, force = constraint_dynamics_scalars(
-            model,
-            *x.columns,
-            reference=reference,
-            joint_terms=joint_terms,
-            friction_width=friction_width,
-        )
-        arrays = vector_of(qdd, x.batch), vector_of(force, x.batch)
+    qdd, force = constraint_dynamics_scalars(
+        model,
+        *x.columns,
+        reference=reference,
+        joint_terms=joint_terms,
+        friction_width=friction_width,
+    )
+    arrays = vector_of(qdd, x.batch), vector_of(force, x.batch)
     check_regular(*arrays)
     return arrays
 

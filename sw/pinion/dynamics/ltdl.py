@@ -15,7 +15,7 @@ from pinion.robot import Model
 from .coupled import owners
 from .matrices import Rows, identity, inner, transposed, zeros
 from .rnea import Region, no_region
-from .scalar import Scalar, add, mul, reciprocal, sub
+from .scalar import Scalar, add, is_zero, mul, reciprocal, sub
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,16 @@ def by_velocity(model: Model, region: Region) -> Region:
     """Return a region that takes a velocity's number, 1 for the first, instead of a body's."""
     bodies = owners(model)
     return lambda name, k: region(name, bodies[k - 1])
+
+
+def region_at(region: Region, body: int) -> Region:
+    """Return a region whose steps are all of one body."""
+    return lambda name, _: region(name, body)
+
+
+def chain(size: int) -> tuple[int, ...]:
+    """Return the elimination tree of a dense matrix."""
+    return tuple(range(-1, size - 1))
 
 
 def ancestors(parents: Sequence[int], i: int) -> list[int]:
@@ -132,3 +142,29 @@ def solve(
     """
     turned = [inner(column[k:], b[k:]) for k, column in enumerate(transposed(factored.X))]
     return [inner(row[: i + 1], turned[: i + 1]) for i, row in enumerate(scaled)]
+
+
+def eliminated(
+    parents: Sequence[int], L: Sequence[Sequence[Scalar]], row: Sequence[Scalar], region: Region
+) -> list[Scalar]:
+    """Return ``row L^-1``, (nv,) scalars; ``L`` is below its unit diagonal."""
+    result = list(row)
+    for k in reversed(range(len(parents))):
+        if is_zero(result[k]):
+            continue
+        with region("solve", k + 1):
+            for i in ancestors(parents, k):
+                result[i] = sub(result[i], mul(result[k], L[k][i]))
+    return result
+
+
+def substituted(
+    parents: Sequence[int], L: Sequence[Sequence[Scalar]], b: Sequence[Scalar], region: Region
+) -> list[Scalar]:
+    """Return ``L^-1 b``, (nv,) scalars; ``L`` is below its unit diagonal."""
+    result = list(b)
+    for k, path in enumerate(ancestors(parents, k) for k in range(len(parents))):
+        with region("solve", k + 1):
+            for i in path:
+                result[k] = sub(result[k], mul(L[k][i], result[i]))
+    return result

@@ -20,7 +20,6 @@ its reciprocal unit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,7 +31,7 @@ from .checks import Array, DynamicsError, as_numbers, needs_inverse
 from .coupled import elimination_parents
 from .crba import crba_scalars
 from .kinematics import Reference, frame_jacobian_scalars, frame_of, path_to
-from .ltdl import by_velocity, factors, inverse
+from .ltdl import by_velocity, chain, factors, inverse, region_at
 from .matrices import Rows, inner, transposed, zeros
 from .mimic import also_coupled
 from .minimal import minimal_model
@@ -40,7 +39,6 @@ from .rnea import Region, no_region
 from .scalar import Scalar, add, is_zero, mul
 
 DIRECTIONS = 6
-_CHAIN = tuple(range(-1, DIRECTIONS - 1))
 
 _minv = also_coupled(arrays.minv)
 _jacobian = also_coupled(kinematics.frame_jacobian)
@@ -116,11 +114,9 @@ def operational_space_inertia_scalars(
         for k in range(DIRECTIONS):
             matrix[k][k] = add(matrix[k][k], damping)
 
-    def at_tip(name: str, direction: int) -> AbstractContextManager[object]:
-        return region(name, last)
-
+    at_tip, dense = region_at(region, last), chain(DIRECTIONS)
     with region("inverse", last):
-        return inverse(_CHAIN, factors(_CHAIN, matrix, at_tip), at_tip)
+        return inverse(dense, factors(dense, matrix, at_tip), at_tip)
 
 
 def inverse_operational_space_inertia(
