@@ -23,14 +23,26 @@ from pinion.flow.build import build
 from pinion.formats.auto import PrecisionError
 from pinion.functions import FUNCTIONS, SUBJECTS, named_function
 from pinion.request import BuildRequest
-from pinion.robot import Model, RobotError, load, load_text, tips_of
+from pinion.robot import Model, RobotError, load, load_text, tips_of, with_contacts
 from pinion.robot.generated import joint_xml, link_xml
 
 ROBOTS = ("iiwa14", "hyq")
 FORMATS = ("q16.16", "auto")
 LEG = "lf_lowerleg"
+CONTACTS = {
+    "two_link": ("link_2@0,0,0.5",),
+    "iiwa14": ("iiwa_link_7",),
+    "hyq": tuple(f"{leg}_lowerleg@0,0,-0.33" for leg in ("lf", "rf", "lh", "rh")),
+}
+"""Contacts of robots for rows that need some."""
 II = 8
-LONG = {"rk4_step": 64, "step_second_derivatives": 16, "fd_parameter_derivatives": 16}
+LONG = {
+    "rk4_step": 64,
+    "step_second_derivatives": 16,
+    "fd_parameter_derivatives": 16,
+    "constraint_dynamics": 32,
+    "constraint_dynamics_derivatives": 64,
+}
 """Intervals of rows that would take more than 300 multipliers at 8 cycles."""
 REQUESTS = 1000
 
@@ -48,7 +60,7 @@ def of_tip(row: str) -> bool:
     ]
     fork = load_text(f'<robot name="fork">{"".join((*links, *joints))}</robot>')
     try:
-        FUNCTIONS[row].trace(fork)
+        FUNCTIONS[row].trace(with_contacts(fork, ["left"]))
     except RobotError:
         return True
     return False
@@ -56,6 +68,10 @@ def of_tip(row: str) -> bool:
 
 def robot_for(robot: str, row: str) -> tuple[str, Model]:
     """Return a robot that a row supports, and how it was changed in words."""
+    if FUNCTIONS[row].of_contacts:
+        floats = robot == "hyq"
+        model = load(robot, snap=True, floating_base=floats, contacts=CONTACTS[robot])
+        return f"{robot}, floating, four feet" if floats else f"{robot}, one point", model
     model = load(robot, snap=True)
     if of_tip(row) and len(tips_of(model)) > 1:
         return f"{robot}, one leg", load(robot, snap=True, tip=LEG)

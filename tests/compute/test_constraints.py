@@ -33,7 +33,7 @@ def row(results: tuple[str, ...]) -> Function:
     ) -> tuple[Any, ...]:
         if results == FORWARD:
             return dynamics.constraint_dynamics_scalars(model, q, qd, tau, active, damping, region)
-        gradient = dynamics.constraint_derivatives_scalars(
+        gradient = dynamics.constraint_dynamics_derivatives_scalars(
             model, q, qd, tau, active, damping, region
         )
         return tuple(getattr(gradient, name) for name in results)
@@ -86,7 +86,7 @@ def test_single_precision_holds_at_stretched_knees(results: tuple[str, ...]) -> 
         result = compiled(q=q, qd=qd, tau=tau, active=active, damping=damping)
     wide = (array.astype(np.float64) for array in (qd, tau, active, damping))
     q_wide = dynamics.normalise(model, q.astype(np.float64))
-    want = dynamics.constraint_derivatives(model, q_wide, *wide)
+    want = dynamics.constraint_dynamics_derivatives(model, q_wide, *wide)
     for name in results:
         errors = [
             relative_error(a, b)

@@ -32,7 +32,17 @@ from pinion.graph.passes import fold
 from pinion.hls import operations
 from pinion.hls.schedule.modulo import unit_counts
 from pinion.hls.sums import gather_dots
-from pinion.robot import JointKind, Model, RobotError, coupled, load, load_text, ties, uncoupled
+from pinion.robot import (
+    JointKind,
+    Model,
+    RobotError,
+    coupled,
+    load,
+    load_text,
+    ties,
+    uncoupled,
+    with_contacts,
+)
 from pinion.robot.model import Mimic
 from tests.support.builds import build
 from tests.support.rows import OF_ADDING
@@ -238,6 +248,7 @@ def test_coupled_traces_are_the_arrays_with_dense_matrices(name: str, base: str)
         bodies = [replace(b, parent=max(b.parent - 1, -1)) for b in model.bodies[1:]]
         rated = model.rated_velocity[6:]
         model = replace(model, bodies=tuple(bodies), frames=(), rated_velocity=rated)
+    model = with_contacts(model, ["lf_lowerleg:6d", "rh_lowerleg"])
     row = named_function(name, outputs=named_function(name).optional)
     print("seed 9")
     sent = sample(model, row, 10, distribution="reference", seed=9)

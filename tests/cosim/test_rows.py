@@ -79,6 +79,7 @@ def branch(name: str, row: str) -> Model:
 # Cores of thousands of operations, which take minutes to build for an arm.
 LARGE = (
     "centroidal_derivatives",
+    "constraint_dynamics_derivatives",
     "euler_step",
     "fd_parameter_derivatives",
     "fd_second_derivatives",

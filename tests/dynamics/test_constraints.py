@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion import dynamics
-from pinion.dynamics import DynamicsError, constraint_derivatives, constraints
+from pinion.dynamics import DynamicsError, constraint_dynamics_derivatives, constraints
 from pinion.dynamics.constraints import constraint_dynamics
 from pinion.robot import (
     Mimic,
@@ -127,14 +127,14 @@ def test_a_contact_in_the_air_is_as_if_it_were_not_there(name: str) -> None:
         left = with_contacts(
             model, [text for text, on in zip(model.contacts, active, strict=True) if on]
         )
-        gradient = constraint_derivatives(model, q, qd, tau, active, 1e-3)
+        gradient = constraint_dynamics_derivatives(model, q, qd, tau, active, 1e-3)
         if not active.any():
             free = dynamics.fd_derivatives(model, q, qd, tau)
             for name_of in ("qdd", "dqdd_dq", "dqdd_dqd"):
                 assert relative_error(getattr(gradient, name_of), getattr(free, name_of)) < 1e-11
             assert relative_error(gradient.dqdd_dtau, free.minv) < 1e-11
             continue
-        fewer = constraint_derivatives(left, q, qd, tau, None, 1e-3)
+        fewer = constraint_dynamics_derivatives(left, q, qd, tau, None, 1e-3)
         sizes = [contact.size for contact in contacts_of(model)]
         on_ground = np.repeat(active, sizes) > 0.0
         for name_of, result, want in zip(gradient._fields, gradient, fewer, strict=True):
@@ -156,7 +156,7 @@ def test_gradients_are_the_limits_of_differences(name: str) -> None:
         "dqd": lambda e: constraint_dynamics(model, q, qd + e, tau, None, damping),
         "dtau": lambda e: constraint_dynamics(model, q, qd, tau + e, None, damping),
     }
-    gradient = constraint_derivatives(model, q[0], qd[0], tau[0], None, damping)
+    gradient = constraint_dynamics_derivatives(model, q[0], qd[0], tau[0], None, damping)
     for variable, at in moved.items():
         results = zip(("qdd", "force"), at(steps), at(-steps), strict=True)
         for name_of, after, before in results:
@@ -212,7 +212,7 @@ def test_pinocchio_agrees_in_both_frames(
         assert relative_error(force.reshape(-1, size // 3, 3)[on], halves) < 1e-9
         if reference == "local":
             pin.computeConstraintDynamicsDerivatives(peer, data, peers, datas, settings)
-            gradient = constraint_derivatives(model, q[k], qd[k], tau[k], active)
+            gradient = constraint_dynamics_derivatives(model, q[k], qd[k], tau[k], active)
             for result, peer_array in (
                 (gradient.dqdd_dq, data.ddq_dq),
                 (gradient.dqdd_dqd, data.ddq_dv),

@@ -126,6 +126,8 @@ MOST = {
     "kinetic_energy_regressor": (117, 34, 66, 0),
     "potential_energy_regressor": (18, 22, 18, 0),
     "fd_parameter_derivatives": (2809, 262, 2641, 5),
+    "constraint_dynamics": (517, 138, 520, 8),
+    "constraint_dynamics_derivatives": (2932, 301, 2889, 8),
 }
 
 

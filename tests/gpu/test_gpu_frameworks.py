@@ -5,6 +5,7 @@ Values and gradients are compared with those of the processor in float64.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -200,11 +201,12 @@ def test_torch_memory_does_not_grow(torch: Any, few: bool) -> None:
     inputs = sent(torch, arrays("iiwa14", "aba", 500, dtype="float64"))
     above = torch.ones_like(inputs[0])
     torch_pulled(torch, call, inputs, above)
+    gc.collect()  # what earlier tests left behind would go later and hide a growth
     before = torch.cuda.memory_allocated()
     for _ in range(5 if few else 200):
         call(*inputs)
         torch_pulled(torch, call, inputs, above)
-    assert torch.cuda.memory_allocated() == before
+    assert torch.cuda.memory_allocated() <= before
 
 
 @both_dtypes

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from benchmarks.functions import CONTACTS
 from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ TIMING = timing_for(Q16)
 
 @cache
 def model(robot: str) -> Model:
-    return coupled(load(robot))
+    return coupled(load(robot, contacts=CONTACTS.get(robot, ())))
 
 
 @cache

@@ -28,6 +28,7 @@ from pinion.processor.sums import polynomial
 from pinion.robot import coupled, load
 from tests.support.breadth import some_rows
 from tests.support.choices import choices, close_calls
+from tests.support.rows import robot as robot_of
 
 QUICK = [("two_link", "rnea"), ("iiwa14", "rnea"), ("iiwa14", "minv"), ("pendulum", "aba")]
 CASES = some_rows(
@@ -48,14 +49,14 @@ def compiled(
     robot: str, function: str, *, lanes: int = 4, precision: str = "fine"
 ) -> CompiledProgram:
     row = named_function(function)
-    return compile_program(load(robot), row, Machine(lanes=lanes), precision=precision)
+    return compile_program(robot_of(robot), row, Machine(lanes=lanes), precision=precision)
 
 
 def states(
     robot: str, row: Function, distribution: str, count: int, seed: int
 ) -> dict[str, np.ndarray]:
     """Return states as requests transmit them, columns (n,) by word."""
-    model = load(robot)
+    model = robot_of(robot)
     arrays = sample(model, row, count, distribution=distribution, seed=seed)
     return {str(w): c for w, c in word_columns(row.inputs, coupled(model), arrays).items()}
 

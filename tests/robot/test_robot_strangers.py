@@ -26,6 +26,7 @@ from pinion.robot import (
     q_to_pinocchio,
     tip,
     v_permutation,
+    with_contacts,
 )
 from tests.robot.snippets import A, B, C, joint, link, robot, tensor
 
@@ -362,9 +363,11 @@ def test_robots_without_mass_serve_kinematics(kind: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_without_mass_exactly_kinematics_can_be_computed(name: str) -> None:
-    model, row = load_text(robot(*BARE)), named_function(name)
+    model, row = with_contacts(load_text(robot(*BARE)), ["b"]), named_function(name)
     rng = np.random.default_rng(3)
     arrays = {b.name: rng.uniform(0.1, 1.0, (2, *b.dims(model))) for b in row.inputs}
+    if "active" in arrays:
+        arrays["active"] = np.ones((2, 1))
     if name in KINEMATIC:
         results = row.evaluate(model, arrays)
         assert row.trace(model).outputs and all(np.all(np.isfinite(x)) for x in results.values())

@@ -41,9 +41,9 @@ BUILDS: Mapping[str, tuple[str | None, str, Mapping[str, Any]]] = {
 """Builds by name: robot, function and options."""
 
 ROBOTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "two_link": ("two_link", {}),
-    "iiwa14": ("iiwa14", {}),
-    "base": ("iiwa14", {"floating_base": True}),
+    "two_link": ("two_link", {"contacts": ("link_2",)}),
+    "iiwa14": ("iiwa14", {"contacts": ("iiwa_link_7",)}),
+    "base": ("iiwa14", {"floating_base": True, "contacts": ("iiwa_link_7",)}),
 }
 """Robots and options of `load` by name; the sources of every row are printed for each."""
 

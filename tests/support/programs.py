@@ -28,6 +28,7 @@ from pinion.processor.image import Image, Name
 from pinion.processor.manifest import program_manifest
 from pinion.robot import Model, load_text, random_tree
 from pinion.robot import load as load_robot
+from tests.support.rows import robot
 from tests.support.ur5 import like_a_ur5
 
 REQUESTS = 1000
@@ -46,8 +47,7 @@ def _ur5() -> Model:
 BUILT_IN = ("pendulum", "two_link", "chain_3", "chain_10", "iiwa14", "hyq", "baxter", "atlas")
 
 ROBOTS: Mapping[str, Callable[[], Model]] = {
-    **{name: partial(load_robot, name) for name in BUILT_IN},
-    "floating hyq": partial(load_robot, "hyq", floating_base=True),
+    **{name: partial(robot, name) for name in (*BUILT_IN, "floating hyq")},
     "UR5": _ur5,
     "gripper": partial(load_robot, GRIPPER),
     "tree": _tree,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from benchmarks.functions import of_tip
+from benchmarks.functions import CONTACTS, of_tip
 
 from pinion.functions import FUNCTIONS, SUBJECTS, FunctionError
-from pinion.robot import Model, load, load_text, tip, urdf_text
+from pinion.robot import Model, load, load_text, tip, urdf_text, with_contacts
 from pinion.robot.generated import link_xml
 
 
@@ -25,13 +25,15 @@ def _raft() -> Model:
     """Return a robot of one joint on a floating base."""
     base = link_xml("base", mass=1.0, tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
     text = urdf_text("pendulum").replace('<link name="base"/>', base)
-    return load_text(text, floating_base=True)
+    return with_contacts(load_text(text, floating_base=True), ["base"])
 
 
 LITERATURE = SUBJECTS["dynamics"]
 NEW = tuple(name for name, row in FUNCTIONS.items() if row not in LITERATURE)
 JACOBIANS = ("frame_jacobian", "frame_jacobian_local", "frame_jacobian_world")
-FRAME_ROWS = tuple(name for name, row in FUNCTIONS.items() if len(row.references) > 1)
+FRAME_ROWS = tuple(
+    name for name, row in FUNCTIONS.items() if row.of_frames and len(row.references) > 1
+)
 OF_TIPS = tuple(name for name in NEW if of_tip(name))
 SECOND_ORDER = tuple(row.name for row in SUBJECTS["second order"])
 OF_ADDING = tuple(name for name in NEW if _adds(name))
@@ -53,9 +55,10 @@ def legged() -> str:
 def robot(name: str) -> Model:
     """Return a robot; ``leg`` is one of HyQ's down to its foot."""
     if name.endswith("leg"):
-        return tip(load_text(legged(), floating_base=name.startswith("floating")), "lf_foot")
+        leg = tip(load_text(legged(), floating_base=name.startswith("floating")), "lf_foot")
+        return with_contacts(leg, ["lf_foot:6d"])
     plain = name.removeprefix("floating ")
-    return load(plain, floating_base=plain != name)
+    return load(plain, floating_base=plain != name, contacts=CONTACTS.get(plain, ()))
 
 
 def has(name: str, row: str) -> bool:
@@ -63,6 +66,9 @@ def has(name: str, row: str) -> bool:
 
     ``name`` : of a robot here; trees have several tips and branches of them one.
     """
+    touches = name.endswith("leg") or name.removeprefix("floating ") in CONTACTS
+    if FUNCTIONS[row].of_contacts and not touches:
+        return False
     if row in OF_TIPS and (name.endswith("hyq") or name.startswith("tree")):
         return False
     return row not in OF_ADDING or not name.startswith("floating")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .arrays import RequestArrays, by_name, check_arrays, validate_arrays
+from .arrays import RequestArrays, by_name, check_arrays, check_mask, validate_arrays
 from .backend import Backend, Closing, backend_table
 from .errors import InputError
 from .result import Result
@@ -17,6 +17,7 @@ __all__ = [
     "backend_table",
     "by_name",
     "check_arrays",
+    "check_mask",
     "mixed_units_sentence",
     "validate_arrays",
 ]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pinion.link import Array
+from pinion.link import MASK_UNIT, Array
 
 from .errors import InputError
 
@@ -128,7 +128,9 @@ def validate_arrays(
             )
         values = _numeric(array, named_arrays[array.name], dtype)
         _check_shape(array, values.shape)
-        if finite:
+        if array.unit == MASK_UNIT:
+            check_mask(array, values)
+        elif finite:
             _check_values(array, values, dtype)
         arrays[array.name] = values
         if values.ndim > len(array.shape):
@@ -140,6 +142,16 @@ def validate_arrays(
             f"number in each, or one request without a batch axis that serves all."
         )
     return RequestArrays(arrays, next(iter(lengths.values()), 1), not lengths)
+
+
+def check_mask(array: Array, values: NDArray[Any]) -> None:
+    """Raise `InputError` if a mask holds anything but 0 and 1; the message has the index."""
+    wrong = (values != 0) & (values != 1)
+    if wrong.any():
+        raise InputError(
+            f"{_index(array, values, wrong)} is {values[_first(wrong)]}: give 1 for a contact on "
+            "the ground and 0 for one in the air."
+        )
 
 
 def _wanted(expected: Sequence[Array]) -> str:
@@ -164,6 +176,8 @@ def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> N
         raise InputError(
             f"'{array.name}' is not an array ({error}): give {_shape(array.shape)} numbers."
         ) from None
+    if array.unit == MASK_UNIT and values.dtype == np.bool_:
+        return values.astype(dtype)
     if values.dtype.kind not in "fiu":
         raise InputError(
             f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which are "

@@ -16,6 +16,7 @@ from pinion.console.terminal import pairs, put_json, say, steps
 from .options import (
     FRICTION_WIDTH,
     AcceptInertia,
+    Contacts,
     FloatingBase,
     Frames,
     FrictionWidth,
@@ -78,6 +79,7 @@ def command(
     ] = None,
     accept_inertia: AcceptInertia = False,
     gravity: Gravity = None,
+    contact: Contacts = None,
     joint_terms: JointTerms = None,
     friction_width: FrictionWidth = FRICTION_WIDTH,
     frames: Frames = None,
@@ -94,7 +96,11 @@ def command(
     if not cuda and (force or dtype is not None):
         raise UsageError("Only --cuda has --dtype and --force: leave them out, or add it.")
     robot_options = RobotArguments(
-        tip=tip, floating_base=floating_base, accept_inertia=accept_inertia, gravity=gravity
+        tip=tip,
+        floating_base=floating_base,
+        accept_inertia=accept_inertia,
+        gravity=gravity,
+        contact=contact,
     )
     row_options = RowArguments(
         joint_terms=joint_terms,
@@ -174,6 +180,7 @@ def _refuse_robot_options(
         "--floating-base": robot_options.floating_base,
         "--accept-inertia": robot_options.accept_inertia,
         "--gravity": robot_options.gravity is not None,
+        "--contact": bool(robot_options.contact),
         "--snap": snap,
         "--joint-terms": bool(row_options.joint_terms),
         "--frames": bool(row_options.frames),

@@ -67,6 +67,14 @@ Gravity = Annotated[
         "0,0,-9.81]",
     ),
 ]
+Contacts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--contact",
+        metavar="LINK[@X,Y,Z][:3d|:6d]",
+        help="A point (3d) or face (6d) that the ground may hold; may be repeated.",
+    ),
+]
 Outputs = Annotated[
     list[str] | None,
     typer.Option(
@@ -124,6 +132,7 @@ class RobotArguments:
     floating_base: FloatingBase = False
     accept_inertia: AcceptInertia = False
     gravity: Gravity = None
+    contact: Contacts = None
 
     def options(self, *, snap: bool) -> RobotOptions:
         """Return the options for :func:`pinion.robot.asked_robot`.
@@ -139,6 +148,7 @@ class RobotArguments:
             "floating_base": self.floating_base,
             "accept_inertia": self.accept_inertia,
             "gravity": three_numbers(self.gravity),
+            "contacts": tuple(self.contact or ()),
             "snap": snap,
         }
 

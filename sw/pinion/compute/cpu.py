@@ -26,14 +26,14 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from pinion.base import package_digest
 from pinion.base.progress import SILENT, Progress
 from pinion.base.sources import up_to
-from pinion.batch import InputError, Result, by_name, validate_arrays
+from pinion.batch import InputError, Result, by_name, check_mask, validate_arrays
 from pinion.batch.result import written
 from pinion.functions import Function, RowOptions, arrays_of, reduced_graph, row_of
 from pinion.functions.portable import PortableFunction, in_table, portable
 from pinion.functions.requests import Rotations, check_rotations, unit_vectors_of
 from pinion.graph import Graph
 from pinion.graph.passes import fold
-from pinion.link import Array
+from pinion.link import MASK_UNIT, Array
 from pinion.native import Cache, InstructionSet, default_folder, find_compiler
 from pinion.native import isa as isas
 from pinion.robot import Model, load, model_to_dict
@@ -325,6 +325,8 @@ class Compiled:
                     f"'{array.name}' at index [{index}] is {values[where]}: every input must be "
                     "finite."
                 )
+            if array.unit == MASK_UNIT:
+                check_mask(array, values)
             converted.append(self._placed(array, values.astype(dtype, copy=False)))
         samples_first = {
             a.name: np.moveaxis(x, -1, 0 if self.layout == "soa" else 1)
@@ -341,6 +343,8 @@ class Compiled:
         pairs = []
         for array in self.inputs:
             values = np.asarray(requests[array.name])
+            if array.unit == MASK_UNIT and values.dtype == np.bool_:
+                values = values.astype(self.dtype)
             if values.dtype.kind not in "fiu":
                 raise InputError(
                     f"'{array.name}' has the dtype {values.dtype}: give floats or integers, which "

@@ -39,10 +39,10 @@ from .checks import DynamicsError
 from .constraint_derivatives import (
     ConstraintDerivatives,
     ConstraintGradient,
-    constraint_derivatives,
-    constraint_derivatives_scalars,
+    constraint_dynamics_derivatives,
+    constraint_dynamics_derivatives_scalars,
 )
-from .constraints import constraint_dynamics, constraint_dynamics_scalars
+from .constraints import CONTACT_REFERENCES, constraint_dynamics, constraint_dynamics_scalars
 from .crba import crba_scalars
 from .discrete import STEP_METHODS, StepMethod, discrete_derivatives, discrete_dynamics
 from .energy import kinetic_energy_scalars, potential_energy_scalars
@@ -123,6 +123,7 @@ frame_placement = also_coupled(kinematics.frame_placement)
 frame_velocity = also_coupled(kinematics.frame_velocity)
 
 __all__ = [
+    "CONTACT_REFERENCES",
     "STEP_METHODS",
     "CentroidalDerivatives",
     "ConstraintDerivatives",
@@ -148,9 +149,9 @@ __all__ = [
     "centroidal_rate_scalars",
     "com_jacobian",
     "com_jacobian_scalars",
-    "constraint_derivatives",
-    "constraint_derivatives_scalars",
     "constraint_dynamics",
+    "constraint_dynamics_derivatives",
+    "constraint_dynamics_derivatives_scalars",
     "constraint_dynamics_scalars",
     "coriolis",
     "coriolis_scalars",

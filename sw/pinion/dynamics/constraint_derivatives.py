@@ -192,7 +192,8 @@ def eliminate_branches(
         [M[i][j] if i in branches and j in branches else float(i == j) for j in range(n)]
         for i in range(n)
     ]
-    U = inverse(apart, factors(apart, block, at), at)
+    with at_last("solve", 1):
+        U = inverse(apart, factors(apart, block, at), at)
     for k in trunk:
         U[k][k] = 0.0
     P, Z, inertia = zeros(n, size), zeros(n, count), zeros(size)
@@ -216,8 +217,8 @@ def eliminate_branches(
             for row in J
         ]
     dense = chain(size)
-    A = inverse(dense, factors(dense, inertia, at_last), at_last)
     with at_last("solve", 1):
+        A = inverse(dense, factors(dense, inertia, at_last), at_last)
         W = [[inner(row, column) for column in A] for row in J_trunk]
         G = zeros(count)
         for c in range(count):
@@ -226,8 +227,8 @@ def eliminate_branches(
                 G[c][d] = G[d][c] = add(inside, inner(W[c], J_trunk[d]))
             G[c][c] = select(at_state.on_ground[c], add(G[c][c], damping), 1.0)
     dense = chain(count)
-    Lambda = inverse(dense, factors(dense, G, at_last), at_last)
     with at_last("solve", 1):
+        Lambda = inverse(dense, factors(dense, G, at_last), at_last)
         S = [[inner(row, column) for column in transposed(W)] for row in Lambda]
         N = zeros(size)
         for a in range(size):
@@ -238,7 +239,7 @@ def eliminate_branches(
 
 
 # Many parameters: the quantities of the equation, and the optional terms.
-def constraint_derivatives_scalars(
+def constraint_dynamics_derivatives_scalars(
     model: Model,
     q: Sequence[Scalar],
     qd: Sequence[Scalar],
@@ -320,7 +321,7 @@ def constraint_derivatives_scalars(
 
 
 @needs_inverse
-def constraint_derivatives(
+def constraint_dynamics_derivatives(
     model: Model,
     q: ArrayLike,
     qd: ArrayLike,
@@ -337,7 +338,7 @@ def constraint_derivatives(
     contacts' axes.
     """
     x = contact_arguments(model, q, qd, tau, active, damping)
-    gradient = constraint_derivatives_scalars(
+    gradient = constraint_dynamics_derivatives_scalars(
         model, *x.columns, joint_terms=joint_terms, friction_width=friction_width
     )
     arrays = {

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.graph import Word
-from pinion.robot import Model, coupled
+from pinion.robot import Model, contacts_of, coupled
 
 from .errors import FunctionError
 from .mistakes import UserError, place_of, return_of, said
@@ -27,6 +27,8 @@ DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
         "nx": lambda m: 2 * coupled(m).nv,
         "bodies": lambda m: len(m.bodies),
         "parameters": lambda m: 10 * len(m.bodies),
+        "contacts": lambda m: len(m.contacts),
+        "nc": lambda m: sum(contact.size for contact in contacts_of(m)),
     }
 )
 
@@ -52,7 +54,11 @@ class Quantity(Enum):
     EXTERNAL_FORCE = "external force"
     """On every moving link, (bodies, 6), as :mod:`pinion.dynamics.external` takes them; efforts of
     the state's motion include them."""
-
+    CONTACT_MASK = "contact mask"
+    """For each contact of the robot whether it is on the ground, 1 or 0."""
+    CONTACT_EFFORT = "contact effort"
+    """Efforts of joints that move the robot as drawn while its contacts carry it; 0 at a floating
+    base."""
     PARAMETER = "parameter"
     """Inertial parameters of links, and gravity, as :mod:`pinion.dynamics.parametric` takes them;
     efforts of the state's motion are with them."""
@@ -212,7 +218,7 @@ class Block:
     name : such as ``q`` or ``dtau_dq``.
     shape : its axes without the batch: numbers, or dimensions of the robot (``nq`` and ``nv``,
         without joints that mimic others, ``nx``, twice ``nv``, for the tangent of a state [q; qd],
-        and ``bodies``); empty for a scalar.
+        ``bodies``, ``contacts`` and ``nc``, the components of their forces); empty for a scalar.
     unit : SI unit of an element, revolute | prismatic.
     symmetric : whether it is a symmetric matrix, transmitted as its lower triangle.
     sampling : how an input is drawn for tests, budgets and ranges; None for results.

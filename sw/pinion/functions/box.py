@@ -89,6 +89,8 @@ def _ends(
             return -share * QDD_RANGE, share * QDD_RANGE
         case Quantity.PARAMETER:
             return parameter_ends(model, function)
+        case Quantity.CONTACT_MASK:
+            return 0.0, 1.0
         case Quantity.EXTERNAL_FORCE:
             force = share * force_ends(model)
             return -force, force

@@ -41,6 +41,7 @@ _MOTION = f"{_RBDA}, chapter 2"
 _GRADIENTS = "Singh, Russell, Wensing 2022"
 _CENTROIDAL = "Orin, Goswami, Lee 2013"
 _REGRESSOR = "Atkeson, An, Hollerbach 1986"
+_CONTACTS = "Carpentier, Budhiraja, Mansard 2021"
 _NEWTON_EULER = "Plancher et al. 2021, algorithm 1"
 
 NOTES: Mapping[str, Note] = MappingProxyType(
@@ -87,6 +88,8 @@ NOTES: Mapping[str, Note] = MappingProxyType(
         "gravity_regressor": Note("computeJointTorqueRegressor at rest", _REGRESSOR),
         "kinetic_energy_regressor": Note("computeKineticEnergyRegressor", _REGRESSOR),
         "potential_energy_regressor": Note("computePotentialEnergyRegressor", _REGRESSOR),
+        "constraint_dynamics": Note("constraintDynamics", _CONTACTS),
+        "constraint_dynamics_derivatives": Note("computeConstraintDynamicsDerivatives", _CONTACTS),
         "fd_parameter_derivatives": Note("", "implicit differentiation of rnea_regressor"),
     }
 )
@@ -156,6 +159,12 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "G": "generalised gravity by m, h, I of each body",
         "y_kinetic": "kinetic energy by m, h, I of each body",
         "y_potential": "potential energy by m, h, I of each body",
+        "active": "for each contact, in the robot's order, whether it is on the ground",
+        "force": "of the ground on each contact, in the contacts' axes: a face's moment first",
+        "dqdd_dtau": "derivative of qdd by tau",
+        "dforce_dq": "derivative of the contact forces by q, or by its tangent",
+        "dforce_dqd": "derivative of the contact forces by qd",
+        "dforce_dtau": "derivative of the contact forces by tau",
         "dqdd_dpi": "derivative of qdd by m, h, I of each body",
     }
 )
@@ -171,6 +180,10 @@ DRAWS: Mapping[Quantity, str] = MappingProxyType(
         Quantity.EXTERNAL_FORCE: (
             f"each component within {FORCE_SHARE:.0%} of the robot's weight, moments on a lever of "
             f"{FORCE_LEVER:g} m"
+        ),
+        Quantity.CONTACT_MASK: "0 or 1, each as often",
+        Quantity.CONTACT_EFFORT: (
+            "efforts of joints that move the robot as drawn while its contacts carry its weight"
         ),
     }
 )
@@ -197,16 +210,19 @@ def function_table() -> str:
 
 def array_table() -> str:
     """Render the meaning, shape and unit of each array."""
-    blocks = {b.name: b for row in FUNCTIONS.values() for b in (*row.outputs, *row.inputs)}
+    blocks: dict[str, list[Block]] = {}
+    for row in FUNCTIONS.values():
+        for b in (*row.outputs, *row.inputs):
+            blocks.setdefault(b.name, []).append(b)
     rows = [
         (
-            f"`{b.name}`",
-            _shape(b),
-            b.unit.replace(" | ", " or "),
-            _of(MEANINGS, b.name, "MEANINGS"),
-            _drawn(b),
+            f"`{name}`",
+            _shape(same[0]),
+            same[0].unit.replace(" | ", " or "),
+            _of(MEANINGS, name, "MEANINGS"),
+            "; or ".join(dict.fromkeys(_drawn(b) for b in same if b.sampling is not None)) or "-",
         )
-        for b in blocks.values()
+        for name, same in blocks.items()
     ]
     return markdown_table(("array", "shape", "unit", "what", "drawn"), rows)
 
@@ -243,8 +259,6 @@ def _shape(block: Block) -> str:
 
 
 def _drawn(block: Block) -> str:
-    if block.sampling is None:
-        return "-"
     if isinstance(block.sampling, Quantity):
         return DRAWS[block.sampling]
     if isinstance(block.sampling, Uniform):

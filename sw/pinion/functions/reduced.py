@@ -89,6 +89,10 @@ def independent_states(
             columns = np.where(turns, rng.uniform(-np.pi, np.pi, columns.shape), columns)
             for joint_slice, _ in rotation_slices(model):
                 columns[:, joint_slice] *= rng.uniform(0.9, 1.1, (count, 1))
+        elif block.sampling is Quantity.CONTACT_MASK:
+            # Relations are looked for in the first two states, where what a mask removes would show
+            # thousands that hold nowhere else.
+            columns[:2] = 1.0
         elif isinstance(block.sampling, Quantity) and block.sampling.of_links:
             columns = rng.uniform(-1.0, 1.0, columns.shape) * np.max(np.abs(columns))
         elif len(block.shape) > 1:

@@ -93,6 +93,7 @@ class Function:
     joint_terms, friction_width : the requested terms, and the rate within which friction changes
         sign [rad/s | m/s].
     robotless : whether it takes no robot, and is built for :data:`pinion.robot.NO_ROBOT`.
+    of_contacts : whether it is for robots with contacts (:func:`pinion.robot.with_contacts`).
     parameters : links and figures of joints that are inputs, or ``gravity``; their block is the
         last of `inputs` (:mod:`pinion.dynamics.parametric`).
     load : box of the loads that parameters of links are sampled from.
@@ -122,6 +123,7 @@ class Function:
     joint_terms: tuple[str, ...] = ()
     friction_width: float = FRICTION_WIDTH
     robotless: bool = False
+    of_contacts: bool = False
     parameters: tuple[str, ...] = ()
     load: LoadBox | None = None
     of_frames: bool = False
@@ -496,6 +498,8 @@ class Function:
                 f"The function '{self.name}' needs a robot, but '{model.name}' has no joints: name "
                 "a robot in its place."
             )
+        if self.of_contacts and not model.contacts:
+            raise FunctionError(needs_contacts(self.name, model.name))
 
     def _check_terms(self, model: Model) -> None:
         """Raise for terms or figures of joints that a build would ignore silently."""
@@ -589,6 +593,14 @@ class Function:
             flat = [np.broadcast_to(np.asarray(x, np.float64), (count,)) for x in _flat(values)]
             stacked.append(np.stack(flat, axis=1).reshape(count, *block.dims(model)))
         return stacked
+
+
+def needs_contacts(function: str, robot: str) -> str:
+    """Return the sentence about a robot that lacks them."""
+    return (
+        f"The function '{function}' needs contacts, but '{robot}' has none: name its feet, "
+        "--contact LINK on the command line or contacts=(LINK, ...) in Python."
+    )
 
 
 def _unit_of(parameters: Sequence[str]) -> str:

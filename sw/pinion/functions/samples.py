@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.dynamics.checks import rotation_slices
 from pinion.dynamics.parametric import JOINT_FIGURES, rigid_body
-from pinion.robot import JointKind, Model, coupled, stated_velocity, ties, uncoupled
+from pinion.robot import JointKind, Model, contacts_of, coupled, stated_velocity, ties, uncoupled
 
 from .blocks import Block, Drawn, LoadBox, Quantity, Table, Uniform
 from .built import BuiltFunction
 from .errors import FunctionError
-from .row import Function
+from .row import Function, needs_contacts
 
 DISTRIBUTIONS = ("reference", "slow", "rest", "stress", "beyond")
 
@@ -38,6 +39,13 @@ BRIEF, LONG = 50, 1000
 """Requests during which a stream of a function with states may stay constant."""
 
 FORCE_SHARE = 0.25  # of the robot's weight: largest external force in each direction
+
+CONTACT_SPREAD = 0.5
+"""Largest part by which a contact's force differs from its share of the weight, and of the
+horizontal in it."""
+
+BASE_REGULARISATION = 0.01
+"""Square of a contact's lever [m^2] below which it is not used to turn a floating base."""
 
 FORCE_LEVER = 0.1  # m, from the origin of a link's frame to such a force, for moments
 
@@ -283,6 +291,12 @@ def sample(
         forces = share * external_forces(model, rng, count, corners=corners)
         fext = forces.astype(np.float32).astype(np.float64)
 
+    mask = np.zeros((count, len(model.contacts)))
+    if any(block.sampling is Quantity.CONTACT_MASK for block in function.inputs):
+        if not model.contacts:
+            raise FunctionError(needs_contacts(function.name, model.name))
+        mask = rng.integers(0, 2, mask.shape).astype(np.float64)
+
     sets: Floats | None = None
     if function.parameters:
         sets = parameter_sets(model, function, rng, count).astype(np.float32).astype(np.float64)
@@ -291,6 +305,12 @@ def sample(
         match block.sampling:
             case Quantity.PARAMETER if sets is not None:
                 return sets
+            case Quantity.CONTACT_MASK:
+                return mask
+            case Quantity.CONTACT_EFFORT:
+                efforts = draw(replace(block, sampling=Quantity.EFFORT))
+                spread = CONTACT_SPREAD * scale * min(share, 1.0)
+                return efforts_in_contact(model, q, mask, efforts, rng, spread)
             case Quantity.EFFORT if sets is not None:
                 return _efforts_of_sets(model, function, sets, (q, qd, qdd), fext)
             case Quantity.INVERSE_INERTIA if sets is not None:
@@ -357,6 +377,65 @@ def sample(
         order = _held(rng, count)
         sent = {name: array[order] for name, array in sent.items()}
     return sent
+
+
+# Many parameters: the state, what is known of it, and how it is drawn.
+def efforts_in_contact(
+    model: Model,
+    q: Floats,
+    mask: Floats,
+    efforts: Floats,
+    rng: np.random.Generator,
+    spread: float,
+) -> Floats:
+    """Return efforts (n, nv) of joints that move a robot while its contacts carry its weight.
+
+    Parameters
+    ----------
+    q, mask : (n, nq) and (n, contacts), the positions, and which contacts are on the ground.
+    efforts : (n, nv) of the motion without contacts.
+    spread : part by which a contact's force differs from its share of the weight, and of that force
+        in each horizontal direction; moments of a face are these forces on ``FORCE_LEVER``.
+
+    A floating base has no efforts: contacts, or its fall, are the rest of the motion.
+    """
+    x, y, z = model.gravity
+    weight = _pull(model) * sum(body.inertia.mass for body in model.bodies)
+    up = -np.array((x, y, z) if any(model.gravity) else (0.0, 0.0, -9.81)) / _pull(model)
+    shares = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0) * weight
+    forces, rows = [], []
+    for number, contact in enumerate(contacts_of(model)):
+        size = shares[:, number, None]
+        wrench = np.zeros((len(q), 6))
+        wrench[:, 3:] = size * (up + spread * rng.uniform(-1.0, 1.0, (len(q), 3)))
+        if contact.size > 3:
+            wrench[:, :3] = size * spread * FORCE_LEVER * rng.uniform(-1.0, 1.0, (len(q), 3))
+        half = slice(6 - contact.size, 6)
+        forces.append(wrench[:, half])
+        J = dynamics.frame_jacobian(model, q, contact.name, reference="local_world_aligned")
+        rows.append(mask[:, number, None, None] * J[:, half])
+    J, force = np.concatenate(rows, axis=1), np.concatenate(forces, axis=1)
+    efforts = efforts - np.einsum("nij,ni->nj", J, force)
+    for velocities in _floating_bases(model):
+        # The least change of the forces that gives the base the drawn motion, as far as they can.
+        J_base, lacking = J[:, :, velocities], efforts[:, velocities]
+        regular = np.einsum("nij,nik->njk", J_base, J_base) + BASE_REGULARISATION * np.eye(6)
+        change = np.einsum(
+            "nij,nj->ni", J_base, np.linalg.solve(regular, lacking[..., None])[..., 0]
+        )
+        efforts -= np.einsum("nij,ni->nj", J, change)
+        efforts[:, velocities] = 0.0
+    return efforts
+
+
+def _floating_bases(model: Model) -> list[slice]:
+    """Return the velocities of free-flyers between the base and a link."""
+    tree = uncoupled(model)
+    return [
+        coupled(model).v_slices[k]
+        for k, body in enumerate(tree.bodies)
+        if body.parent < 0 and body.joint.kind is JointKind.FREE_FLYER
+    ]
 
 
 def _efforts_of_sets(

@@ -16,7 +16,7 @@ from .frames import (
     read_response,
     seal_request,
 )
-from .manifest import Array, Manifest, ManifestError
+from .manifest import MASK_UNIT, Array, Manifest, ManifestError
 from .protocol import (
     BEAT,
     CRC_FIELD,
@@ -38,6 +38,7 @@ __all__ = [
     "CRC_FIELD",
     "FLAGS_PER_BEAT",
     "HEADER",
+    "MASK_UNIT",
     "MAX_COUNT",
     "PROTOCOL_VERSION",
     "REGISTERS",

@@ -61,6 +61,10 @@ def unmapped(values: NDArray[Any], matrix: Floats) -> Floats:
     return np.asarray(solved.T, np.float64)
 
 
+MASK_UNIT = "0 or 1"
+"""Unit of arrays that hold nothing else, such as which contacts are on the ground."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Array:
     """A named array of a record, with its shape without the batch axis and its unit.

@@ -57,6 +57,7 @@ class RobotChoice:
     accept_inertia: bool = False
     snap: bool = True
     gravity: Vec3 | None = None
+    contacts: Sequence[str] = ()
 
     def read(self, robot: str | os.PathLike[str] | Model | None) -> tuple[Model, Model | None]:
         """Return the robot as cores use it, and as its file describes it.
@@ -75,6 +76,7 @@ class RobotChoice:
             accept_inertia=self.accept_inertia,
             snap=self.snap,
             gravity=self.gravity,
+            contacts=self.contacts,
         )
         if isinstance(robot, Model):
             return asked_robot(robot, **options), None

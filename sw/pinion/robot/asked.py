@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
+from .contacts import with_contacts
 from .edit import locked, subchain
 from .edit.locked import Lock
 from .errors import RobotError
@@ -23,6 +25,7 @@ class RobotOptions(TypedDict, total=False):
     accept_inertia : keep inertias that no real body can have.
     snap : replace rounded right angles, such as 1.5708, by exact ones.
     gravity : (3,) acceleration of gravity in place of the robot's, base coordinates [m/s^2].
+    contacts : frames that may be in contact with the world (:func:`.contacts.with_contacts`).
     """
 
     lock: Lock
@@ -31,6 +34,7 @@ class RobotOptions(TypedDict, total=False):
     accept_inertia: bool
     snap: bool
     gravity: Vec3 | None
+    contacts: Sequence[str]
 
 
 def asked_robot(
@@ -51,6 +55,7 @@ def asked_robot(
     """
     locks = options.get("lock", ())
     tip, gravity = options.get("tip"), options.get("gravity")
+    contacts = options.get("contacts", ())
     if not isinstance(robot, Model):
         return load(
             NO_ROBOT.name if robot is None else robot,
@@ -60,6 +65,7 @@ def asked_robot(
             floating_base=options.get("floating_base", False),
             accept_inertia=options.get("accept_inertia", False),
             snap=options.get("snap", False),
+            contacts=contacts,
         )
     for name in ("floating_base", "accept_inertia"):
         if options.get(name):
@@ -69,4 +75,5 @@ def asked_robot(
             )
     robot = robot if gravity is None else with_gravity(robot, gravity)
     model = locked.lock(robot, locks, snap=options.get("snap", False)) if locks else robot
-    return model if tip is None else subchain.tip(model, tip)
+    model = model if tip is None else subchain.tip(model, tip)
+    return with_contacts(model, contacts) if contacts else model

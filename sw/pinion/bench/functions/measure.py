@@ -13,7 +13,7 @@ from pinion.console.terminal import by_block, counted, margin_words, out, put_js
 if TYPE_CHECKING:
     from rich.table import Table
 
-ROBOT, FORMATS, II = "iiwa14", "q16.16", 8
+ROBOT, TOOL, FORMATS, II = "iiwa14", "iiwa_link_7", "q16.16", 8
 STATES, SEED = 2000, 0
 
 
@@ -87,7 +87,8 @@ def function_row(name: str, derivatives: str) -> dict[str, Any]:
     from pinion.request import BuildRequest
     from pinion.robot import load
 
-    model, row = load(ROBOT), named_function(name, derivatives=derivatives)
+    row = named_function(name, derivatives=derivatives)
+    model = load(ROBOT, contacts=(TOOL,) if row.of_contacts else ())
     design = make_design(model, row, BuildRequest(ii=II, formats=FORMATS))
     figures = hardware(design)
     return {

@@ -221,6 +221,18 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             calls={"slopes": Call("fd_derivatives"), **_stepped("rnea")},
             value={"qdd": "slopes.qdd"},
         ),
+        "constraint_dynamics": Rule(
+            lines=(
+                "q[k] = qdd[i] slopes.dqdd_dq[ik]",
+                "q[k] = force[c] slopes.dforce_dq[ck]",
+                "qd[k] = qdd[i] slopes.dqdd_dqd[ik]",
+                "qd[k] = force[c] slopes.dforce_dqd[ck]",
+                "tau[k] = qdd[i] slopes.dqdd_dtau[ik]",
+                "tau[k] = force[c] slopes.dforce_dtau[ck]",
+            ),
+            calls={"slopes": Call("constraint_dynamics_derivatives")},
+            value={"qdd": "slopes.qdd", "force": "slopes.force"},
+        ),
         "fd_derivatives": Rule(
             lines=(
                 "q[k] = qdd[i] dqdd_dq[ik]",
@@ -372,6 +384,10 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
         ),
         "frame_drift": _MOTION.format(f"J: {_BY_Q} times qd,"),
         "frame_jacobian_rate": _MOTION.format(f"J: {_BY_Q},"),
+        "constraint_dynamics_derivatives": (
+            "derivatives of second order have no row; differentiate 'constraint_dynamics' once, "
+            "which uses this row"
+        ),
         "rnea_regressor": _PARAMETERS.format("rnea"),
         "gravity_regressor": _PARAMETERS.format("gravity"),
         "kinetic_energy_regressor": _PARAMETERS.format("kinetic_energy"),

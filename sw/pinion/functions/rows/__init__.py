@@ -9,6 +9,7 @@ from pinion.functions.row import Function
 
 from . import (
     centroidal,
+    contact,
     dynamics,
     energy,
     external,
@@ -32,6 +33,7 @@ SUBJECTS: Mapping[str, tuple[Function, ...]] = MappingProxyType(
         "second order": second_order.ROWS,
         "identification": identification.ROWS,
         "centroidal": centroidal.ROWS,
+        "contact": contact.ROWS,
     }
 )
 """The rows of each subject, in the order of the command line's help."""
