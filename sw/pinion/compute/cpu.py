@@ -240,7 +240,8 @@ class Compiled:
         self._rotations = rotations or {}
         self.run: Callable[..., Result] = self._compute
         module = native.runtime.module
-        if module is not None:
+        # The caller in C does not look at masks.
+        if module is not None and all(a.unit != MASK_UNIT for a in self.inputs):
             self.run = module.caller(
                 native.address,
                 tuple((a.name, a.shape) for a in self.inputs),
@@ -472,7 +473,7 @@ class Kernel(Compiled):
         self._options = dict(options)
         self.model = model
         self.function = function
-        if native.runtime.module is not None:
+        if self.run != self._compute:
             self.__class__ = called_by(Kernel, self.run)
 
     def __call__(self, /, *values: Any, **arrays: Any) -> Result:

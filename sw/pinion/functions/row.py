@@ -598,8 +598,8 @@ class Function:
 def needs_contacts(function: str, robot: str) -> str:
     """Return the sentence about a robot that lacks them."""
     return (
-        f"The function '{function}' needs contacts, but '{robot}' has none: name its feet, "
-        "--contact LINK on the command line or contacts=(LINK, ...) in Python."
+        f"The function '{function}' needs contacts, but '{robot}' has none: name them "
+        "as contacts=(LINK, ...) (--contact LINK)."
     )
 
 

@@ -1,0 +1,129 @@
+"""Rows for robots in contact: what they refuse, their masks and how they are drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion import dynamics
+from pinion.api import backend
+from pinion.batch import InputError
+from pinion.functions import DISTRIBUTIONS, FUNCTIONS, FunctionError, named_function, sample
+from pinion.functions.built import BuiltFunction
+from pinion.robot import Model, load
+from tests.support.rows import robot
+
+ROWS = [name for name, row in FUNCTIONS.items() if row.of_contacts]
+
+
+def drawn(model: Model, distribution: str, count: int = 600) -> dict[str, np.ndarray]:
+    row = named_function("constraint_dynamics")
+    arrays = sample(model, row, count, distribution=distribution, seed=4)
+    return {name: values.astype(np.float64) for name, values in arrays.items()}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_robot_without_contacts_is_a_sentence(name: str) -> None:
+    model, row = load("iiwa14"), named_function(name)
+    message = f"'{name}' needs contacts, but 'iiwa14' has none: name them as contacts="
+    for attempt in (row.check, row.trace):
+        with pytest.raises(FunctionError, match=message):
+            attempt(model)
+    with pytest.raises(FunctionError, match=message):
+        sample(model, row, 3, distribution="reference", seed=0)
+
+
+@pytest.mark.parametrize("layout", ["aos", "soa"])
+@pytest.mark.parametrize("wrong", [0.5, 2.0, -1.0, np.nan])
+def test_a_mask_is_zero_or_one(wrong: float, layout: str, tmp_path: Path) -> None:
+    model = robot("two_link")
+    arrays = drawn(model, "reference", 4)
+    if layout == "soa":
+        arrays = {name: np.moveaxis(x, 0, -1).copy() for name, x in arrays.items()}
+    options: dict[str, Any] = {"device": "cpu", "layout": layout, "cache": tmp_path}
+    with backend(model, "constraint_dynamics", **options) as compiled:
+        right = compiled(**arrays)
+        same = compiled(**{**arrays, "active": arrays["active"] > 0.5})
+        np.testing.assert_array_equal(same.force, right.force)
+        arrays["active"].flat[2] = wrong
+        with pytest.raises(InputError, match=r"'active' at index \[.*2.*\] is "):
+            compiled(**arrays)
+
+
+def test_every_device_refuses_another_mask() -> None:
+    model = robot("two_link")
+    arrays = drawn(model, "reference", 4)
+    arrays["active"][3] = 0.25
+    with (
+        backend(model, "constraint_dynamics", device="float") as opened,
+        pytest.raises(InputError, match=r"'active' at index \[3, 0\] is 0.25: give 1 for a"),
+    ):
+        opened(**arrays)
+
+
+def test_at_rest_the_contacts_carry_the_robot() -> None:
+    """Efforts are those of a robot that stands, where three feet or more are on the ground."""
+    model = robot("floating hyq")
+    arrays = drawn(model, "rest")
+    qdd, force = dynamics.constraint_dynamics(
+        model,
+        dynamics.normalise(model, arrays["q"]),
+        *(arrays[k] for k in ("qd", "tau", "active")),
+        0.0,
+    )
+    falling = np.linalg.norm(qdd[:, 3:6], axis=1)
+    standing = arrays["active"].sum(axis=1) == 4
+    assert standing.sum() > 15
+    assert np.median(falling[standing]) < 0.5
+    nothing = arrays["active"].sum(axis=1) == 0
+    assert nothing.sum() > 15 and not force[nothing].any()
+    assert np.median(falling[nothing]) > 1.0
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_requests_are_masks_and_leave_the_base_alone(distribution: str) -> None:
+    arrays = drawn(robot("floating hyq"), distribution)
+    assert not arrays["tau"][:, :6].any() and arrays["tau"][:, 6:].all()
+    masks = {tuple(mask) for mask in arrays["active"]}
+    assert masks == {tuple(map(float, f"{k:04b}")) for k in range(16)}
+    assert arrays["damping"].min() >= 0.0
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_build_keeps_the_contacts(name: str) -> None:
+    model = robot("two_link")
+    row = named_function(name)
+    built = BuiltFunction.from_json(BuiltFunction.of(row, model).to_json())
+    arrays = sample(model, built, 20, distribution="reference", seed=1)
+    right = row.evaluate(model, arrays)
+    for result, values in built.evaluate(model, arrays).items():
+        np.testing.assert_allclose(values, right[result], rtol=1e-9, atol=1e-9)
+
+
+def test_forces_are_turned_to_the_base() -> None:
+    model = robot("leg")
+    row = named_function("constraint_dynamics", reference="local_world_aligned")
+    arrays = sample(model, row, 30, distribution="reference", seed=2)
+    arrays["active"][:] = 1.0
+    local = named_function("constraint_dynamics").evaluate(model, arrays)
+    turned = row.evaluate(model, arrays)
+    R = dynamics.frame_placement(model, arrays["q"].astype(np.float64), "lf_foot")[0]
+    for half in (slice(0, 3), slice(3, 6)):
+        expected = np.einsum("nij,nj->ni", R, local["force"][:, half])
+        np.testing.assert_allclose(turned["force"][:, half], expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(turned["qdd"], local["qdd"])
+
+
+def test_searches_for_equal_values_begin_with_every_contact_on_the_ground() -> None:
+    """What a mask removes would otherwise be equal to everything else that it removes."""
+    from pinion.functions import independent_states
+
+    states = independent_states(
+        robot("floating hyq"), named_function("constraint_dynamics"), 24, seed=1
+    )
+    masks = np.array([states[f"active[{k}]"] for k in range(4)])
+    assert masks[:, :2].all() and not masks[:, 2:].all()
+    assert set(np.unique(masks)) == {0.0, 1.0}
