@@ -79,7 +79,7 @@ def command(
     ] = None,
     accept_inertia: AcceptInertia = False,
     gravity: Gravity = None,
-    contact: Contacts = None,
+    contacts: Contacts = None,
     joint_terms: JointTerms = None,
     friction_width: FrictionWidth = FRICTION_WIDTH,
     frames: Frames = None,
@@ -100,7 +100,7 @@ def command(
         floating_base=floating_base,
         accept_inertia=accept_inertia,
         gravity=gravity,
-        contact=contact,
+        contacts=contacts,
     )
     row_options = RowArguments(
         joint_terms=joint_terms,
@@ -180,7 +180,7 @@ def _refuse_robot_options(
         "--floating-base": robot_options.floating_base,
         "--accept-inertia": robot_options.accept_inertia,
         "--gravity": robot_options.gravity is not None,
-        "--contact": bool(robot_options.contact),
+        "--contact": bool(robot_options.contacts),
         "--snap": snap,
         "--joint-terms": bool(row_options.joint_terms),
         "--frames": bool(row_options.frames),

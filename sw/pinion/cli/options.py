@@ -132,7 +132,7 @@ class RobotArguments:
     floating_base: FloatingBase = False
     accept_inertia: AcceptInertia = False
     gravity: Gravity = None
-    contact: Contacts = None
+    contacts: Contacts = None
 
     def options(self, *, snap: bool) -> RobotOptions:
         """Return the options for :func:`pinion.robot.asked_robot`.
@@ -148,7 +148,7 @@ class RobotArguments:
             "floating_base": self.floating_base,
             "accept_inertia": self.accept_inertia,
             "gravity": three_numbers(self.gravity),
-            "contacts": tuple(self.contact or ()),
+            "contacts": tuple(self.contacts or ()),
             "snap": snap,
         }
 
