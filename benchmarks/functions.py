@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.contacts import CONTACTS
+
 from pinion.cosim.verify import verify
 from pinion.fixedpoint import FormatError
 from pinion.flow.build import build
@@ -29,12 +31,6 @@ from pinion.robot.generated import joint_xml, link_xml
 ROBOTS = ("iiwa14", "hyq")
 FORMATS = ("q16.16", "auto")
 LEG = "lf_lowerleg"
-CONTACTS = {
-    "two_link": ("link_2@0,0,0.5",),
-    "iiwa14": ("iiwa_link_7",),
-    "hyq": tuple(f"{leg}_lowerleg@0,0,-0.33" for leg in ("lf", "rf", "lh", "rh")),
-}
-"""Contacts of robots for rows that need some."""
 II = 8
 LONG = {
     "rk4_step": 64,

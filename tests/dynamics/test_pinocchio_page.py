@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.functions import FUNCTIONS
-from pinion.robot import load, urdf_text
+from pinion.robot import load, urdf_text, with_contacts
+from tests.dynamics.test_constraints import of_pinocchio
 
 Array = NDArray[np.float64]
 
@@ -132,6 +133,14 @@ def velocity(s: State) -> Pair:
     return np.concatenate([np.ravel(part) for part in ours]), theirs[EXCHANGED]
 
 
+def in_contact(s: State) -> Pair:
+    data, peers, datas = of_pinocchio(s.theirs, [(TIP, np.zeros(3), 3)], "local")
+    exact = pin.ProximalSettings(1e-14, 0.0, 1)
+    theirs = pin.constraintDynamics(s.theirs, data, s.q, s.v, s.tau, peers, datas, exact)
+    ours = dynamics.constraint_dynamics(with_contacts(OURS, [TIP]), s.q, s.v, s.tau)
+    return np.concatenate(ours), np.concatenate([theirs, data.lambda_c])
+
+
 def mass_matrix(s: State) -> Pair:
     return dynamics.crba(OURS, s.q), symmetric(pin.crba(s.theirs, s.data, s.q))
 
@@ -149,6 +158,7 @@ COMPARED: Mapping[str, Callable[[State], Pair]] = {
         dynamics.aba(OURS, s.q, s.v, s.tau),
         pin.aba(s.theirs, s.data, s.q, s.v, s.tau),
     ),
+    "constraintDynamics": in_contact,
     "crba": mass_matrix,
     "computeMinverse": inverse,
     "computeRNEADerivatives": rnea_gradient,

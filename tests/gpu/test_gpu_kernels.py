@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.contacts import CONTACTS
 
 from pinion.bench.cuda.rates import sent
 from pinion.compute import cpu, cuda
@@ -26,10 +27,6 @@ CASES = [("iiwa14", name) for name in NAMES] + [
     ("hyq", "constraint_dynamics"),
     ("hyq", "constraint_dynamics_derivatives"),
 ]
-CONTACTS = {
-    "iiwa14": ["iiwa_link_7"],
-    "hyq": [f"{leg}_lowerleg@0,0,-0.33" for leg in ("lf", "rf", "lh", "rh")],
-}
 LIMITS = {"float32": (1e-6, 3e-5), "float64": (1e-12, 1e-11)}
 """Median and largest error relative to a block's largest element; ten times for atlas."""
 HARDER = {

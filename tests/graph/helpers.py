@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from benchmarks.functions import CONTACTS
+from benchmarks.contacts import CONTACTS
 from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from benchmarks.functions import CONTACTS, of_tip
+from benchmarks.contacts import CONTACTS
+from benchmarks.functions import of_tip
 
 from pinion.functions import FUNCTIONS, SUBJECTS, FunctionError
 from pinion.robot import Model, load, load_text, tip, urdf_text, with_contacts

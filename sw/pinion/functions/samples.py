@@ -416,7 +416,9 @@ def efforts_in_contact(
         rows.append(mask[:, number, None, None] * J[:, half])
     J, force = np.concatenate(rows, axis=1), np.concatenate(forces, axis=1)
     efforts = efforts - np.einsum("nij,ni->nj", J, force)
-    for velocities in _floating_bases(model):
+    for body, velocities in zip(model.bodies, model.v_slices, strict=True):
+        if body.parent >= 0 or body.joint.kind is not JointKind.FREE_FLYER:
+            continue
         # The least change of the forces that gives the base the drawn motion, as far as they can.
         J_base, lacking = J[:, :, velocities], efforts[:, velocities]
         regular = np.einsum("nij,nik->njk", J_base, J_base) + BASE_REGULARISATION * np.eye(6)
@@ -426,16 +428,6 @@ def efforts_in_contact(
         efforts -= np.einsum("nij,ni->nj", J, change)
         efforts[:, velocities] = 0.0
     return efforts
-
-
-def _floating_bases(model: Model) -> list[slice]:
-    """Return the velocities of free-flyers between the base and a link."""
-    tree = uncoupled(model)
-    return [
-        coupled(model).v_slices[k]
-        for k, body in enumerate(tree.bodies)
-        if body.parent < 0 and body.joint.kind is JointKind.FREE_FLYER
-    ]
 
 
 def _efforts_of_sets(
