@@ -185,10 +185,15 @@ class Graph:
         return users
 
     def negated_results(self) -> frozenset[int]:
-        """Return negations that only results read: the converters compute them, not a unit."""
-        users = self.users()
-        results = {node_id for _, node_id in self.outputs} - {s.node for s in self.states}
-        return frozenset(i for i in results if self.nodes[i].op == NEG and not users[i])
+        """Return negations that only results read: the converters compute them, not a unit.
+
+        Equal nodes count as one, since a rewriter that interns makes them one.
+        """
+        users, stored = self.users(), {state.node for state in self.states}
+        negations = {i: node.args for i, node in enumerate(self.nodes) if node.op == NEG}
+        read = {args for i, args in negations.items() if users[i] or i in stored}
+        results = {node_id for _, node_id in self.outputs}
+        return frozenset(i for i, args in negations.items() if i in results and args not in read)
 
     def operands(self, i: int) -> Iterator[Node]:
         """Return the operand nodes of node ``i``."""
