@@ -98,6 +98,10 @@ _FAST, _SLOW = "-O1", "-O0"
 _HEADERS, _SLOW_BYTE, _RUNTIME = 350_000, 0.4, 1_000_000
 
 
+# They take 14 s of processor time, and are the same for all designs.
+_RUNTIME_FILES = ("verilated", "verilated_threads")
+
+
 class CompileError(RuntimeError):
     """A compiler is missing or refused the design; the message names the log."""
 
@@ -168,6 +172,7 @@ def library_of(
         compile_library(
             content,
             library,
+            store=store,
             engine=engine,
             debug=debug,
             harness=harness,
@@ -214,7 +219,8 @@ def verilator_seconds(megabytes: float, *, processors: int, load: float) -> floa
     """Estimate how long Verilator's simulation of a design takes to compile.
 
     Fitted to the processor seconds of designs of 1.5, 2.2 and 5.8 MB (22, 23 and 59); Yosys and
-    Verilator itself take the first part and use one processor.
+    Verilator itself take the first part and use one processor. Verilator's own files, which are
+    compiled once, are part of it.
 
     Parameters
     ----------
@@ -263,6 +269,7 @@ def compile_library(
     content: bytes,
     library: Path,
     *,
+    store: Cache,
     engine: Literal["cxxrtl", "verilator"],
     debug: bool = False,
     harness: Harness = CORE,
@@ -275,6 +282,7 @@ def compile_library(
 
     Parameters
     ----------
+    store : has what is the same for all designs, Verilator's own two files.
     progress : receives each step, the passes of Yosys, and, with several C++ files, the share of
         their size that is compiled.
 
@@ -292,7 +300,7 @@ def compile_library(
         if engine == "cxxrtl":
             _build_cxxrtl(rtlil, work, debug=debug, progress=progress)
         else:
-            _build_verilator(rtlil, work, harness=harness, progress=progress)
+            _build_verilator(rtlil, work, store, harness=harness, progress=progress)
         shutil.move(work / "design.so", library)
     except (CompileError, YosysError):
         raise  # keep the folder: the message names a log in it
@@ -318,7 +326,9 @@ def _build_cxxrtl(rtlil: Path, work: Path, *, debug: bool, progress: Progress) -
     _gxx(command, work=work, log=work / "compile.log")
 
 
-def _build_verilator(rtlil: Path, work: Path, *, harness: Harness, progress: Progress) -> None:
+def _build_verilator(
+    rtlil: Path, work: Path, store: Cache, *, harness: Harness, progress: Progress
+) -> None:
     root = _verilator()
     assert root is not None, "need_verilator has looked for it"
     _prepare(rtlil, work, _VERILOG, name="verilog", top=harness.module, progress=progress)
@@ -341,17 +351,25 @@ def _build_verilator(rtlil: Path, work: Path, *, harness: Harness, progress: Pro
         raise CompileError(f"Verilator refused the Verilog ({reason}); its log is {log}.")
     include = root / "include"
     model = _model("verilator", design=f"{prefix}.h", rtlil=rtlil)
-    flags = [*model, f"-I{include}", f"-I{include / 'vltstd'}", "-w"]
+    headers = [f"-I{include}", f"-I{include / 'vltstd'}", "-w"]
     # The largest files first, so that no long one is left for the end.
-    runtime = [include / "verilated.cpp", include / "verilated_threads.cpp"]
+    runtime = [include / f"{name}.cpp" for name in _RUNTIME_FILES]
     sources = sorted([*work.glob("*.cpp"), *runtime], key=_work, reverse=True)
 
     def compile_file(job: tuple[int, Path]) -> str:
         number, source = job
+        log = work / f"compile_{number}.log"
+        if source in runtime:
+            flags = [*_LIBRARY, *headers, _FAST]
+
+            def make(target: Path) -> None:
+                _gxx([*flags, "-c", "-o", str(target), str(source)], work=work, log=log)
+
+            return str(store.library(_runtime_key(source.stem), make))
         level = _SLOW if source.stem.endswith("__Slow") else _FAST
         target = f"{number}.o"
-        command = [*flags, level, "-c", "-o", target, str(source)]
-        _gxx(command, work=work, log=work / f"compile_{number}.log")
+        command = [*model, *headers, level, "-c", "-o", target, str(source)]
+        _gxx(command, work=work, log=log)
         return target
 
     progress.step(f"Compiling the simulation, {len(sources) + 1} C++ files")
@@ -367,6 +385,12 @@ def _build_verilator(rtlil: Path, work: Path, *, harness: Harness, progress: Pro
     objects = [job.result() for job in jobs]
     command = ["-shared", "-o", "design.so", first, *objects]
     _gxx(command, work=work, log=work / "link.log")
+
+
+def _runtime_key(name: str) -> dict[str, Any]:
+    """Return everything that determines an object file of Verilator's own."""
+    recipe = (_LIBRARY, _FAST, _version("verilator"), _gxx_version())
+    return {"what": "simulation runtime", "file": name, "recipe": repr(recipe)}
 
 
 def _work(source: Path) -> float:
