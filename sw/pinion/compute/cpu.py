@@ -14,6 +14,7 @@ the processors. Compiled kernels are kept in the user's cache.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -240,8 +241,7 @@ class Compiled:
         self._rotations = rotations or {}
         self.run: Callable[..., Result] = self._compute
         module = native.runtime.module
-        # The caller in C does not look at masks.
-        if module is not None and all(a.unit != MASK_UNIT for a in self.inputs):
+        if module is not None:
             self.run = module.caller(
                 native.address,
                 tuple((a.name, a.shape) for a in self.inputs),
@@ -249,17 +249,23 @@ class Compiled:
                 dtype == "float64",
                 LAYOUT_NUMBERS[layout],
                 finite,
-                tuple(
-                    (k, vector.start, vector.stop - vector.start)
-                    for k, a in enumerate(self.inputs)
-                    for vector, _ in self._rotations.get(a.name, ())
-                ),
+                self._restrictions(),
                 reuse,
                 threads,
                 Result,
                 self._compute,
                 native.data,
             )
+
+    def _restrictions(self) -> tuple[tuple[int, int, int], ...]:
+        """Return vectors of unit length and elements of masks: input, first element and size."""
+        restrictions = []
+        for k, array in enumerate(self.inputs):
+            for vector, _ in self._rotations.get(array.name, ()):
+                restrictions.append((k, vector.start, vector.stop - vector.start))
+            if array.unit == MASK_UNIT:
+                restrictions += [(k, element, 1) for element in range(math.prod(array.shape))]
+        return tuple(restrictions)
 
     @property
     def address(self) -> int:

@@ -33,8 +33,9 @@ struct Array {
   npy_intp size;
 };
 
-// Elements of an input that are a vector of unit length: a quaternion, or a cosine and a sine.
-struct Rotation {
+// Elements of an input that are a vector of unit length, a quaternion (4) or a cosine and a sine (2),
+// or one that is 0 or 1, of a mask (1).
+struct Restriction {
   int input, first, size;
 };
 
@@ -46,8 +47,8 @@ struct Caller {
   Array array[MOST_ARRAYS]; // inputs, then outputs
   int type, layout;
   int finite; // whether infinities and NaN are refused
-  int rotations;
-  Rotation *rotation;
+  int restrictions;
+  Restriction *restriction;
   int reuse; // whether results are in memory of earlier ones
   unsigned threads;
   PyObject *result_type, *otherwise;
@@ -201,15 +202,18 @@ int64_t first_nonfinite(const Caller *self, const Array &a, PyArrayObject *array
   return -1;
 }
 
-// Whether n vectors of T have unit length: element e of vector s is at s * step + e * apart.
+// Whether n vectors of T have unit length, or n elements are 0 or 1: element e of vector s is at
+// s * step + e * apart.
 template <class T>
-bool unit_length(const T *x, npy_intp n, npy_intp step, npy_intp apart, int size) {
+bool restricted(const T *x, npy_intp n, npy_intp step, npy_intp apart, int size) {
   bool bad = false;
   if (size == 4) {
     for (npy_intp s = 0; s < n; ++s, x += step) {
       const double a = x[0], b = x[apart], c = x[2 * apart], d = x[3 * apart];
       bad |= !(fabs((a * a + b * b) + (c * c + d * d) - 1) <= UNIT_TOLERANCE);
     }
+  } else if (size == 1) {
+    for (npy_intp s = 0; s < n; ++s, x += step) bad |= !(x[0] == 0 || x[0] == 1);
   } else {
     for (npy_intp s = 0; s < n; ++s, x += step) {
       const double a = x[0], b = x[apart];
@@ -219,17 +223,17 @@ bool unit_length(const T *x, npy_intp n, npy_intp step, npy_intp apart, int size
   return !bad;
 }
 
-// Whether all vectors of an input that are to have unit length do; NaN has none.
-template <class T> bool unit_lengths(const Rotation &r, const Array &a, const pinion_view &view,
-                                     npy_intp n) {
+// Whether all elements of an input are as a restriction has them; NaN never is.
+template <class T>
+bool all_restricted(const Restriction &r, const Array &a, const pinion_view &view, npy_intp n) {
   const T *x = (const T *)view.data;
-  if (view.layout == PINION_ONE) return unit_length(x + r.first, 1, 0, 1, r.size);
-  if (view.layout == PINION_AOS) return unit_length(x + r.first, n, view.stride, 1, r.size);
+  if (view.layout == PINION_ONE) return restricted(x + r.first, 1, 0, 1, r.size);
+  if (view.layout == PINION_AOS) return restricted(x + r.first, n, view.stride, 1, r.size);
   if (view.layout == PINION_SOA)
-    return unit_length(x + r.first * view.stride, n, 1, view.stride, r.size);
+    return restricted(x + r.first * view.stride, n, 1, view.stride, r.size);
   bool good = true;
   for (npy_intp b = 0; b < n / PINION_BLOCK; ++b, x += a.size * PINION_BLOCK)
-    good &= unit_length(x + r.first * PINION_BLOCK, PINION_BLOCK, 1, PINION_BLOCK, r.size);
+    good &= restricted(x + r.first * PINION_BLOCK, PINION_BLOCK, 1, PINION_BLOCK, r.size);
   return good;
 }
 
@@ -326,11 +330,11 @@ PyObject *call(PyObject *callable, PyObject *const *args, size_t flags, PyObject
   in_view[self->inputs] = {self->data, PINION_BLOCKS, 0};
   single = n < 0;
   count = single ? 1 : n;
-  for (int k = 0; plain && k < self->rotations; ++k) {
-    const Rotation &r = self->rotation[k];
+  for (int k = 0; plain && k < self->restrictions; ++k) {
+    const Restriction &r = self->restriction[k];
     plain = self->type == NPY_FLOAT
-                ? unit_lengths<float>(r, self->array[r.input], in_view[r.input], count)
-                : unit_lengths<double>(r, self->array[r.input], in_view[r.input], count);
+                ? all_restricted<float>(r, self->array[r.input], in_view[r.input], count)
+                : all_restricted<double>(r, self->array[r.input], in_view[r.input], count);
   }
   if (plain && out) {
     flagged = Py_XNewRef(PyDict_GetItemWithError(out, self->saturated));
@@ -427,7 +431,7 @@ void dealloc(PyObject *object) {
   Py_XDECREF(self->out);
   Py_XDECREF(self->nothing);
   for (PyObject *flag : self->flag) Py_XDECREF(flag);
-  PyMem_Free(self->rotation);
+  PyMem_Free(self->restriction);
   type->tp_free(object);
   Py_DECREF(type);
 }
@@ -448,23 +452,23 @@ PyType_Spec spec = {"pinion_call.Caller", sizeof(Caller), 0,
                         Py_TPFLAGS_DISALLOW_INSTANTIATION,
                     slots};
 
-// Vectors of unit length: a tuple of (input, first element, size).
-bool take_rotations(PyObject *triples, Caller *self) {
+// Restrictions: a tuple of (input, first element, size).
+bool take_restrictions(PyObject *triples, Caller *self) {
   const Py_ssize_t number = PyTuple_GET_SIZE(triples);
-  self->rotation = (Rotation *)PyMem_Calloc((size_t)number + 1, sizeof(Rotation));
-  if (!self->rotation) return PyErr_NoMemory(), false;
+  self->restriction = (Restriction *)PyMem_Calloc((size_t)number + 1, sizeof(Restriction));
+  if (!self->restriction) return PyErr_NoMemory(), false;
   for (Py_ssize_t k = 0; k < number; ++k) {
-    Rotation &r = self->rotation[k];
+    Restriction &r = self->restriction[k];
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(triples, k), "iii", &r.input, &r.first, &r.size)) {
       return false;
     }
-    if (r.input < 0 || r.input >= self->inputs || r.first < 0 || (r.size != 4 && r.size != 2) ||
+    if (r.input < 0 || r.input >= self->inputs || r.first < 0 || (r.size != 4 && r.size != 2 && r.size != 1) ||
         r.first + r.size > self->array[r.input].size) {
-      PyErr_SetString(PyExc_ValueError, "a rotation outside of its array");
+      PyErr_SetString(PyExc_ValueError, "a restriction outside of its array");
       return false;
     }
   }
-  self->rotations = (int)number;
+  self->restrictions = (int)number;
   return true;
 }
 
@@ -497,16 +501,16 @@ bool take_arrays(PyObject *pairs, Array *array, int *count) {
   return true;
 }
 
-// caller(kernel, inputs, outputs, float64, layout, finite, rotations, reuse, threads, result_type,
+// caller(kernel, inputs, outputs, float64, layout, finite, restrictions, reuse, threads, result_type,
 // otherwise, data): the address of a pinion_kernel, its arrays, how it is called, the address of its
 // last input or 0.
 PyObject *make_caller(PyObject *module, PyObject *args) {
   unsigned long long address, data;
-  PyObject *inputs, *outputs, *rotations, *result_type, *otherwise;
+  PyObject *inputs, *outputs, *restrictions, *result_type, *otherwise;
   int wide, layout, finite, reuse;
   unsigned threads;
   if (!PyArg_ParseTuple(args, "KO!O!pipO!pIO!OK", &address, &PyTuple_Type, &inputs, &PyTuple_Type,
-                        &outputs, &wide, &layout, &finite, &PyTuple_Type, &rotations, &reuse,
+                        &outputs, &wide, &layout, &finite, &PyTuple_Type, &restrictions, &reuse,
                         &threads, &PyType_Type, &result_type, &otherwise, &data)) {
     return nullptr;
   }
@@ -542,7 +546,7 @@ PyObject *make_caller(PyObject *module, PyObject *args) {
       !self->nothing || !self->flag[0] || !self->flag[1] ||
       !take_arrays(inputs, self->array, &self->inputs) ||
       !take_arrays(outputs, self->array + self->inputs, &self->outputs) ||
-      !take_rotations(rotations, self)) {
+      !take_restrictions(restrictions, self)) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a negative axis");
     Py_DECREF(self);
     return nullptr;
