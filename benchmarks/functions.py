@@ -38,6 +38,8 @@ LONG = {
     "fd_parameter_derivatives": 16,
     "constraint_dynamics": 32,
     "constraint_dynamics_derivatives": 64,
+    "impulse_dynamics": 32,
+    "impulse_dynamics_derivatives": 64,
 }
 """Intervals of rows that would take more than 300 multipliers at 8 cycles."""
 REQUESTS = 1000

@@ -22,10 +22,12 @@ GRADIENT = named_function("constraint_dynamics_derivatives")
     ("row", "products"),
     [
         (FORWARD, (2875, 613)),
-        (GRADIENT, (17010, 1358)),
+        pytest.param(GRADIENT, (17010, 1358), marks=pytest.mark.slow),
         (GRADIENT.asked(GRADIENT.optional), (19656, 1358)),
+        (named_function("impulse_dynamics"), (2411, 216)),
+        (named_function("impulse_dynamics_derivatives"), (11922, 532)),
     ],
-    ids=["forward", "by state", "all"],
+    ids=["forward", "by state", "all", "impact", "impact by state"],
 )
 def test_products_of_a_quadruped(row: Function, products: tuple[int, int]) -> None:
     """Of two variables, and by a constant: each is an instruction or part of a multiplier."""

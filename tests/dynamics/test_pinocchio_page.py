@@ -141,6 +141,14 @@ def in_contact(s: State) -> Pair:
     return np.concatenate(ours), np.concatenate([theirs, data.lambda_c])
 
 
+def impact(s: State) -> Pair:
+    data, peers, datas = of_pinocchio(s.theirs, [(TIP, np.zeros(3), 3)], "local")
+    exact = pin.ProximalSettings(1e-14, 0.0, 1)
+    theirs = pin.impulseDynamics(s.theirs, data, s.q, s.v, peers, datas, 0.2, exact)
+    ours = dynamics.impulse_dynamics(with_contacts(OURS, [TIP]), s.q, s.v, restitution=0.2)
+    return np.concatenate(ours), np.concatenate([theirs, data.impulse_c])
+
+
 def mass_matrix(s: State) -> Pair:
     return dynamics.crba(OURS, s.q), symmetric(pin.crba(s.theirs, s.data, s.q))
 
@@ -159,6 +167,7 @@ COMPARED: Mapping[str, Callable[[State], Pair]] = {
         pin.aba(s.theirs, s.data, s.q, s.v, s.tau),
     ),
     "constraintDynamics": in_contact,
+    "impulseDynamics": impact,
     "crba": mass_matrix,
     "computeMinverse": inverse,
     "computeRNEADerivatives": rnea_gradient,

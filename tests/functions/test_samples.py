@@ -49,8 +49,10 @@ def test_all_functions_get_the_same_states(robot: str, distribution: str) -> Non
         if "fext" in requests:
             requests.pop("tau", None)  # it belongs to the state with its forces
         if "active" in requests:
-            for key in ("tau", "damping"):  # drawn for contacts
-                requests[f"{key} in contact"] = requests.pop(key)
+            # Drawn for contacts, damping after the efforts, which impacts have none of.
+            kind = "in contact" if "tau" in requests else "at impact"
+            for key in {"tau", "damping"} & requests.keys():
+                requests[f"{key} {kind}"] = requests.pop(key)
         for key, array in requests.items():
             assert np.array_equal(states.setdefault(key, array), array), (name, key)
     assert set(states) >= {"q", "qd", "qdd", "tau", "minv", "fext", "dt", "damping", "weights"}

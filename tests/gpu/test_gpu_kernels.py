@@ -26,6 +26,7 @@ CASES = [("iiwa14", name) for name in NAMES] + [
     ("atlas", "fd_derivatives"),
     ("hyq", "constraint_dynamics"),
     ("hyq", "constraint_dynamics_derivatives"),
+    ("hyq", "impulse_dynamics_derivatives"),
 ]
 LIMITS = {"float32": (1e-6, 3e-5), "float64": (1e-12, 1e-11)}
 """Median and largest error relative to a block's largest element; ten times for atlas."""
@@ -34,6 +35,8 @@ HARDER = {
     "fd_second_derivatives": 2,
     "constraint_dynamics": 10,
     "constraint_dynamics_derivatives": 10,
+    "impulse_dynamics": 10,
+    "impulse_dynamics_derivatives": 10,
 }
 """Rows whose numbers cancel more: external forces of every link at once, twice a quotient, and
 contacts of legs in any posture."""

@@ -327,7 +327,7 @@ BARE = (
 KINEMATIC = (
     *("forward_kinematics", "frame_jacobian", "frame_jacobian_local", "frame_jacobian_world"),
     *("frame_velocity", "frame_acceleration", "frame_classical_acceleration"),
-    *("frame_drift", "frame_jacobian_rate"),
+    *("frame_drift", "frame_jacobian_rate", "contact_acceleration"),
     *("rnea_regressor", "gravity_regressor"),
     *("kinetic_energy_regressor", "potential_energy_regressor"),
 )

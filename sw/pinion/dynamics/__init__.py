@@ -43,6 +43,12 @@ from .constraint_derivatives import (
     constraint_dynamics_derivatives_scalars,
 )
 from .constraints import CONTACT_REFERENCES, constraint_dynamics, constraint_dynamics_scalars
+from .contact_acceleration import (
+    ContactAcceleration,
+    ContactGradient,
+    contact_acceleration,
+    contact_acceleration_scalars,
+)
 from .crba import crba_scalars
 from .discrete import STEP_METHODS, StepMethod, discrete_derivatives, discrete_dynamics
 from .energy import kinetic_energy_scalars, potential_energy_scalars
@@ -67,6 +73,14 @@ from .general.manifold import (
     random_configuration,
 )
 from .general.tangent import integrate_jacobians
+from .impulses import (
+    ImpulseDerivatives,
+    ImpulseGradient,
+    impulse_dynamics,
+    impulse_dynamics_derivatives,
+    impulse_dynamics_derivatives_scalars,
+    impulse_dynamics_scalars,
+)
 from .kinematics import frame_jacobian_scalars, frame_placement_scalars, frame_velocity_scalars
 from .link_states import link_states_scalars
 from .mass_centre import centre_of_mass_scalars, com_jacobian_scalars
@@ -128,10 +142,14 @@ __all__ = [
     "CentroidalDerivatives",
     "ConstraintDerivatives",
     "ConstraintGradient",
+    "ContactAcceleration",
+    "ContactGradient",
     "DynamicsError",
     "ForwardDerivatives",
     "ForwardGradient",
     "ForwardSecondDerivatives",
+    "ImpulseDerivatives",
+    "ImpulseGradient",
     "MimicMap",
     "Region",
     "Scalar",
@@ -153,6 +171,8 @@ __all__ = [
     "constraint_dynamics_derivatives",
     "constraint_dynamics_derivatives_scalars",
     "constraint_dynamics_scalars",
+    "contact_acceleration",
+    "contact_acceleration_scalars",
     "coriolis",
     "coriolis_scalars",
     "count_of",
@@ -181,6 +201,10 @@ __all__ = [
     "gravity_regressor",
     "gravity_regressor_scalars",
     "gravity_scalars",
+    "impulse_dynamics",
+    "impulse_dynamics_derivatives",
+    "impulse_dynamics_derivatives_scalars",
+    "impulse_dynamics_scalars",
     "inertial_parameters",
     "integrate",
     "integrate_jacobians",

@@ -47,6 +47,7 @@ from .axis import axis_effort, cross_axis, numbered_axes
 from .checks import Array, matrix_of, needs_inverse, vector_of
 from .constraints import (
     Constraints,
+    add_velocities,
     check_regular,
     constraints_of,
     contact_arguments,
@@ -262,7 +263,7 @@ def constraint_dynamics_derivatives_scalars(
     DynamicsError : the robot has no contacts.
     """
     at_state = constraints_of(model, q, qd, active, region)
-    plain, tree, contacts = at_state.plain, at_state.tree, at_state.contacts
+    plain = at_state.plain
     terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     bias = rnea_scalars(plain, q, qd, [0.0] * plain.nv, None, region, **terms_of)
     eliminated = eliminate_branches(at_state, crba_scalars(plain, q, region), damping, region)
@@ -272,12 +273,7 @@ def constraint_dynamics_derivatives_scalars(
         free = at_state.masked([sub(0.0, each.acceleration) for each in at_state.directions])
         qdd, force = eliminated.solve(efforts, free)
 
-    f_ext: list[list[Scalar]] = [[0.0] * 6 for _ in tree.bodies]
-    for direction, component in zip(at_state.directions, force, strict=True):
-        body = contacts[direction.contact].body
-        with region("contact", body + 1):
-            wrench = [mul(component, element) for half in direction.row for element in half]
-            f_ext[body] = [add(a, b) for a, b in zip(f_ext[body], wrench, strict=True)]
+    f_ext = forces_on_links(at_state, force, region)
     dtau = rnea_derivatives_scalars(plain, q, qd, qdd, f_ext, region, **terms_of)
     changes = acceleration_derivatives(at_state, q, qd, qdd, region)
     with region("column", last):
@@ -337,7 +333,7 @@ def constraint_dynamics_derivatives(
     Arguments and errors as for :func:`.constraints.constraint_dynamics`; forces are in the
     contacts' axes.
     """
-    x = contact_arguments(model, q, qd, tau, active, damping)
+    x = contact_arguments(model, active, damping, q=q, qd=qd, tau=tau)
     gradient = constraint_dynamics_derivatives_scalars(
         model, *x.columns, joint_terms=joint_terms, friction_width=friction_width
     )
@@ -347,6 +343,19 @@ def constraint_dynamics_derivatives(
     }
     check_regular(*arrays.values())
     return ConstraintDerivatives(**arrays)
+
+
+def forces_on_links(
+    at_state: Constraints, force: Sequence[Scalar], region: Region
+) -> list[list[Scalar]]:
+    """Return the wrenches [moment; force] of contact forces on all links, in their axes."""
+    wrenches: list[list[Scalar]] = [[0.0] * 6 for _ in at_state.tree.bodies]
+    for direction, component in zip(at_state.directions, force, strict=True):
+        body = at_state.contacts[direction.contact].body
+        with region("contact", body + 1):
+            part = [mul(component, element) for half in direction.row for element in half]
+            wrenches[body] = [add(a, b) for a, b in zip(wrenches[body], part, strict=True)]
+    return wrenches
 
 
 def floats_freely(model: Model, terms_of: dict[str, Any]) -> bool:
@@ -441,6 +450,33 @@ def acceleration_derivatives(
     if tied:
         return tied.of_columns(by_q), tied.of_columns(by_qd)
     return by_q, by_qd
+
+
+def velocity_derivatives(
+    at_state: Constraints, q: Sequence[Scalar], rates: Sequence[Scalar], region: Region
+) -> Rows:
+    """Return the gradient of ``J rates`` by position at constant rates, (nc, nv)."""
+    plain, tree = at_state.plain, at_state.tree
+    tied = coupling_of(plain, region) if plain.coupled else None
+    if tied:
+        q, rates = tied.positions(q), tied.rates(rates)
+    states = forward_pass(tree, q, rates, [0.0] * tree.nv, None, region)
+    joints = numbered_axes(tree)
+    linear: dict[int, Vector] = {-1: ZERO}
+    by_q = zeros(len(at_state.directions), tree.nv)
+    for c, direction in enumerate(at_state.directions):
+        body, row = at_state.contacts[direction.contact].body, direction.row
+        add_velocities(tree, body, rates, states, linear, region)
+        for i in reversed(path_to(tree, body)):
+            parent = tree.bodies[i].parent
+            with region("contact", i + 1):
+                w = ZERO if parent < 0 else states[parent].motion.w
+                v = states[i].X.motion_to_child(w, linear[parent])
+                for k, axis in joints[i]:
+                    by_q[c][k] = product_of(row, cross_axis(axis, v, 1.0))
+                if parent >= 0:
+                    row = states[i].X.force_to_parent(*row)
+    return tied.of_columns(by_q) if tied else by_q
 
 
 def acceleration_row(

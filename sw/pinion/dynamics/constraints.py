@@ -141,7 +141,7 @@ def contact_directions(
                 with region("contact", i + 1):
                     upward[i] = states[i].X.to_child(upward[model.bodies[i].parent])
         if contact.size > 3:
-            _add_velocities(model, contact.body, qd, states, linear, region)
+            add_velocities(model, contact.body, qd, states, linear, region)
         with region("contact", contact.body + 1):
             directions += _directions_of(number, contact, states, upward, linear)
     return directions, upward, linear
@@ -173,7 +173,7 @@ def _directions_of(
     return directions
 
 
-def _add_velocities(
+def add_velocities(
     model: Model,
     body: int,
     qd: Sequence[Scalar],
@@ -322,15 +322,35 @@ def constraint_dynamics_scalars(
     """
     check_choice("reference", reference, CONTACT_REFERENCES)
     at_state = constraints_of(model, q, qd, active, region)
-    plain, J = at_state.plain, at_state.J
+    plain = at_state.plain
     terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     bias = rnea_scalars(plain, q, qd, [0.0] * plain.nv, None, region, **terms_of)
     M = crba_scalars(plain, q, region)
-    parents, at = elimination_parents(plain), by_velocity(plain, region)
-    L, D_inverse = elimination(parents, M, at)
     with region("solve", 1):
         b = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
-    b = eliminated(parents, L, b, at)
+    drift = [direction.acceleration for direction in at_state.directions]
+    qdd, force = solve_constraints(at_state, M, b, drift, damping, region)
+    if reference == "local_world_aligned":
+        force = turned_to_base(plain, at_state.contacts, q, force, region)
+    return qdd, force
+
+
+def solve_constraints(
+    at_state: Constraints,
+    M: Sequence[Sequence[Scalar]],
+    b: Sequence[Scalar],
+    drift: Sequence[Scalar],
+    damping: Scalar,
+    region: Region,
+) -> tuple[list[Scalar], list[Scalar]]:
+    """Return x (nv,) and the forces f (nc,) with ``M x = b + J^T f`` and ``J x + drift = - mu f``.
+
+    ``mu`` is the damping. The passes are ``factor`` and ``solve``.
+    """
+    plain, J = at_state.plain, at_state.J
+    parents, at = elimination_parents(plain), by_velocity(plain, region)
+    L, D_inverse = elimination(parents, M, at)
+    x = eliminated(parents, L, b, at)
     Y = [eliminated(parents, L, row, at) for row in J]
 
     last, count = len(plain.bodies), len(J)
@@ -338,12 +358,12 @@ def constraint_dynamics_scalars(
         scaled = [[mul(y, d) for y, d in zip(row, D_inverse, strict=True)] for row in Y]
         compliance: Rows = [[0.0] * count for _ in range(count)]
         free: list[Scalar] = []
-        for c, direction in enumerate(at_state.directions):
+        for c, moving in enumerate(drift):
             for d in range(c + 1):
                 compliance[c][d] = compliance[d][c] = inner(scaled[c], Y[d])
             pivot = add(compliance[c][c], damping)
             compliance[c][c] = select(at_state.on_ground[c], pivot, 1.0)
-            free.append(sub(0.0, add(direction.acceleration, inner(scaled[c], b))))
+            free.append(sub(0.0, add(moving, inner(scaled[c], x))))
         right = at_state.masked(free)
 
     at_last = region_at(region, last)
@@ -351,18 +371,15 @@ def constraint_dynamics_scalars(
     L_c, D_c = elimination(dense, compliance, at_last)
     right = eliminated(dense, L_c, right, at_last)
     with region("solve", last):
-        right = [mul(x, d) for x, d in zip(right, D_c, strict=True)]
+        right = [mul(value, d) for value, d in zip(right, D_c, strict=True)]
     force = substituted(dense, L_c, right, at_last)
 
     with region("solve", last):
-        for k in range(model.nv):
+        for k in range(plain.nv):
             for c in range(count):
-                b[k] = add(b[k], mul(Y[c][k], force[c]))
-            b[k] = mul(b[k], D_inverse[k])
-    qdd = substituted(parents, L, b, at)
-    if reference == "local_world_aligned":
-        force = _turned_to_base(plain, at_state.contacts, q, force, region)
-    return qdd, force
+                x[k] = add(x[k], mul(Y[c][k], force[c]))
+            x[k] = mul(x[k], D_inverse[k])
+    return substituted(parents, L, x, at), force
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,24 +388,22 @@ class ContactArguments:
 
     Members
     -------
-    columns : q, qd, tau, active and damping, split for scalars.
+    columns : the vectors in their order, active and damping, split for scalars.
     batch : shape of an element, () for one state or (n,).
     """
 
-    columns: tuple[list[Scalar], list[Scalar], list[Scalar], list[Scalar], Scalar]
+    columns: tuple[Any, ...]
     batch: tuple[int, ...]
 
 
 def contact_arguments(
-    model: Model,
-    q: ArrayLike,
-    qd: ArrayLike,
-    tau: ArrayLike,
-    active: ArrayLike | None,
-    damping: ArrayLike,
+    model: Model, active: ArrayLike | None, damping: ArrayLike, **vectors: ArrayLike
 ) -> ContactArguments:
-    """Check the arguments of :func:`constraint_dynamics`."""
-    x = configurations(model, q=q, qd=qd, tau=tau)
+    """Check a mask, a damping, and vectors of a robot such as those of :func:`constraint_dynamics`.
+
+    ``vectors`` : as for :func:`.checks.configurations`.
+    """
+    x = configurations(model, **vectors)
     batch = x["q"].shape[:-1]
     contacts = moving_contacts(model)
     count = len(contacts)
@@ -419,7 +434,7 @@ def contact_arguments(
                 "hold the same point, so that their forces are not determined: set one of them to "
                 "0 in active, or give a damping, such as 1e-6."
             )
-    states = columns_of(x["q"]), columns_of(x["qd"]), columns_of(x["tau"])
+    states = [columns_of(vector) for vector in x.values()]
     return ContactArguments(columns=(*states, columns_of(mask), compliance[()]), batch=batch)
 
 
@@ -482,7 +497,7 @@ def constraint_dynamics(
     DynamicsError : the robot has no contacts; an argument of another shape, or not finite; a mask
         of other numbers than 0 and 1; redundant contacts without damping.
     """
-    x = contact_arguments(model, q, qd, tau, active, damping)
+    x = contact_arguments(model, active, damping, q=q, qd=qd, tau=tau)
     qdd, force = constraint_dynamics_scalars(
         model,
         *x.columns,
@@ -495,7 +510,7 @@ def constraint_dynamics(
     return arrays
 
 
-def _turned_to_base(
+def turned_to_base(
     model: Model,
     contacts: Sequence[Contact],
     q: Sequence[Scalar],

@@ -90,6 +90,9 @@ NOTES: Mapping[str, Note] = MappingProxyType(
         "potential_energy_regressor": Note("computePotentialEnergyRegressor", _REGRESSOR),
         "constraint_dynamics": Note("constraintDynamics", _CONTACTS),
         "constraint_dynamics_derivatives": Note("computeConstraintDynamicsDerivatives", _CONTACTS),
+        "impulse_dynamics": Note("impulseDynamics", f"{_RBDA}, section 11.7"),
+        "impulse_dynamics_derivatives": Note("computeImpulseDynamicsDerivatives", _CONTACTS),
+        "contact_acceleration": Note("getFrameAccelerationDerivatives", _GRADIENTS),
         "fd_parameter_derivatives": Note("", "implicit differentiation of rnea_regressor"),
     }
 )
@@ -165,6 +168,19 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "dforce_dq": "derivative of the contact forces by q, or by its tangent",
         "dforce_dqd": "derivative of the contact forces by qd",
         "dforce_dtau": "derivative of the contact forces by tau",
+        "restitution": "share of a contact's speed that it has after the impact",
+        "qd_after": "rates after the impact",
+        "impulse": "of the ground on each contact, in the contacts' axes: a face's moment first",
+        "dqd_after_dq": "derivative of qd_after by q, or by its tangent",
+        "dqd_after_dqd": "derivative of qd_after by qd",
+        "dimpulse_dq": "derivative of the impulses by q, or by its tangent",
+        "dimpulse_dqd": "derivative of the impulses by qd",
+        "acceleration": (
+            "of each contact in its axes: classical of a point, [angular; linear] spatial of a face"
+        ),
+        "J_contacts": "derivative of the contacts' accelerations by qdd",
+        "dacceleration_dq": "derivative of the contacts' accelerations by q, or by its tangent",
+        "dacceleration_dqd": "derivative of the contacts' accelerations by qd",
         "dqdd_dpi": "derivative of qdd by m, h, I of each body",
     }
 )

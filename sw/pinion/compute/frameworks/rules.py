@@ -233,6 +233,16 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             calls={"slopes": Call("constraint_dynamics_derivatives")},
             value={"qdd": "slopes.qdd", "force": "slopes.force"},
         ),
+        "impulse_dynamics": Rule(
+            lines=(
+                "q[k] = qd_after[i] slopes.dqd_after_dq[ik]",
+                "q[k] = impulse[c] slopes.dimpulse_dq[ck]",
+                "qd[k] = qd_after[i] slopes.dqd_after_dqd[ik]",
+                "qd[k] = impulse[c] slopes.dimpulse_dqd[ck]",
+            ),
+            calls={"slopes": Call("impulse_dynamics_derivatives")},
+            value={"qd_after": "slopes.qd_after", "impulse": "slopes.impulse"},
+        ),
         "fd_derivatives": Rule(
             lines=(
                 "q[k] = qdd[i] dqdd_dq[ik]",
@@ -360,6 +370,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 """Rows with reverse mode."""
 
+_SECOND = "derivatives of second order have no row; differentiate '{}' once, which uses this row"
 _THIRD = "derivatives of third order have no row; differentiate '{}' twice, which uses this row"
 _TIP = "J.T @ f of 'frame_jacobian', which has a gradient, for a wrench f at the tip"
 _MOBILITY = "compute {} from 'frame_jacobian' and 'minv', which have gradients"
@@ -384,9 +395,11 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
         ),
         "frame_drift": _MOTION.format(f"J: {_BY_Q} times qd,"),
         "frame_jacobian_rate": _MOTION.format(f"J: {_BY_Q},"),
-        "constraint_dynamics_derivatives": (
-            "derivatives of second order have no row; differentiate 'constraint_dynamics' once, "
-            "which uses this row"
+        "constraint_dynamics_derivatives": _SECOND.format("constraint_dynamics"),
+        "impulse_dynamics_derivatives": _SECOND.format("impulse_dynamics"),
+        "contact_acceleration": (
+            "its results J_contacts, dacceleration_dq and dacceleration_dqd are its gradient; "
+            "'constraint_dynamics', which holds it at zero, has one"
         ),
         "rnea_regressor": _PARAMETERS.format("rnea"),
         "gravity_regressor": _PARAMETERS.format("gravity"),

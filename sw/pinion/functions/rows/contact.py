@@ -15,12 +15,28 @@ _TAU = Block(name="tau", shape=("nv",), unit="N m | N", sampling=Quantity.CONTAC
 _ACTIVE = Block(name="active", shape=("contacts",), unit=MASK_UNIT, sampling=Quantity.CONTACT_MASK)
 # Twice the range still has no value below zero.
 _DAMPING = Block(name="damping", shape=(), unit="1/(kg m^2), 1/kg", sampling=Uniform(0.001, 0.003))
+# Between 0 and 1 also at twice the range.
+_RESTITUTION = Block(name="restitution", shape=(), unit="1", sampling=Uniform(0.2, 0.6))
 _FORCE = Block(name="force", shape=("nc",), unit="N | N m")
+_AFTER = Block(name="qd_after", shape=("nv",), unit="rad/s | m/s")
+_IMPULSE = Block(name="impulse", shape=("nc",), unit="N s | N m s")
 _BY_EFFORTS = Block(name="dqdd_dtau", shape=MATRIX, unit="1/(kg m^2) | 1/kg", symmetric=True)
 
 
 def _dynamics(model: Any, *x: Any, **options: Any) -> Any:
     return dynamics.constraint_dynamics_scalars(model, *x, **options)
+
+
+def _impulses(model: Any, *x: Any, **options: Any) -> Any:
+    return dynamics.impulse_dynamics_scalars(model, *x, **options)
+
+
+def _impulse_derivatives(model: Any, *x: Any, **options: Any) -> Any:
+    return dynamics.impulse_dynamics_derivatives_scalars(model, *x, **options)
+
+
+def _acceleration(model: Any, *x: Any, **options: Any) -> Any:
+    return dynamics.contact_acceleration_scalars(model, *x, **options)
 
 
 def _derivatives(model: Any, *x: Any, **options: Any) -> Any:
@@ -60,5 +76,52 @@ ROWS = (
         passive=True,
         of_contacts=True,
         optional=("dqdd_dtau", "dforce_dtau"),
+    ),
+    Function(
+        name="impulse_dynamics",
+        doc="impact: rates after contacts are made, and the ground's impulses on the contacts",
+        inputs=(Q, QD, _ACTIVE, _DAMPING, _RESTITUTION),
+        outputs=(_AFTER, _IMPULSE),
+        scalars=_impulses,
+        floats=dynamics.impulse_dynamics,
+        joint_space=False,
+        passive=False,
+        of_contacts=True,
+        references=dynamics.CONTACT_REFERENCES,
+    ),
+    Function(
+        name="impulse_dynamics_derivatives",
+        doc="impact with its gradient by q and qd",
+        inputs=(Q, QD, _ACTIVE, _DAMPING, _RESTITUTION),
+        outputs=(
+            _AFTER,
+            _IMPULSE,
+            Block(name="dqd_after_dq", shape=MATRIX, unit="1/s"),
+            Block(name="dqd_after_dqd", shape=MATRIX, unit="1"),
+            Block(name="dimpulse_dq", shape=("nc", "nv"), unit="N s/rad | N s/m"),
+            Block(name="dimpulse_dqd", shape=("nc", "nv"), unit="kg | kg m^2"),
+        ),
+        scalars=_impulse_derivatives,
+        floats=dynamics.impulse_dynamics_derivatives,
+        joint_space=False,
+        passive=False,
+        of_contacts=True,
+    ),
+    Function(
+        name="contact_acceleration",
+        doc="accelerations of the contacts with their gradients, in the contacts' axes",
+        inputs=(Q, QD, QDD),
+        outputs=(
+            Block(name="acceleration", shape=("nc",), unit="m/s^2 | rad/s^2"),
+            Block(name="J_contacts", shape=("nc", "nv"), unit="m/rad | 1"),
+            Block(name="dacceleration_dq", shape=("nc", "nv"), unit="m/s^2/rad | 1/s^2"),
+            Block(name="dacceleration_dqd", shape=("nc", "nv"), unit="m/s/rad | 1/s"),
+        ),
+        scalars=_acceleration,
+        floats=dynamics.contact_acceleration,
+        joint_space=False,
+        passive=False,
+        of_contacts=True,
+        optional=("J_contacts", "dacceleration_dq", "dacceleration_dqd"),
     ),
 )
