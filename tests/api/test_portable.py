@@ -81,7 +81,7 @@ def test_a_copy_computes_the_same(device: str, how: str, tmp_path: Path) -> None
 
 def test_options_travel(tmp_path: Path) -> None:
     opened = pinion.backend(
-        *("two_link", "rnea"),
+        *("pendulum", "gravity"),
         **{"device": "cpu", "dtype": "float32", "layout": "soa", "threads": 2, "isa": "portable"},
         **{"check_rotations": False, "reuse": False, "cache": tmp_path},
     )
@@ -89,7 +89,7 @@ def test_options_travel(tmp_path: Path) -> None:
     assert (kernel.dtype, kernel.layout, kernel.threads) == (np.float32, "soa", 2)
     assert kernel.isa.name == "portable" and kernel.finite and not kernel.reuse
     assert list(tmp_path.glob("*.so")), "it was compiled into the cache that was asked for"
-    plain = cpu.compile("two_link", "rnea", vector=False, cache=tmp_path)
+    plain = cpu.compile("pendulum", "gravity", vector=False, cache=tmp_path)
     assert not WAYS["deep-copied"](plain).finite
 
 
@@ -156,29 +156,28 @@ opened = pinion.backend(None, cube, device="float")
 pathlib.Path(sys.argv[1]).write_bytes(cloudpickle.dumps(opened))
 """
 LOAD = """import pickle, sys
-print(pickle.load(open(sys.argv[1], "rb"))(x=3.0).y)
+for name in sys.argv[1:]:
+    print(pickle.load(open(name, "rb"))(x=3.0).y)
 """
 
 
 def test_functions_of_a_script_travel_by_its_file_and_others_of_main_as_they_are(
     tmp_path: Path,
 ) -> None:
-    sent, script, load_it = (tmp_path / name for name in ("sent", "cube.py", "load.py"))
+    script, load_it = (tmp_path / name for name in ("cube.py", "load.py"))
     script.write_text(CUBE + SEND)
     load_it.write_text(LOAD)
     senders = [[str(script)]]
     if importlib.util.find_spec("cloudpickle"):
         senders.append(["-c", CUBE + BY_VALUE])  # no file, as in a notebook
-    for sender in senders:
-        messages = [
-            subprocess.run(
-                [sys.executable, *arguments, str(sent)], capture_output=True, text=True, check=False
-            )
-            for arguments in (sender, [str(load_it)])
-        ]
-        assert [each.stderr for each in messages] == ["", ""]
-        assert float(messages[1].stdout) == 27.0
-        sent.unlink()
+    files = [str(tmp_path / f"sent_{k}") for k in range(len(senders))]
+    commands = [[*sender, file] for sender, file in zip(senders, files, strict=True)]
+    for arguments in (*commands, [str(load_it), *files]):
+        message = subprocess.run(
+            [sys.executable, *arguments], capture_output=True, text=True, check=False
+        )
+        assert message.stderr == ""
+    assert [float(line) for line in message.stdout.splitlines()] == [27.0] * len(files)
 
 
 def computed(task: tuple[Backend, dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
@@ -187,11 +186,10 @@ def computed(task: tuple[Backend, dict[str, np.ndarray]]) -> dict[str, np.ndarra
 
 
 def test_a_spawned_pool_computes(tmp_path: Path) -> None:
-    model, row = load("two_link"), named_function("rnea")
+    model, row = load("pendulum"), named_function("rnea")
     opened = [
         pinion.backend(model, row, device="cpu", cache=tmp_path),
-        pinion.backend(model, row, device="float"),
-        pinion.backend(None, cube_of_cube, device="cpu", cache=tmp_path),
+        pinion.backend(None, cube_of_cube, device="float"),
     ]
     requests = [states(each.model, each.function, 30) for each in opened]  # type: ignore[attr-defined]  # those of cpu and float have both
     context = multiprocessing.get_context("spawn")

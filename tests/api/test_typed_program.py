@@ -77,6 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("typed")
 
 
+@pytest.mark.slow
 def test_a_users_program_is_typed(folder: Path) -> None:
     output = checked(PROGRAM, folder)
     assert output[-1].startswith("Success"), output
@@ -90,6 +91,7 @@ def test_a_users_program_is_typed(folder: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_mistakes_are_found(folder: Path) -> None:
     lines = {int(line.split(":")[1]) for line in checked(WRONG, folder) if ": error:" in line}
     assert lines == {2, 3, 4}

@@ -16,8 +16,8 @@ from tests.support.builds import build
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("top") / "two_link"
-    build("two_link", "rnea", folder, ii=4)
+    folder = tmp_path_factory.mktemp("top") / "pendulum"
+    build("pendulum", "rnea", folder, ii=4)
     return folder
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from pinion.base.progress import Progress
 from pinion.boards.ecp5.bitstream import MAPPED, NAME, SYNTH
+from pinion.cosim import engines
 from pinion.cosim.netlist import cell_models, check_netlist, map_core, netlist_rtlil
 from pinion.cosim.stream import StreamError
 from pinion.flow.build import BuildError
@@ -37,8 +38,16 @@ def test_no_request_is_no_check(folder: Path) -> None:
         check_netlist(folder, 0)
 
 
+@pytest.fixture
+def quick_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile netlists without optimisation, since a few requests pass through them."""
+    monkeypatch.setattr(engines, "_FAST", engines._SLOW)
+    monkeypatch.setitem(engines._CXXRTL_CXX, False, ("-O0",))
+
+
 # This test and the next take half a minute of compilation.
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_compiler")
 def test_the_netlist_is_bit_exact(folder: Path) -> None:
     steps: list[str] = []
     good = check_netlist(folder, 200, seed=7, progress=Progress(steps.append))
@@ -51,6 +60,7 @@ def test_the_netlist_is_bit_exact(folder: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_compiler")
 def test_a_wrong_cell_is_found(folder: Path) -> None:
     """Invert one lookup table of a unit, in the place of a bitstream's netlist."""
     text = map_core(folder).read_text()
@@ -157,6 +167,7 @@ endmodule
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not installed")
 def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None:
     """Compare memories mapped by Yosys, with their models, with the source."""
@@ -176,6 +187,12 @@ def test_block_rams_remember_and_begin_with_their_tables(tmp_path: Path) -> None
     assert re.fullmatch(r"0 wrong of 1\d{3}\s*", process.stdout), process.stdout
 
 
-def test_the_core_alone_is_mapped_as_in_the_flow(folder: Path) -> None:
-    script = map_core(folder).with_name("map.ys").read_text()
-    assert "synth_ecp5 -noflatten -nowidelut -top pinion_core" in script
+def test_the_core_alone_is_mapped_as_in_the_flow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[str] = []
+    monkeypatch.setattr(
+        "pinion.cosim.netlist.run_yosys", lambda script, **_: commands.extend(script)
+    )
+    map_core(tmp_path)
+    assert "synth_ecp5 -noflatten -nowidelut -top pinion_core" in commands

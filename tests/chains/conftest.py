@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.native.conftest import cache_folder, compiler
+from tests.compute.conftest import cache_folder, compiler
 
 __all__ = ["cache_folder", "compiler"]

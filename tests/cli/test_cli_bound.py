@@ -12,6 +12,7 @@ from pinion.cosim.bound import bound_figures
 from pinion.formats.bound import Bounds
 
 
+@pytest.mark.slow
 def test_bounds_stand_beside_errors_and_budgets(pinion: Callable[..., Any], built: Any) -> None:
     figures = pinion("verify", built.folder, "--bound", "--samples", 500, "--json").json
     assert figures["ok"] and figures["bound_held"]

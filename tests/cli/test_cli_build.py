@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from pinion.link import Manifest
 from pinion.robot import load
 from tests.cli.conftest import Built, Done, Pinion
 from tests.dynamics.test_joint_terms import HINGE
-from tests.support.breadth import some
 from tests.support.builds import make_design
 
 BUILD_KEYS = {
@@ -69,12 +69,18 @@ def test_build_prints_a_table(pinion: Pinion, tmp_path: Path) -> None:
 
 def test_a_clock_that_a_board_cannot_make_is_told(pinion: Pinion, tmp_path: Path) -> None:
     target = "--target", "ulx3s", "--ii", 4, "-o"
-    completed = pinion("build", "pendulum", "rnea", *target, tmp_path / "b", "--clock", 51.3)
+    options = (*target, tmp_path / "b", "--clock", 51.3)
+    completed = pinion("build", "pendulum", "kinetic_energy", *options)
     assert completed.code == 0 and "51.25 MHz, assumed" in completed.out
     assert (
         "cannot make a clock of 51.3 MHz" in completed.err and "nearest, 51.25 MHz" in completed.err
     )
-    assert pinion("build", "pendulum", "rnea", *target, tmp_path / "c", "--clock", 75).err == ""
+
+
+@pytest.mark.slow
+def test_a_clock_that_a_board_makes_needs_no_words(pinion: Pinion, tmp_path: Path) -> None:
+    options = "--target", "ulx3s", "--ii", 4, "-o", tmp_path / "b", "--clock", 75
+    assert pinion("build", "pendulum", "gravity", *options).err == ""
 
 
 @pytest.mark.parametrize(
@@ -101,7 +107,8 @@ def test_build_refuses_with_one_sentence(
     assert not list(tmp_path.iterdir()), "nothing may be written"
 
 
-@pytest.mark.parametrize("json", some([True, False], (True,)))
+@pytest.mark.slow
+@pytest.mark.parametrize("json", [True, False])
 def test_build_explains_the_interval_that_it_chooses(
     process: Pinion, tmp_path: Path, json: bool
 ) -> None:
@@ -129,7 +136,7 @@ def test_build_without_a_choice_explains_nothing(built: Built) -> None:
 def test_build_takes_variants(pinion: Pinion, tmp_path: Path) -> None:
     options = ("--derivatives", "column", "--outputs", "minv,qdd", "--outputs", "minv")
     completed = pinion(
-        "build", "two_link", "fd_derivatives", *options, "-o", tmp_path / "b", "--json"
+        "build", "pendulum", "fd_derivatives", *options, "-o", tmp_path / "b", "--json"
     )
     assert completed.json["options"] == {"derivatives": "column", "outputs": "minv"}
     assert [a["name"] for a in completed.json["outputs"]] == ["qdd", "dqdd_dq", "dqdd_dqd", "minv"]
@@ -168,7 +175,7 @@ def test_help_names_all_states_that_formats_can_be_made_for(pinion: Pinion) -> N
 
 def test_build_for_a_part_of_a_robot(pinion: Pinion, tmp_path: Path) -> None:
     options = ("--tip", "left_upper_elbow", "--lock", "left_s1=0.2", "--ii", 16)
-    completed = pinion("build", "baxter", "aba", *options, "-o", tmp_path / "b", "--json")
+    completed = pinion("build", "baxter", "rnea", *options, "-o", tmp_path / "b", "--json")
     nv = load("baxter", lock={"left_s1": 0.2}, tip="left_upper_elbow").nv
     assert nv == 2
     assert (completed.json["words_in"], completed.json["words_out"]) == (3 * nv, nv)
@@ -256,15 +263,17 @@ def test_a_damaged_build_is_refused(
     pinion("verify", folder, "--samples", 5).refused("copy")
 
 
-def test_synth_counts(process: Pinion, built: Built) -> None:
-    completed = process("synth", built.folder, "--json")
+def test_synth_counts(pinion: Pinion, tmp_path: Path) -> None:
+    options = ("--ii", 4, "-o", tmp_path / "b", "--json")
+    core = pinion("build", "pendulum", "kinetic_energy", *options).json
+    completed = pinion("synth", tmp_path / "b", "--json")
     assert completed.code == 0, completed.err
     assert completed.err == ""
     figures = completed.json
     assert figures.keys() >= SYNTH_KEYS
     # A 32 by 32 product takes four DSP blocks; the sine unit has more.
-    assert figures["dsp"] >= 4 * built.completed.json["multipliers"]
-    assert figures["ff"] > 32 * built.completed.json["registers"] / 2
+    assert figures["dsp"] >= 4 * core["multipliers"]
+    assert figures["ff"] > 32 * core["registers"] / 2
     assert figures["lut"] > 100
     assert figures["levels"] == figures["timing"]["paths"][0]["levels"] > 0
     assert "osys" in figures["tool"]
@@ -289,18 +298,12 @@ def check_core(completed: Done, robot: str) -> dict[str, Any]:
 def test_bench_core_covers_intervals_and_robots(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # tests/repository/test_results.py counts units of the iiwa14 and the hyq as the bench does.
+    assert bench_core.ROBOT == "iiwa14" and {"hyq", "baxter", "atlas"} <= set(bench_core.ROBOTS)
     monkeypatch.setattr(bench_core, "ROBOT", "two_link")
-    monkeypatch.setattr(bench_core, "ROBOTS", ("pendulum", "hyq"))
+    monkeypatch.setattr(bench_core, "ROBOTS", ("pendulum", "chain_4"))
     figures = check_core(pinion("bench", "core", "--json"), "two_link")
-    assert [row["robot"] for row in figures["robots"]] == ["pendulum", "hyq"]
-
-
-@pytest.mark.slow
-def test_bench_core_of_the_iiwa14(process: Pinion) -> None:
-    figures = check_core(process("bench", "core", "--json"), "iiwa14")
-    assert {row["robot"] for row in figures["robots"]} >= {"iiwa14", "hyq", "baxter", "atlas"}
-    latency = {row["ii"]: row["schedule_cycles"] for row in figures["intervals"]}
-    assert latency[8] <= 110
+    assert [row["robot"] for row in figures["robots"]] == ["pendulum", "chain_4"]
 
 
 @pytest.mark.slow
@@ -309,6 +312,7 @@ def test_bench_functions_has_hardware_and_errors(
 ) -> None:
     # The iiwa14's table takes most of a minute.
     monkeypatch.setattr(bench_functions, "ROBOT", "two_link")
+    monkeypatch.setattr(bench_functions, "function_row", cache(bench_functions.function_row))
     figures = pinion("bench", "functions", "--json").json
     rows = {(row["function"], row["derivatives"]): row for row in figures["functions"]}
     gradients = [name for name, row in FUNCTIONS.items() if row.variants]

@@ -132,7 +132,7 @@ def on_a_terminal(*arguments: Any, before: str = "") -> tuple[int, str]:
 
 
 def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
-    arguments = ("build", "pendulum", "rnea", "-o")
+    arguments = ("build", "pendulum", "gravity", "-o")
     code, printed = on_a_terminal(*arguments, tmp_path / "b")
     assert code == 0
     assert "Elaborating" in printed or "Writing Verilog" in printed

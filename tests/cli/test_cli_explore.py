@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def sweep(process: Pinion, folder: Path) -> Done:
     """rnea of the two-link arm at two intervals and in three formats, one of them impossible."""
-    options = ("--ii", "2,4", "--formats", "q16.16,q6.20,q40.40", "--samples", 300, "-j", 2)
+    options = ("--ii", "2,4", "--formats", "q16.16,q6.20,q40.40", "--samples", 300, "-j", 1)
     return process("explore", "two_link", "rnea", *options, "-o", folder, "--json")
 
 
@@ -113,7 +113,7 @@ def test_a_narrow_terminal_gets_every_figure_in_short_lines(
 def test_the_table_reads_what_is_there(sweep: Done, pinion: Pinion, folder: Path) -> None:
     places = [Path(point["folder"]).parent for point in sweep.json["points"] if point["usable"]]
     before = {place: (place / "point.json").stat().st_mtime_ns for place in places}
-    options = ("--ii", "2,4", "--formats", "q16.16,q40.40", "--samples", 300)
+    options = ("--ii", "2,4", "--formats", "q16.16,q40.40", "--samples", 300, "-j", 1)
     completed = pinion("explore", "two_link", "rnea", *options, "-o", folder)
     assert completed.code == 0
     assert completed.err.count("\n") == 1, "one failure, one line"
@@ -210,10 +210,11 @@ def test_points_of_different_sources_are_told(
     assert completed.json["points"] == rows
 
 
+@pytest.mark.slow
 def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
     place = tmp_path / "my sweep"
     options = ["--ii", ",".join(map(str, range(1, 33))), "--samples", "50", "--jobs", "1", "--json"]
-    command = ["explore", "two_link", "rnea", *options, "--output", str(place)]
+    command = ["explore", "pendulum", "rnea", *options, "--output", str(place)]
     with subprocess.Popen(
         [sys.executable, "-c", MAIN, *command],
         stdout=subprocess.PIPE,
@@ -231,14 +232,14 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
     assert printed == "" and "Traceback" not in progress
     assert "of 32 points finished" in progress and str(place) in progress
     again = shlex.split(progress.strip().rpartition("To go on: ")[2])
-    assert again[:4] == ["pinion", "explore", "two_link", "rnea"]
+    assert again[:4] == ["pinion", "explore", "pendulum", "rnea"]
     assert sorted(again[1:]) == sorted(command)
     assert again[again.index("--output") + 1] == str(place)
 
 
 @pytest.mark.slow  # tests/cli/test_cli_demo.py tests that of the demo
 def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
-    arguments = ("explore", "pendulum", "rnea", "--ii", "1", "--samples", 50, "-o", tmp_path)
+    arguments = ("explore", "pendulum", "gravity", "--ii", "1", "--samples", 50, "-o", tmp_path)
     code, printed = on_a_terminal(*arguments)
     assert code == 0 and "Exploring" in printed
     completed = process(*arguments)
@@ -249,7 +250,7 @@ def test_progress_is_for_terminals(tmp_path: Path, process: Pinion) -> None:
 def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) -> None:
     def kept(*options: object) -> list[str]:
         completed = pinion(
-            "explore", "pendulum", "rnea", *options, "-j", 1, "-o", tmp_path, "--json"
+            "explore", "pendulum", "gravity", *options, "-j", 1, "-o", tmp_path, "--json"
         )
         assert completed.code == 0 and completed.err == ""
         return [str(Path(name).relative_to(tmp_path)) for name in completed.json["kept"]]
@@ -271,7 +272,7 @@ def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) 
     second = [name.replace("1", "2") for name in first]
     assert kept("--ii", "4", *few) == second  # without what was verified
     assert kept("--ii", "4", "--samples", 30) == [name.replace("1", "3") for name in first]
-    command = ("explore", "pendulum", "rnea", "--ii", "4", *few, "-j", 1, "-o", tmp_path)
+    command = ("explore", "pendulum", "gravity", "--ii", "4", *few, "-j", 1, "-o", tmp_path)
     sentence = " ".join(pinion(*command).out.split())
     assert "The earlier sweep (ii 4; formats q16.16; 30 samples) has figures that these" in sentence
     (tmp_path / "explore.json").write_text("{}")
@@ -283,13 +284,14 @@ def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) 
     assert "The earlier sweep has figures that these files lack: it is kept as " in sentence
 
 
+@pytest.mark.slow
 def test_the_place_is_named_by_robot_and_function(
     pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = ("--ii", 1, "--samples", 20, "-j", 1, "--json")
-    figures = pinion("explore", "pendulum", "rnea", *options).json
-    assert figures["files"][0] == "build/explore/pendulum_rnea/explore.csv"
+    figures = pinion("explore", "pendulum", "gravity", *options).json
+    assert figures["files"][0] == "build/explore/pendulum_gravity/explore.csv"
     assert load(figures["robot"]).nv == 1
 
 

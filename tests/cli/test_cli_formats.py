@@ -35,6 +35,7 @@ def auto(process: Pinion, tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(folder, process("build", "two_link", "rnea", *OPTIONS, "-o", folder))
 
 
+@pytest.mark.slow
 def test_build_takes_all_options_of_formats_by_signal(auto: Built) -> None:
     figures = auto.completed.json
     assert (

@@ -45,6 +45,7 @@ def test_a_bench_of_the_processor(pinion: Pinion, tmp_path: Path) -> None:
     assert json.loads((folder / "tracking.json").read_text())["rows"] == data["rows"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small")
 def test_the_demonstration(pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> str:

@@ -218,13 +218,13 @@ def test_bad_file_is_refused_with_one_sentence(pinion: Pinion, tmp_path: Path, c
 
 @pytest.mark.parametrize("case", some(["cycle", "two roots", "NaN mass"], ("cycle",)))
 def test_bad_file_is_refused_by_every_verb_that_reads_one(
-    process: Pinion, tmp_path: Path, case: str
+    pinion: Pinion, tmp_path: Path, case: str
 ) -> None:
     text, needles = BAD[case]
     path = tmp_path / "bad.urdf"
     path.write_text(text, encoding="utf-8")
-    process("info", path, "--json").refused(*needles)
-    process("build", path, "rnea", "-o", tmp_path / "b", "--json").refused(*needles)
+    pinion("info", path, "--json").refused(*needles)
+    pinion("build", path, "rnea", "-o", tmp_path / "b", "--json").refused(*needles)
     assert [p.name for p in tmp_path.iterdir()] == ["bad.urdf"]
 
 
@@ -263,6 +263,7 @@ def test_a_robot_of_many_joints_is_shown_in_part(pinion: Pinion) -> None:
     assert model.v_slices[229] == slice(229, 230)
 
 
+@pytest.mark.slow
 def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
     pinion: Pinion, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ def task_build(process: Pinion, task: Path, tmp_path_factory: pytest.TempPathFac
     return Built(folder, process("build", "two_link", "minv", *options))
 
 
+@pytest.mark.slow
 def test_build_chooses_formats_by_a_task_and_says_so(task_build: Built, task: Path) -> None:
     assert task_build.completed.code == 0, task_build.completed.err
     output = " ".join(task_build.completed.out.split())
@@ -50,6 +51,7 @@ def test_build_chooses_formats_by_a_task_and_says_so(task_build: Built, task: Pa
     assert manifest.promises["reference"] > manifest.measured["reference"] > 1e-3
 
 
+@pytest.mark.slow
 def test_verify_needs_no_robot_in_motion(pinion: Pinion, task_build: Built) -> None:
     completed = pinion("verify", task_build.folder, "--samples", 50)
     output = " ".join(completed.out.split())

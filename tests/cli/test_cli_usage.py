@@ -227,18 +227,18 @@ def test_which_errors_are_the_users() -> None:
         assert errors.sentence(defect) is None
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["robots"], ["info", "iiwa14"]])
-def test_what_is_only_read_needs_no_heavy_package(arguments: list[str]) -> None:
+def test_what_is_only_read_needs_no_heavy_package() -> None:
     code = (
         "import sys\n"
         "from pinion.cli import main\n"
-        "try:\n    main(sys.argv[1:])\n"
-        "except SystemExit as left:\n    assert left.code == 0\n"
-        "heavy = {'amaranth', 'cocotb', 'matplotlib'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        "for words in (['--help'], ['robots'], ['info', 'iiwa14']):\n"
+        "    try:\n        main(words)\n"
+        "    except SystemExit as left:\n        assert left.code == 0\n"
+        "    heavy = {'amaranth', 'cocotb', 'matplotlib'} & set(sys.modules)\n"
+        "    assert not heavy, (words, heavy)\n"
     )
     process = subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert process.returncode == 0, process.stderr
 
@@ -268,12 +268,10 @@ def _unheard(
         [
             (("info", "two_link"), 0),
             (("info", "atlas", "--json"), 0),  # more than a buffer holds
-            (("robots",), 0),
             (("--version",), 0),
-            (("build", "--help"), 0),
             (("info", "nobody"), 2),
         ],
-        [(("info", "two_link"), 0), (("--version",), 0), (("info", "nobody"), 2)],
+        [(("info", "two_link"), 0), (("info", "nobody"), 2)],
     ),
 )
 def test_a_reader_that_leaves_is_no_error(arguments: tuple[str, ...], code: int) -> None:
@@ -309,11 +307,7 @@ def _closed(streams: str, *arguments: object) -> subprocess.CompletedProcess[str
         [
             (("info", "two_link"), 0),
             (("info", "two_link", "--json"), 0),
-            (("robots",), 0),
             (("--version",), 0),
-            (("build", "--help"), 0),
-            (("info", "nobody"), 2),
-            (("verify", "nowhere"), 2),
             (("report", "nowhere"), 2),
         ],
         lambda arguments, code: arguments in (("info", "two_link"), ("report", "nowhere")),

@@ -374,7 +374,9 @@ def test_a_build_with_another_robots_model_fails(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*BITS, "verify, Icarus", "campaign"])
+@pytest.mark.parametrize(
+    "name", ["verify", "verify, explicit blocks", "verify, Icarus", "campaign"]
+)
 def test_hardware_of_another_robot_fails(
     name: str, core: Path, other: Path, tmp_path: Path, pinion: Pinion
 ) -> None:
@@ -386,6 +388,21 @@ def test_hardware_of_another_robot_fails(
     write_digests(folder)
     completed = pinion(*(COMPARING | OTHERS)[name](folder, tmp_path))
     assert completed.code == 1, completed
+
+
+@pytest.mark.slow
+def test_a_netlist_of_another_robot_fails(tmp_path: Path, pinion: Pinion) -> None:
+    """Mapped to cells, which takes the longer the larger a core is."""
+    model = load("pendulum")
+    lighter = replace(model, gravity=tuple(0.5 * g for g in model.gravity))
+    for name, robot in (("core", model), ("other", lighter)):
+        build(robot, "gravity", tmp_path / name, ii=2, formats="auto")
+    for file in ("core.il", "core.v"):
+        shutil.copyfile(tmp_path / "other" / file, tmp_path / "core" / file)
+    for name, code in (("other", 0), ("core", 1)):
+        write_digests(tmp_path / name)
+        completed = pinion(*COMPARING["verify, netlist"](tmp_path / name, tmp_path))
+        assert completed.code == code, completed
 
 
 # -- campaigns

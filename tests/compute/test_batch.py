@@ -29,6 +29,7 @@ from tests.compute.runtime_library import (
     extent,
     instruction_sets,
 )
+from tests.support.breadth import some
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="there is no C++ compiler")
 
@@ -42,7 +43,7 @@ LIMIT = 600
 DONE, BAD_KERNEL, BAD_VIEW = range(3)
 
 
-@pytest.fixture(scope="module", params=instruction_sets())
+@pytest.fixture(scope="module", params=some(instruction_sets(), 1))
 def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Library:
     return build(request.param, tmp_path_factory.mktemp("toys"))
 

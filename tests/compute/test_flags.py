@@ -23,6 +23,7 @@ from pinion.robot import Model, load
 from pinion.robot.model import JointKind
 from tests.native.conftest import needs_compiler
 from tests.support.breadth import some
+from tests.support.rows import robot as robot_of
 
 pytestmark = needs_compiler
 
@@ -70,8 +71,7 @@ def test_each_lane_and_each_result_counts(cache_folder: Path) -> None:
         assert np.flatnonzero(result.saturated).tolist() == [lane]
 
 
-@pytest.mark.parametrize("layout", ["soa", "blocks"])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("layout", "dtype"), [("soa", "float32"), ("blocks", "float64")])
 def test_flags_of_other_layouts(layout: str, dtype: str, cache_folder: Path) -> None:
     kernel = cpu.compile("two_link", "rnea", dtype=dtype, layout=layout, cache=cache_folder)
     rng = np.random.default_rng(5)
@@ -169,7 +169,7 @@ def rolling(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
     ball = place.with_name("ball.xml")
     ball.write_text(BALL)
     return {
-        "free": load("hyq", floating_base=True),
+        "free": robot_of("floating leg"),
         "planar": load(str(place)),
         "ball": load(str(ball)),
     }
@@ -184,8 +184,9 @@ def refused(model: Model, states: dict[str, np.ndarray]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("layout", cpu.LAYOUTS)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("layout", "dtype"), zip(cpu.LAYOUTS, ["float64", "float32", "float64"], strict=True)
+)
 @pytest.mark.parametrize("robot", some(["free", "planar", "ball"], ("planar",)))
 def test_rotations_are_refused_as_by_the_float_model(
     robot: str, dtype: str, layout: str, rolling: dict[str, Model], cache_folder: Path

@@ -19,6 +19,7 @@ from pinion.native.errors import ComputeError
 from pinion.robot import load
 from tests.compute.interpret import allocated_results, results
 from tests.graph.helpers import graphs, random_inputs
+from tests.support.breadth import some_rows
 
 
 def graph_of(*nodes: Node, out: int = -1) -> Graph:
@@ -155,7 +156,9 @@ def test_the_best_order_is_taken(arm: KernelProgram) -> None:
     assert allocation.cost == min(costs)
 
 
-@pytest.mark.parametrize(("robot", "most"), [("iiwa14", 255), ("hyq", 85), ("atlas", 1260)])
+@pytest.mark.parametrize(
+    ("robot", "most"), some_rows([("iiwa14", 255), ("hyq", 85), ("atlas", 1260)], 2)
+)
 def test_few_values_of_a_gradient_are_alive_at_once(robot: str, most: int) -> None:
     graph = fold(named_function("fd_derivatives").trace(load(robot)))
     program = select(graph)

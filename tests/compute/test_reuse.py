@@ -30,8 +30,8 @@ COUNT = 3000  # of the two-link robot's float64: 96 kB and 48 kB
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Kernel:
-    kernel = cpu.compile("two_link", "fd_derivatives", cache=tmp_path_factory.mktemp("cache"))
+def kernel(cache_folder: Path) -> Kernel:
+    kernel = cpu.compile("two_link", "fd_derivatives", cache=cache_folder)
     if kernel._native.runtime.module is None:
         pytest.skip("Python's headers are missing: results are in new memory")
     return kernel
@@ -220,8 +220,8 @@ def test_calls_that_are_refused_keep_nothing(kernel: Kernel) -> None:
     assert kept_bytes(kernel) > 0
 
 
-def test_what_fails_half_way_gives_its_memory_back(tmp_path: Path) -> None:
-    chain = kernels.compile(random_chain(20, seed=1), "rnea", cache=tmp_path)
+def test_what_fails_half_way_gives_its_memory_back(cache_folder: Path) -> None:
+    chain = kernels.compile(random_chain(20, seed=1), "rnea", cache=cache_folder)
     module = chain._native.runtime.module
     if module is None:
         pytest.skip("Python's headers are missing")
@@ -261,8 +261,8 @@ def test_memory_is_bounded_over_calls_of_changing_sizes(kernel: Kernel) -> None:
     assert MOST // 2 < most <= MOST, "the bound was not tried"
 
 
-def test_it_is_off_by_an_option(kernel: Kernel, tmp_path: Path) -> None:
-    new = cpu.compile("two_link", "fd_derivatives", reuse=False, cache=tmp_path)
+def test_it_is_off_by_an_option(kernel: Kernel, cache_folder: Path) -> None:
+    new = cpu.compile("two_link", "fd_derivatives", reuse=False, cache=cache_folder)
     inputs = request(COUNT, 1)
     assert np.array_equal(new(**inputs).dqdd_dq, kernel(**inputs).dqdd_dq)
     kernel._native.runtime.module.give_up()

@@ -117,8 +117,9 @@ def test_missing_headers_are_noticed(hidden: pytest.MonkeyPatch, tmp_path: Path)
     assert native._python_headers() == ()
 
 
-@pytest.mark.parametrize("dtype", cpu.DTYPES)
-@pytest.mark.parametrize("layout", cpu.LAYOUTS)
+@pytest.mark.parametrize(
+    ("layout", "dtype"), zip(cpu.LAYOUTS, ["float32", "float64", "float32"], strict=True)
+)
 def test_results_are_the_same(layout: str, dtype: str, pair: Callable[..., Pair]) -> None:
     fast, slow = pair(layout=layout, dtype=dtype)
     for count in COUNTS:
@@ -290,9 +291,9 @@ def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
 
 def test_gradients_have_the_same_bits(hidden: pytest.MonkeyPatch, cache_folder: Path) -> None:
     row = named_function(FUNCTION, outputs=["minv"])
-    slow = cpu.compile("iiwa14", row, dtype="float32", cache=cache_folder)
+    slow = cpu.compile("chain_3", row, dtype="float32", cache=cache_folder)
     hidden.undo()
-    fast = cpu.compile("iiwa14", row, dtype="float32", cache=cache_folder)
-    inputs = sample(load("iiwa14"), row, 500, distribution="reference", seed=SEED)
+    fast = cpu.compile("chain_3", row, dtype="float32", cache=cache_folder)
+    inputs = sample(load("chain_3"), row, 500, distribution="reference", seed=SEED)
     assert slow.run == slow._compute
     assert outcome(fast, inputs) == outcome(slow, inputs)

@@ -14,6 +14,7 @@ from tests.control import small_arm
 pytest.importorskip("mujoco", reason="the mujoco library is not installed")
 
 
+@pytest.mark.slow
 def test_a_motion_becomes_pictures(tmp_path: Path) -> None:
     scene = small_arm.scenario(tmp_path / "arm.urdf", duration=0.4)
     motion = scene.motion()

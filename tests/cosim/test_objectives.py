@@ -16,7 +16,7 @@ from pinion.functions import sample
 from pinion.robot import load
 from tests.support.builds import build
 
-FUNCTION = "fd_derivatives_from_minv"
+FUNCTION = "rnea"
 OBJECTIVES = ("latency", "area", "throughput")  # by latency, the lowest first
 
 Made = Callable[[str], Path]

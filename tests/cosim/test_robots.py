@@ -56,12 +56,9 @@ def test_harder_states(iiwa14: Path, distribution: str) -> None:
     assert figures["mismatches"] == 0 and figures["wrong_unflagged"] == 0
 
 
-@pytest.mark.parametrize(
-    ("simulator", "samples"),
-    some_rows([("icarus", 16), pytest.param("verilator", 1000, marks=pytest.mark.slow)], 0),
-)
-def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> None:
-    figures = verify(iiwa14, samples=samples, seed=14, simulator=simulator)
+@pytest.mark.slow
+def test_another_simulator_agrees(iiwa14: Path) -> None:
+    figures = verify(iiwa14, samples=16, seed=14, simulator="icarus")
     assert figures["ok"] and figures["mismatches"] == 0
 
 
@@ -70,13 +67,8 @@ def test_other_simulators_agree(iiwa14: Path, simulator: str, samples: int) -> N
     some_rows(
         [
             pytest.param("iiwa14", 1, "q16.16", marks=pytest.mark.slow),
-            pytest.param("iiwa14", 2, "q16.16", marks=pytest.mark.slow),
             pytest.param("iiwa14", 4, "q12.20", marks=pytest.mark.slow),
-            pytest.param("iiwa14", 16, "q16.16", marks=pytest.mark.slow),
-            pytest.param("iiwa14", 32, "q16.16", marks=pytest.mark.slow),
             pytest.param("tree", 4, "q16.16", marks=pytest.mark.slow),
-            pytest.param("hyq", 8, "q16.16", marks=pytest.mark.slow),
-            pytest.param("baxter", 8, "q16.16", marks=pytest.mark.slow),
             ("two_link", 1, "q12.20"),
             ("two_link", 32, "q16.16"),
         ],

@@ -250,10 +250,9 @@ def test_one_clock_and_a_card_that_breaks_its_offers(tmp_path: Path) -> None:
     assert len(other.run(beats=sent[:0], room=4, wait=False, limit=50).beats) == 0
 
 
+@pytest.mark.slow
 @needs_verilator
-def test_refusals_are_sentences(
-    fresh: CompiledTop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_that_cannot_be_are_refused(fresh: CompiledTop) -> None:
     sent = beats(4, seed=1)
     with pytest.raises(ValueError, match=r"\(n, 16\) array of uint32, not \(4, 8\)"):
         fresh.run(beats=sent[:, :8], room=0)
@@ -265,6 +264,12 @@ def test_refusals_are_sentences(
         fresh.run(beats=sent, room=0, stall=np.ones(3, np.bool_))
     with pytest.raises(ValueError, match="positive integers"):
         fresh.clocks(link=0)
+
+
+@needs_verilator
+def test_what_cannot_be_compiled_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(FileNotFoundError, match="write the top first"):
         CompiledTop.build(rtlil=tmp_path / "top.il", folder=tmp_path)
     (tmp_path / "top.il").write_text("module \\pinion_top\nend\n")

@@ -12,6 +12,7 @@ from pinion.robot.model import Model
 from tests.dynamics import pinocchio_adaptor
 from tests.dynamics.models import random_model, random_states, relative_error
 from tests.dynamics.pinocchio_gradients import answers, depth_first
+from tests.support.breadth import some
 
 Array = NDArray[np.float64]
 SEEDS = range(50)
@@ -69,7 +70,7 @@ def test_named_robot_agrees_with_pinocchio(name: str) -> None:
     check_against_pinocchio(model, oracle, np.random.default_rng(12), forces=False)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", some(SEEDS, 16))
 def test_random_urdf_tree_agrees_with_pinocchio(seed: int) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -79,7 +80,7 @@ def test_random_urdf_tree_agrees_with_pinocchio(seed: int) -> None:
     check_against_pinocchio(model, oracle, rng, forces=False)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", some(SEEDS, 16))
 def test_random_model_under_forces_agrees_with_pinocchio(seed: int) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)

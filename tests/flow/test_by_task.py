@@ -134,6 +134,7 @@ def test_a_measure_that_always_says_good_is_caught_by_what_was_held_out(tmp_path
     assert not (tmp_path / "core").exists()
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_is_never_chosen(tmp_path: Path) -> None:
     """Even words have loss NaN, which compares false; odd ones are judged."""
 

@@ -77,6 +77,7 @@ def close(law_build: Build, robot: str, through: str, samples: int) -> Any:
     return law_on_chip.close_loop(law, arm, law_build.model, motion, samples=samples, delay=171e-6)
 
 
+@pytest.mark.slow
 def test_the_tip_law_follows_in_floats(robot: Model) -> None:
     """Forces that do not act at the tip leave a larger error and spin the wrist."""
     pytest.importorskip("mujoco", reason="MuJoCo is not installed")

@@ -30,6 +30,7 @@ from pinion.synthesis.estimate import (
     in_words,
     multipliers_of,
 )
+from tests.support.breadth import some
 
 MEASURE = Measurements(samples=200, seed=5)
 
@@ -238,6 +239,7 @@ def test_points_are_measured_and_kept(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_errors_and_requests_are_of_the_distribution_that_is_asked_for(tmp_path: Path) -> None:
     """A core with formats by signal flags at twice its limits, but not at rated speeds."""
     sweep = points(ii=[2], formats=["auto"])
@@ -254,26 +256,34 @@ def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-def test_what_is_stale_or_damaged_is_built_again(tmp_path: Path) -> None:
-    sweep = points(ii=[4])
-    (first,) = explore(sweep, tmp_path, measure=MEASURE)
-    path, folder = record(first, tmp_path), Path(first["folder"])
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A folder with one point, and its row."""
+    folder = tmp_path_factory.mktemp("swept")
+    (row,) = explore(points(ii=[4]), folder, measure=MEASURE)
+    return folder, row
+
+
+@pytest.mark.parametrize("damage", some(["version", "content", "json", "build"], ("json",)))
+def test_what_is_stale_or_damaged_is_built_again(
+    swept: tuple[Path, dict[str, Any]], damage: str
+) -> None:
+    (place, first), sweep = swept, points(ii=[4])
+    path, folder = record(first, place), Path(first["folder"])
     whole = path.read_text()
-    for damage in ("version", "content", "json", "build"):
-        path.write_text(whole)
-        if damage == "json":
-            path.write_text(whole[: len(whole) // 2])
-        elif damage == "build":
-            change(path, errors=None)
-            (folder / "manifest.json").unlink()
-        else:
-            change(path, **{damage: "0.0.9"})
-        before = (folder / RTLIL).stat().st_mtime_ns
-        assert kept(sweep, tmp_path, measure=MEASURE) == [None], damage
-        (row,) = explore(sweep, tmp_path, measure=MEASURE)
-        assert not row["resumed"] and row["failure"] is None
-        assert (folder / RTLIL).stat().st_mtime_ns > before, damage
-        assert {**row, "seconds": 0} == {**first, "seconds": 0}
+    if damage == "json":
+        path.write_text(whole[: len(whole) // 2])
+    elif damage == "build":
+        change(path, errors=None)
+        (folder / "manifest.json").unlink()
+    else:
+        change(path, **{damage: "0.0.9"})
+    before = (folder / RTLIL).stat().st_mtime_ns
+    assert kept(sweep, place, measure=MEASURE) == [None]
+    (row,) = explore(sweep, place, measure=MEASURE)
+    assert not row["resumed"] and row["failure"] is None
+    assert (folder / RTLIL).stat().st_mtime_ns > before
+    assert {**row, "seconds": 0} == {**first, "seconds": 0}
 
 
 def test_a_point_that_dies_takes_nobody_along(

@@ -140,6 +140,7 @@ def test_an_interrupt_is_a_sentence(exported: Path, python: Path, tmp_path: Path
     assert process.stderr == "Interrupted: the next run builds again.\n"
 
 
+@pytest.mark.slow
 def test_the_make_file_runs_it_too(exported: Path, python: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(exported, copy)

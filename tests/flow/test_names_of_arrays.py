@@ -59,25 +59,28 @@ def compiled(text: str, language: str, folder: Path) -> None:
 
 
 @pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("g++")), reason="no C compiler")
-def test_any_name_compiles_in_what_is_exported(tmp_path: Path) -> None:
-    function, none = own(), load("none")
-    build(None, function, tmp_path / "core", ii=8)
+def test_any_name_compiles_in_the_header_of_records(tmp_path: Path) -> None:
+    build(None, own(), tmp_path / "core", ii=8)
     header = records_header("core", Build.read(tmp_path / "core").manifest)
     for language in ("c", "cpp"):
         compiled(f"{header}\nint main(void) {{ return 0; }}\n", language, tmp_path)
-    # The library is compiled and its example runs, with all names as parameters of one function.
-    exported = c_export.export_library(none, function, tmp_path / "library", name="names")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("g++")), reason="no C compiler")
+def test_any_name_compiles_in_a_library(tmp_path: Path) -> None:
+    """Its example runs, with all names as parameters of one function."""
+    library_folder = tmp_path / "library"
+    exported = c_export.export_library(load("none"), own(), library_folder, name="names")
     process = subprocess.run(
         ["gcc", "example.c", "-Iinclude", "-Llib", "-lnames", "-Wl,-rpath,$ORIGIN/lib", "-o", "x"],
-        cwd=tmp_path / "library", capture_output=True, text=True, timeout=300,
+        cwd=library_folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert process.returncode == 0, process.stderr[:3000]
-    ran = subprocess.run(
-        ["./x"], cwd=tmp_path / "library", capture_output=True, text=True, timeout=300
-    )
+    ran = subprocess.run(["./x"], cwd=library_folder, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0 and exported["name"] == "names"
     # The first result is twice the second sample's 0.1.
-    library = (tmp_path / "library" / "include" / "names.h").read_text()
+    library = (library_folder / "include" / "names.h").read_text()
     compiled(f"{library}\nint main(void) {{ return 0; }}\n", "cpp", tmp_path)
 
 

@@ -17,10 +17,10 @@ from tests.support.builds import build
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two builds of a function for a board."""
+    """A build of a function for a board, and another one without a board."""
     place = tmp_path_factory.mktemp("builds")
-    for ii in (8, 4):
-        build("pendulum", "gravity", place / f"ii{ii}", ii=ii, target="vcu118")
+    build("pendulum", "gravity", place / "ii8", ii=8, target="ulx3s")
+    build("pendulum", "gravity", place / "ii4", ii=4)
     return place / "ii8", place / "ii4"
 
 
@@ -45,12 +45,12 @@ def test_a_bitstream_outlives_another_build_in_its_place(
 ) -> None:
     (first, other), folder = two, tmp_path / "b"
     assert _put(first, folder, scratch=tmp_path) == []
-    _write(folder, "vcu118/out/pinion.bit")
+    _write(folder, "ulx3s/out/pinion.bit")
     assert _put(other, folder, scratch=tmp_path) == [tmp_path / "b-before"]
-    assert (tmp_path / "b-before/vcu118/out/pinion.bit").is_file()
+    assert (tmp_path / "b-before/ulx3s/out/pinion.bit").is_file()
     before, now = Build.read(tmp_path / "b-before"), Build.read(folder)
     assert (before.manifest.ii, now.manifest.ii) == (8, 4)
-    assert not (folder / "vcu118" / "out").exists()
+    assert not (folder / "ulx3s" / "out").exists()
     _write(folder, "measured.csv")
     assert _put(first, folder, scratch=tmp_path) == [tmp_path / "b-before-2"]
     assert (tmp_path / "b-before-2" / "measured.csv").is_file()
@@ -60,7 +60,7 @@ def test_a_bitstream_outlives_another_build_in_its_place(
 def test_the_same_build_leaves_its_folder_as_it_is(two: tuple[Path, Path], tmp_path: Path) -> None:
     folder = tmp_path / "b"
     _put(two[0], folder, scratch=tmp_path)
-    user_files = ("notes.txt", "vcu118/pinion.bit", "vcu118/project/run/log", "mine/deep/file")
+    user_files = ("notes.txt", "ulx3s/pinion.bit", "ulx3s/project/run/log", "mine/deep/file")
     _write(folder, *user_files, "core_verilog.log")
     # The log holds times, so that it differs from one run to the next; here it was edited.
     (earlier,) = _put(two[0], folder, scratch=tmp_path)
@@ -83,7 +83,7 @@ def test_what_is_found_again_in_minutes_goes(two: tuple[Path, Path], tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [DIGESTS, "schedule.json", "vcu118/build.tcl"])
+@pytest.mark.parametrize("name", [DIGESTS, "schedule.json", "ulx3s/pinion.lpf"])
 def test_a_build_that_was_changed_is_kept_whole(
     two: tuple[Path, Path], tmp_path: Path, name: str
 ) -> None:
@@ -151,7 +151,7 @@ def test_a_move_that_fails_leaves_the_earlier_build_as_it_was(
 ) -> None:
     folder, moves = tmp_path / "b", 0
     _put(two[0], folder, scratch=tmp_path)
-    _write(folder, "notes.txt", "vcu118/pinion.bit")
+    _write(folder, "notes.txt", "ulx3s/pinion.bit")
     before = sorted(path.relative_to(folder) for path in folder.rglob("*"))
     parts = tmp_path / "scratch" / "build"
     shutil.copytree(two[1], parts)

@@ -52,7 +52,7 @@ VERBS: dict[str, Verb] = {
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     where = tmp_path_factory.mktemp("sealed") / "pendulum"
-    build("pendulum", "rnea", where, ii=8, target="ulx3s")
+    build("pendulum", "gravity", where, ii=8, target="ulx3s")
     return where
 
 

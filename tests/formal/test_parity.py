@@ -26,7 +26,7 @@ def test_the_definition_is_that_of_zlib():
     assert crc32(b"123456789") == 0xCBF43926
 
 
-@pytest.mark.parametrize("width", [64, 512])
+@pytest.mark.parametrize("width", [64, pytest.param(512, marks=pytest.mark.slow)])
 def test_the_checksum_is_crc32_in_every_state(width: int, tmp_path: Path):
     # Combinations of valid, start and the reset, and of two registers that store them.
     assert prove_checksum(Checksum(bits=width), tmp_path) >= 16

@@ -311,7 +311,7 @@ def bounds(real: Graph, fixed: Graph, place: dict[int, int], inputs: Arrays) -> 
     return errors
 
 
-@settings(max_examples=60)
+@settings(max_examples=24)
 @given(graph=graphs(), seed=st.integers(0, 10**6), wide=st.booleans())
 def test_random_graphs_stay_within_the_errors_that_they_list(
     graph: Graph, seed: int, wide: bool

@@ -37,9 +37,7 @@ def instances(text: str) -> Counter[str]:
     return Counter(re.findall(r"^\s*cell \\(\S+) ", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize(
-    ("robot", "ii"), some_rows([("two_link", 1), ("chain_3", 4), ("iiwa14", 8)], 2)
-)
+@pytest.mark.parametrize(("robot", "ii"), some_rows([("two_link", 1), ("iiwa14", 8)], 1))
 def test_the_design_has_the_bound_units_and_each_module_once(robot: str, ii: int) -> None:
     graph, binding = bound(rnea(robot), ii=ii)
     text = core_rtlil(Core(graph=graph, binding=binding, build_hash=BUILD_HASH))
@@ -55,12 +53,12 @@ def test_the_design_has_the_bound_units_and_each_module_once(robot: str, ii: int
 
 
 def test_equal_cores_are_equal_texts_without_places() -> None:
-    first = rtlil("chain_3", 4)
-    assert first == rtlil("chain_3", 4)
+    first = rtlil("two_link", 4)
+    assert first == rtlil("two_link", 4)
     assert "attribute \\src" not in first
     assert str(Path(__file__).parents[2]) not in first
-    assert first != rtlil("chain_3", 4, build_hash=1)
-    assert first != rtlil("chain_3", 5)
+    assert first != rtlil("two_link", 4, build_hash=1)
+    assert first != rtlil("two_link", 5)
 
 
 @pytest.mark.slow
@@ -73,6 +71,7 @@ def test_units_chosen_for_short_wires_are_bit_exact(tmp_path: Path) -> None:
     Bench.build(graph, rearranged, tmp_path).agree(bits)
 
 
+@pytest.mark.slow
 def test_words_that_wait_long_in_a_large_core_are_bit_exact(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +127,7 @@ def oddities() -> Graph:
     return tracer.finish()
 
 
-@pytest.mark.parametrize("ii", [1, *(pytest.param(ii, marks=pytest.mark.slow) for ii in (2, 13))])
+@pytest.mark.parametrize("ii", [1, pytest.param(13, marks=pytest.mark.slow)])
 def test_odd_graphs_are_bit_exact(ii: int, tmp_path: Path) -> None:
     graph, binding = bound(oddities(), ii=ii)
     bench = Bench.build(graph, binding, tmp_path)
@@ -160,10 +159,7 @@ def added_sums() -> Graph:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("ii", "stages"),
-    [
-        *((2, 3), (5, 2)),
-        *((ii, n) for ii in (1, 4) for n in (1, 2)),
-    ],
+    [(1, 1), (2, 3), (4, 2)],
 )
 def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -> None:
     """Operands and signs of one operation are in several slots of the interval."""
@@ -189,16 +185,16 @@ def test_sums_with_addends_are_bit_exact(ii: int, stages: int, tmp_path: Path) -
         assert np.max(np.abs(results[:, k] - value)[~flags]) < 2.0**-10, k
 
 
-@pytest.mark.parametrize("ii", [pytest.param(1, marks=pytest.mark.slow), 3])
-def test_divisions_are_bit_exact_and_those_by_zero_flagged(ii: int, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_divisions_are_bit_exact_and_those_by_zero_flagged(tmp_path: Path) -> None:
     tracer = Tracer()
     x, y = tracer.input("x"), tracer.input("y")
     tracer.output("inverse", 1 / x)
     tracer.output("negated", -1 / (x * 0.5))
     tracer.output("quotient", y / (x + 1.0))
-    graph, binding = bound(tracer.finish(), ii=ii)
+    graph, binding = bound(tracer.finish(), ii=2)
     dividers = [n for kind, n in binding.schedule.units.items() if kind.name == "reciprocal"]
-    assert dividers == [-(-3 // ii)]
+    assert dividers == [2]
     bench = Bench.build(graph, binding, tmp_path)
     seed = 23
     values = np.random.default_rng(seed).uniform(0.01, 90, (300, 2)).astype(np.float32)
@@ -215,6 +211,7 @@ def test_divisions_are_bit_exact_and_those_by_zero_flagged(ii: int, tmp_path: Pa
     assert np.max(np.abs(results[:, 2] - exact[:, 1] / (exact[:, 0] + 1))) < 100 * 2.0**-16
 
 
+@pytest.mark.slow
 def test_a_graph_without_operations_passes_its_words_on(tmp_path: Path) -> None:
     tracer = Tracer()
     x, y = tracer.input("x"), tracer.input("y")
@@ -242,7 +239,7 @@ def test_a_design_of_the_flow_is_a_core() -> None:
     assert instances(text)["pinion_sincos"] == 1
 
 
-@pytest.mark.parametrize("count", [1, 2, 64, 65, 3000])
+@pytest.mark.parametrize("count", [1, 2, 64, 65, 2000])
 def test_a_flag_of_any_number_of_units_can_be_elaborated(count: int) -> None:
     """All bits count once, and thousands of units do not exceed Python's stack."""
     bits = Signal(count)

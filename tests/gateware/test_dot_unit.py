@@ -8,6 +8,7 @@ import pytest
 
 from pinion.fixedpoint.format import Format, Overflow, Rounding
 from pinion.gateware.dot import DotUnit
+from tests.support.breadth import some
 
 CORNERS = 40
 
@@ -84,7 +85,7 @@ def make(products: int = 1, **changes: object) -> DotUnit:
     return DotUnit(**(parameters | changes))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("products", [1, 2, 3, 4, 5, 6, 7, 8])
+@pytest.mark.parametrize("products", some([1, 2, 3, 8, 4, 5, 6, 7], 4))
 def test_every_number_of_products(check, products):
     unit = make(products, width_a=12, width_b=9, shift=5, target=Format(14, 6))
     rows = vectors(unit, seed=products)
@@ -122,7 +123,7 @@ def test_wide_target_never_overflows(check):
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
-@pytest.mark.parametrize("products", [1, 2, 3, 8])
+@pytest.mark.parametrize("products", [1, 8])
 def test_latency(check, stages, products):
     unit = make(products, width_a=8, width_b=8, shift=4, multiplier_stages=stages)
     assert unit.latency == stages + products + 1
@@ -210,7 +211,7 @@ SHAPES = [(27, 18, True), (27, 27, False), (27, 18, False), (18, 18, True)]
 
 @pytest.mark.parametrize("final_stage", [False, True])
 @pytest.mark.parametrize(("width_a", "width_b", "rounded"), SHAPES)
-@pytest.mark.parametrize("products", [1, 2, 3, 4])
+@pytest.mark.parametrize("products", some([1, 3, 4], (3,)))
 def test_ports_that_round_and_results_that_do_not(
     check, products, width_a, width_b, rounded, final_stage
 ):
@@ -300,7 +301,7 @@ def test_logic_behind_the_sums_takes_a_final_stage(rounding, overflow):
 
 
 @pytest.mark.parametrize(("width_a", "width_b", "rounded"), SHAPES)
-@pytest.mark.parametrize("products", [1, 2, 3, 4])
+@pytest.mark.parametrize("products", some([1, 2, 4], (2,)))
 def test_a_register_at_the_ports_delays_and_changes_nothing(
     check, products, width_a, width_b, rounded
 ):
@@ -339,8 +340,7 @@ def test_registers_at_both_ends(check, rounding, overflow):
 
 @pytest.mark.parametrize("overflow", list(Overflow))
 @pytest.mark.parametrize("rounding", list(Rounding))
-@pytest.mark.parametrize("stages", [1, 2, 3])
-@pytest.mark.parametrize("products", [1, 2, 4])
+@pytest.mark.parametrize(("products", "stages"), [(1, 1), (2, 3), (3, 2), (4, 1)])
 def test_an_addend_enters_the_exact_sum(check, products, stages, rounding, overflow):
     unit = make(
         products, width_a=12, width_b=9, shift=5, target=Format(14, 6), addend=14,

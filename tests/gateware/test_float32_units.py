@@ -7,6 +7,7 @@ import pytest
 
 from pinion.fixedpoint.format import Format, FormatError
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
+from tests.support.breadth import some_rows
 
 FORMATS = [
     Format(32, 16),
@@ -118,7 +119,7 @@ def test_subnormal_results_are_refused_when_built():
 
 # -- words of different binary points --------------------------------------------------------------
 
-MOVING = [(Format(27, -4), 30), (Format(27, 14), 12), (Format(27, 5), 1), (Format(18, 3), 9)]
+MOVING = some_rows([(Format(27, 5), 1), (Format(18, 3), 9), (Format(27, -4), 30)], 2)
 
 
 def moved_rows(base: Format, moves: int, words_of, seed: int):

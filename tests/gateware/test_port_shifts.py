@@ -201,6 +201,7 @@ def unchecked(binding: Binding, name: str, graph: Graph) -> Binding:
     return replace(binding, schedule=replace(binding.schedule, operations=tuple(changed)))
 
 
+@pytest.mark.slow
 def test_an_unchecked_port_is_found(fixed: Graph, tmp_path: Path) -> None:
     """Only the narrow product and `left` are limited to 4: without both checks flags differ."""
     graph, binding = bound_fixed(fixed, ii=2, timing=timing())

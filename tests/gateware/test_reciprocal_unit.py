@@ -76,7 +76,7 @@ def test_bit_exact_for_every_word(check, source, target):
     check(unit, rows_of(x), expected(unit.parameters, x))
 
 
-@pytest.mark.parametrize("minimum", [2.0**-16, 2.0**-15, 0.001, 0.25, 32768.0])
+@pytest.mark.parametrize("minimum", [2.0**-16, 0.001, 32768.0])
 def test_flags_of_tiny_operands(check, minimum):
     unit = ReciprocalUnit(parameters("q16.16", "q16.16", minimum))
     x = operands(unit.parameters, seed=5)
@@ -91,9 +91,6 @@ def test_flags_of_tiny_operands(check, minimum):
         ("q16.16", 1, 7),
         ("q16.16", 2, 8),
         ("q16.16", 3, 9),
-        ("q12.20", 1, 7),
-        ("q12.20", 2, 8),
-        ("q12.20", 3, 9),
     ],
 )
 def test_latency(check, name, stages, latency):
@@ -112,11 +109,10 @@ def test_latency_of_words_of_27_bits(check, table, latency):
     check(unit, rows_of(x), expected(unit.parameters, x))
 
 
-@pytest.mark.parametrize("name", ["q16.16", "q12.20"])
 @pytest.mark.parametrize("column", [0, 1, 2])
-def test_a_table_entry_off_by_one_is_found(check, name, column):
+def test_a_table_entry_off_by_one_is_found(check, column):
     """Compare hardware with a wrong last bit in one table entry with the right model."""
-    p = parameters(name, name)
+    p = parameters("q12.20", "q12.20")
     # The last bit of an entry is below that of the result: search operands that reveal it.
     x = np.arange(p.smallest, 300_000)
     revealing = x[off_by_one(p, column).compute(x)[0] != p.compute(x)[0]]

@@ -26,6 +26,7 @@ from pinion.gateware.table import TableUnit
 from pinion.gateware.unit import Unit, delay
 
 Q16 = Format(32, 16)
+SHORT = Format(10, 5)  # for units of as many stages as bits
 
 LINE = Piecewise.fit(lambda x: 2.0 * x, -1.0, 1.0, error=1e-6)
 
@@ -57,8 +58,8 @@ UNITS: dict[str, Callable[[], Unit]] = {
     ),
     "clamp": lambda: ClampUnit(width=27, low=-1000, high=70000),
     "sincos": lambda: SinCosUnit(SinCos(source=Q16, target=Q16)),
-    "sqrt": lambda: SqrtUnit(Sqrt(source=Q16, target=Q16)),
-    "angle": lambda: Atan2Unit(Atan2(source=Q16, target=Q16)),
+    "sqrt": lambda: SqrtUnit(Sqrt(source=SHORT, target=SHORT)),
+    "angle": lambda: Atan2Unit(Atan2(source=SHORT, target=SHORT)),
     "table": lambda: TableUnit(FixedTable(source=Q16, target=Q16, piecewise=LINE)),
     "float_to_fixed": lambda: FloatToFixed(target=Q16),
     "fixed_to_float": lambda: FixedToFloat(source=Q16),

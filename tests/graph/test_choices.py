@@ -413,11 +413,12 @@ def test_another_integer_rule_is_found(
     assert (mutant != right).any(axis=1).sum() > 10
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not any(shutil.which(name) for name in ("c++", "g++", "clang++")),
     reason="no C++ compiler on this machine",
 )
-@pytest.mark.parametrize("dtype", some(["float32", "float64"], ("float64",)))
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_compiled_code_chooses_as_arrays_do(dtype: str, tmp_path: Path) -> None:
     model, row = load("two_link"), function()
     arrays = {

@@ -71,20 +71,20 @@ def test_what_was_read_computes_the_same_bits() -> None:
     assert all(np.array_equal(before[word], after[word]) for word in before)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(graph=graphs(dots=True))
 def test_any_graph_reads_back_equal(graph: Graph) -> None:
     same(loads(dumps(graph)), graph)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(value=st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**70), 2**70))
 def test_a_constant_keeps_its_bits_and_its_type(value: float) -> None:
     graph = verify(Graph((Node("const", (), (value,)),), (("y", 0),)))
     same(loads(dumps(graph)), graph)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     block=st.from_regex(r"[^\s\[\]]{1,8}", fullmatch=True).filter(str.isprintable),
     indices=st.lists(st.integers(0, 10**9 - 1), max_size=3),
@@ -360,12 +360,12 @@ def survives(data: Any) -> bool:
 
 
 def test_no_mutation_raises_anything_else() -> None:
-    seed, cases = 15, 6000
+    seed, cases = 15, 2400
     print(f"seed {seed}")
     mutator = Mutator(random=Random(seed))
     bases = [WHOLE, graph_to_json(traced("pendulum")), graph_to_json(designed("two_link", 8).fixed)]
     read = sum(survives(mutator.json(copy.deepcopy(bases[k % 3]))) for k in range(cases))
-    assert 100 < read < cases - 3000, "the mutations are too mild or too rough to show anything"
+    assert 100 < read < cases / 2, "the mutations are too mild or too rough to show anything"
 
 
 def test_no_mutation_of_the_text_raises_anything_else() -> None:
@@ -373,7 +373,7 @@ def test_no_mutation_of_the_text_raises_anything_else() -> None:
     print(f"seed {seed}")
     mutator, whole = Mutator(random=Random(seed)), json.dumps(WHOLE)
     read = 0
-    for _ in range(4000):
+    for _ in range(2000):
         try:
             read += survives(json.loads(mutator.text(whole)))
         except (ValueError, RecursionError):  # no JSON at all
@@ -393,13 +393,13 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(parts=st.fixed_dictionaries(dict.fromkeys(form.KEYS, _JSON)))
 def test_no_garbage_in_the_frame_raises_anything_else(parts: dict[str, Any]) -> None:
     survives({"format": "pinion.graph", "version": 1, **parts})
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     rows=st.lists(st.tuples(_JSON, _JSON, _JSON, _JSON, _JSON).map(list), max_size=3),
     path=st.sampled_from([("nodes", k, f) for k in range(10) for f in range(5)]),

@@ -113,13 +113,13 @@ def products(graph: Graph) -> int:
 # -- the same function -----------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(graph=graphs())
 def test_numbering_keeps_the_function_of_a_random_graph(graph: Graph) -> None:
     same_function(graph, numbered(fold(graph)), random_inputs(graph, 5, seed=1))
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(graph=graphs())
 def test_resubstitution_keeps_the_function_of_a_random_graph(graph: Graph) -> None:
     before = fold(graph)
@@ -128,7 +128,7 @@ def test_resubstitution_keeps_the_function_of_a_random_graph(graph: Graph) -> No
     assert products(after) <= products(before)
 
 
-@pytest.mark.parametrize("robot", ["two_link", "chain_3", "iiwa14", "hyq"])
+@pytest.mark.parametrize("robot", ["two_link", "chain_3", "hyq"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_robots_function_stays_and_costs_less(name: str, robot: str) -> None:
     before, middle, after = both(robot, name)

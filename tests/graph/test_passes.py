@@ -63,7 +63,7 @@ def same_function(before: Graph, after: Graph, inputs: dict[str, np.ndarray]) ->
     "name",
     some(PASSES, lambda name: name not in ("gather_dots_1", "gather_dots_8", "balance_folded")),
 )
-@settings(max_examples=120)
+@settings(max_examples=48)
 @given(graph=graphs())
 def test_a_pass_keeps_the_function_of_a_random_graph(name: str, graph: Graph) -> None:
     same_function(graph, PASSES[name](graph), random_inputs(graph, 5, seed=1))
@@ -99,7 +99,7 @@ def test_a_pass_keeps_functions_that_divide(name: str, robot: str, function: str
 
 
 @pytest.mark.parametrize("name", ["fold", "common_subexpressions", "dead_code"])
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(graph=graphs())
 def test_a_simplification_done_twice_does_no_more(name: str, graph: Graph) -> None:
     once = PASSES[name](graph)
@@ -135,7 +135,7 @@ def _folds_away(graph: Graph) -> None:
     assert len(keys) == len(set(keys)), "equal nodes are left"
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(graph=graphs())
 def test_fold_uses_up_zeros_ones_and_signs_of_a_random_graph(graph: Graph) -> None:
     _folds_away(fold(graph))
@@ -231,7 +231,7 @@ def test_operands_of_sums_and_products_may_change_sides() -> None:
     assert numbers["o4"] != numbers["o5"]
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(graph=graphs())
 def test_dead_code_keeps_inputs_and_what_results_need(graph: Graph) -> None:
     after = dead_code(graph)
@@ -291,7 +291,7 @@ def test_the_dots_of_each_width_fill_their_slots(robot: str, ii: int) -> None:
         assert addends > 0.15 * (addends + after.count("add", "sub")), "dots add as well"
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(graph=graphs())
 def test_the_dots_of_a_random_graph_fill_their_slots(graph: Graph) -> None:
     after = gather_dots(fold(graph), TIMING, widths=(4, 3, 2), ii=2)
@@ -319,7 +319,7 @@ def sums(draw: st.DrawFn) -> Graph:
     return verify(Graph(tuple(nodes), (("y", total),)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(graph=sums(), stages=st.integers(1, 3), ii=st.sampled_from([1, 2]))
 def test_a_sum_that_is_added_to_its_products_is_the_same_sum(
     graph: Graph, stages: int, ii: int

@@ -273,9 +273,9 @@ def test_a_host_with_a_serial_line_alone_runs_any_urdf(
     environment.add("serial")
     assert environment.run("-c", "import amaranth").returncode == 1
     robot = environment.work / "robot.urdf"
-    robot.write_text(random_tree(np.random.default_rng(7), 5))
+    robot.write_text(random_tree(np.random.default_rng(7), 3))
     model, row = load(robot), named_function("aba")
-    arrays = sample(model, row, 20, distribution="reference", seed=3)
+    arrays = sample(model, row, 5, distribution="reference", seed=3)
     np.savez(environment.work / "in.npz", **arrays)
     # The rate is that of the simulation, for the time limits of answers.
     device = f"processor:serial:{ulx3s}@19200"

@@ -18,7 +18,7 @@ from pinion.boards.xilinx.clocking import (
 from tests.support.breadth import some
 
 
-@settings(max_examples=40)
+@settings(max_examples=10)
 @given(
     source=st.sampled_from([125.0, 156.25, 250.0, 300.0]),
     target=st.floats(*CLOCK_MHZ, allow_nan=False),
@@ -36,7 +36,7 @@ def test_a_setting_keeps_the_limits_and_is_never_too_fast(source: float, target:
 
 @pytest.mark.parametrize(
     "mhz",
-    some([50, 62.5, 100, 125, 150, 175, 180, 200, 220, 225, 240, 275, 300], (50, 125, 180, 300)),
+    some([50, 62.5, 125, 180, 225, 300], (62.5, 180)),
 )
 @pytest.mark.parametrize("name", board_names())
 def test_round_figures_are_met_exactly(name: str, mhz: float) -> None:

@@ -24,6 +24,7 @@ from pinion.driver.nodes import FileNodes
 from pinion.driver.session import with_signals_blocked
 from pinion.driver.xdma import XdmaTransport
 from pinion.link import Layout, read_response, register
+from tests.support.breadth import some
 
 pytestmark = pytest.mark.skipif(why_no_fuse() is not None, reason=str(why_no_fuse()))
 
@@ -106,6 +107,7 @@ def test_an_opening_waits_until_a_closed_file_is_released(card):
     assert opened == [first + 1]
 
 
+@pytest.mark.slow
 def test_a_stream_opens_again_as_soon_as_it_is_closed():
     with stand_in() as stand:
         for _ in range(300):
@@ -204,7 +206,7 @@ def _reads(thread: threading.Thread) -> bool:
     return caller is not None and caller.call == "read"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", some([signal.SIGTERM, signal.SIGKILL], (signal.SIGKILL,)))
 def test_the_death_of_the_program_unmounts(tmp_path, number):
     code = (
         "import sys, time; from pinion.card.stand_in import StandIn\n"
@@ -246,6 +248,7 @@ def test_the_death_of_the_stand_in_is_an_error_and_its_mount_is_cleared(card, tm
     stand.close()
 
 
+@pytest.mark.slow
 def test_closing_ends_a_program_that_waits(card):
     stand = stand_in()
     raised: list = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +25,7 @@ from pinion.compute.layouts import from_blocks, to_blocks
 from pinion.native import isa
 from pinion.native.errors import ComputeError
 from pinion.robot import load
-from tests.support.breadth import some
+from tests.support.breadth import some, some_rows
 
 Array = NDArray[Any]
 
@@ -98,7 +99,7 @@ FLOAT = {
 }
 
 
-@pytest.mark.parametrize("function", some(kernels.FUNCTIONS, ("rnea", "jsiia")))
+@pytest.mark.parametrize("function", some(kernels.FUNCTIONS, ("rnea",)))
 def test_float_has_the_errors_of_its_table(built: Built, function: str) -> None:
     for n, limit in FLOAT[function].items():
         errors = []
@@ -128,7 +129,7 @@ def test_chains_of_every_length(built: Built, function: str, n: int, inertias: s
     limit = 1e-12 if function == "rnea" else 1e-8 if n <= 200 else 1e-7
     if function == "jsiia" and n > 200:
         limit = 1e-6  # not refined: 1.3e-7 measured, from the condition of M
-    for seed in range(30 if n <= 200 else 2):
+    for seed in range({2: 30, 200: 6, 1000: 1}[n]):
         chain = random_chain(n, seed, inertias=inertias)
         arguments = given(function, random_state(chain, seed, 1))
         right = expected(chain, function, arguments)
@@ -144,8 +145,13 @@ def test_refinement_brings_constraint_forces_to_the_errors_of_aba(built: Built) 
     assert second < 0.3 * first < 1e-6
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("function", kernels.FUNCTIONS)
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    some_rows(
+        itertools.product(kernels.FUNCTIONS, DTYPES),
+        lambda function, dtype: dtype == "float64" or function == "rnea",
+    ),
+)
 def test_a_robot_does_not_depend_on_its_batch(built: Built, function: str, dtype: str) -> None:
     chain = random_chain(5, 1)
     kernel = built(chain, function, dtype=dtype)
@@ -165,7 +171,8 @@ def test_a_robot_does_not_depend_on_its_batch(built: Built, function: str, dtype
         np.testing.assert_array_equal(again(**arguments), whole)
 
 
-@pytest.mark.parametrize("function", some(kernels.FUNCTIONS, ("jsiia",)))
+@pytest.mark.slow
+@pytest.mark.parametrize("function", kernels.FUNCTIONS)
 def test_every_instruction_set(built: Built, function: str) -> None:
     chain = random_chain(6, 4, inertias="arm")
     arguments = given(function, random_state(chain, 4, 40))
@@ -247,17 +254,17 @@ def test_frames_are_canonical() -> None:
     assert not tree["branch"][:9].any()
 
 
-def test_one_library_serves_all_chains(built: Built, tmp_path: Path) -> None:
+def test_one_library_serves_all_chains(built: Built, cache_folder: Path) -> None:
     def libraries() -> set[Path]:
-        return set(tmp_path.glob("*.so"))
+        return set(cache_folder.glob("*.so"))
 
-    built(random_chain(3, 1), "rnea", cache=tmp_path)
+    built(random_chain(3, 1), "rnea")
     before = libraries()
     for chain in (random_chain(500, 1), random_chain(4, 2, joints="helical", branches=2)):
         state = random_state(chain, 1, 3)
-        kernel = built(chain, "rnea", cache=tmp_path)
+        kernel = built(chain, "rnea")
         assert error(kernel(**given("rnea", state)), state.tau).max() < 1e-12
-    assert libraries() == before
+    assert libraries() == before != set()
 
 
 MUTANTS = {
@@ -271,7 +278,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("function", some(MUTANTS, ("rnea", "jsiia")))
+@pytest.mark.parametrize("function", some(MUTANTS, ("jsiia",)))
 def test_mutants_of_the_sources_are_noticed(built: Built, function: str, tmp_path: Path) -> None:
     chain = random_chain(6, 1, inertias="arm")
     arguments = given(function, random_state(chain, 1, 16))

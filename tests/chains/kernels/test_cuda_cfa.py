@@ -106,7 +106,7 @@ FAST = {
 SLOW = {1: 20, 2: 20, 31: 20, 32: 30, 33: 30, 63: 20, 64: 20, 65: 20, 96: 10, 97: 10}
 
 
-@pytest.mark.parametrize("name", some(FAST, lambda name: name not in ("warp", "block", "grid")))
+@pytest.mark.parametrize("name", some(FAST, ("warp_oer", "grid_oer", "thread")))
 def test_random_robots(name: str, run: Run) -> None:
     for n, count in FAST[name].items():
         assert_exact_on(run, name, n, count)

@@ -23,9 +23,9 @@ SEVERAL = load("chain_3"), named_function("rnea_derivatives")
 Opened = Callable[..., tuple[CudaKernel, HostDevice]]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def compiled() -> dict[str, HostKernels]:
-    """Kernels that the tests of a module share."""
+    """Kernels that the tests share, by their texts."""
     return {}
 
 

@@ -19,6 +19,7 @@ from pinion.functions import named_function
 from pinion.robot import load
 from tests.native.conftest import needs_compiler
 from tests.support.cuda_device import HostDevice
+from tests.support.cuda_host import HostKernels
 
 pytestmark = needs_compiler
 
@@ -26,7 +27,7 @@ MODEL, ROW = load("pendulum"), named_function("rnea")
 
 
 @pytest.fixture
-def kernel(tmp_path: Path) -> CudaKernel:
+def kernel(tmp_path: Path, compiled: dict[str, HostKernels]) -> CudaKernel:
     source = thread_source(
         cpu.graph_of(MODEL, ROW),
         inputs=[b.resolved(MODEL) for b in ROW.inputs],
@@ -36,9 +37,8 @@ def kernel(tmp_path: Path) -> CudaKernel:
         name="rnea",
         title="",
     )
-    return CudaKernel(
-        model=MODEL, function=ROW, source=source, device=HostDevice(tmp_path), finite=False
-    )
+    device = HostDevice(tmp_path, compiled=compiled)
+    return CudaKernel(model=MODEL, function=ROW, source=source, device=device, finite=False)
 
 
 def assert_whole(rows: list[dict[str, Any]]) -> None:
@@ -53,9 +53,9 @@ def test_rounds_are_told_by_their_median_and_their_middle_half() -> None:
 
 
 def test_the_processor_has_a_row_for_each_dtype_and_number_of_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder.parent))
     rows, left_out = cpu_times(MODEL, ROW, sizes=(1, 16), rounds=1, seconds=0)
     assert_whole(rows)
     assert left_out == {}

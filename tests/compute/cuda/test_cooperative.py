@@ -181,20 +181,21 @@ def kernels(tmp_path_factory: pytest.TempPathFactory, compiler: Compiler) -> Ker
 def cases() -> list[Any]:
     """Return robot, function and dtype; those that others represent are slow."""
     parameters = []
-    for name in ("iiwa14", "hyq", "tree", "atlas"):
+    for name, kind in (("iiwa14", "float64"), ("tree", "float64"), ("atlas", "float32")):
         for row in cooperative.FUNCTIONS:
-            for dtype in ("float32", "float64"):
-                quick = (name, dtype) == ("tree", "float64")
-                quick = quick and row in ("rnea", "minv", "fd_derivatives")
-                quick = quick or (name, row, dtype) == ("iiwa14", "fd_derivatives", "float32")
-                marks = () if quick else (pytest.mark.slow,)
-                parameters.append(pytest.param(name, row, dtype, marks=marks))
+            dtype = "float32" if (name, row) == ("iiwa14", "fd_derivatives") else kind
+            quick = name == "tree" and row in ("rnea", "minv", "fd_derivatives")
+            quick = quick or (name, row) == ("iiwa14", "fd_derivatives")
+            marks = () if quick else (pytest.mark.slow,)
+            parameters.append(pytest.param(name, row, dtype, marks=marks))
+    parameters.append(pytest.param("atlas", "fd_derivatives", "float64", marks=pytest.mark.slow))
     # One link, and more links than a warp has threads.
     for name in ("pendulum", "wood"):
         for row in ("rnea", "fd_derivatives"):
-            marks = () if row == "fd_derivatives" else (pytest.mark.slow,)
+            marks = () if (name, row) == ("pendulum", "rnea") else (pytest.mark.slow,)
             parameters.append(pytest.param(name, row, "float64", marks=marks))
-    parameters += [("serial", row, "float64") for row in ("aba", "fd_derivatives")]
+    parameters.append(pytest.param("serial", "fd_derivatives", "float64", marks=pytest.mark.slow))
+    parameters.append(("serial", "aba", "float64"))
     return parameters
 
 
@@ -250,13 +251,15 @@ def test_the_inverse_inertia_matrix_is_given_when_asked_for(kernels: Kernels) ->
 
 BARRIERS = [
     ("tree", "float64"),
-    pytest.param("iiwa14", "float32", marks=pytest.mark.slow),
-    pytest.param("hyq", "float64", marks=pytest.mark.slow),
     pytest.param("atlas", "float32", marks=pytest.mark.slow),
 ]
 
 
-@pytest.mark.parametrize("row", some(cooperative.FUNCTIONS, ("rnea", "fd_derivatives")))
+# Those whose kernels other tests compile as well.
+QUICK = ("rnea", "minv", "fd_derivatives")
+
+
+@pytest.mark.parametrize("row", some(cooperative.FUNCTIONS, ("rnea",)))
 @pytest.mark.parametrize(("name", "dtype"), BARRIERS)
 def test_no_two_threads_meet_at_a_word(name: str, dtype: str, row: str, kernels: Kernels) -> None:
     kernel = kernels(name, row, dtype, watched=True)
@@ -274,7 +277,7 @@ def test_no_two_threads_meet_at_a_word(name: str, dtype: str, row: str, kernels:
         kernel.omit(-1)
 
 
-@pytest.mark.parametrize("row", cooperative.FUNCTIONS)
+@pytest.mark.parametrize("row", some(cooperative.FUNCTIONS, QUICK))
 @pytest.mark.parametrize(("name", "dtype"), BARRIERS)
 def test_every_barrier_is_needed(name: str, dtype: str, row: str, kernels: Kernels) -> None:
     kernel = kernels(name, row, dtype)

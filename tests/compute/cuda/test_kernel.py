@@ -221,13 +221,13 @@ def test_an_empty_batch_of_the_device(opened: Opened) -> None:
 
 
 def test_a_workspace_of_the_caller_needs_no_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "_ROOMS", {"float64": Room(plain=10, registers=8, slots=4)})
     monkeypatch.setattr(kernels, "_fastest", lambda stream, run: 1.0)
     device = HostDevice(tmp_path)
     compiled = cuda.compile(
-        "two_link", "rnea_derivatives", dtype="float64", device=device, cache=tmp_path / "cache"
+        "two_link", "rnea_derivatives", dtype="float64", device=device, cache=cache_folder
     )
     size = compiled.workspace_bytes(40)
     assert size == 64 * 6 * 8  # of whole warps

@@ -29,11 +29,6 @@ pytestmark = needs_compiler
 MODEL = load("two_link")  # its minimal model has masses elsewhere, and so other forces
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
 class Device(HostDevice):
     """A device that compiles each text once."""
 
@@ -61,9 +56,9 @@ def no_gpu(*arguments: Any) -> Any:
 
 @pytest.mark.slow
 def test_every_part_is_measured_and_what_travels_is_counted(
-    device: Device, cache: Path, capsys: pytest.CaptureFixture[str]
+    device: Device, cache_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options: dict[str, Any] = {"largest": 32, "rounds": 1, "seconds": 0.0, "cache": cache}
+    options: dict[str, Any] = {"largest": 32, "rounds": 1, "seconds": 0.0, "cache": cache_folder}
     bench_partitions.run(["two_link"], json=True, device=device, **options)
     data = json.loads(capsys.readouterr().out)
     assert data["left_out"] == {} and data["device"] == device.name and device.used == 0
@@ -87,10 +82,12 @@ def test_every_part_is_measured_and_what_travels_is_counted(
 
 
 def test_without_a_gpu_the_host_is_measured_and_the_reason_said(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cache_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(times.cuda, "open_gpu", no_gpu)
-    bench_partitions.run(["two_link"], largest=16, rounds=1, seconds=0.0, json=True, cache=cache)
+    bench_partitions.run(
+        ["two_link"], largest=16, rounds=1, seconds=0.0, json=True, cache=cache_folder
+    )
     data = json.loads(capsys.readouterr().out)
     assert data["left_out"] == {"Partitions, the device's part": "There is no GPU here."}
     assert data["device"] is None
@@ -101,8 +98,10 @@ def test_without_a_gpu_the_host_is_measured_and_the_reason_said(
 
 
 @pytest.mark.parametrize("name", some(PARTITIONS, ("fused",)))
-def test_what_is_measured_is_the_gradient(name: str, device: Device, cache: Path) -> None:
-    run = times._Run.compiled(PARTITIONS[name], MODEL, dtype="float32", device=device, cache=cache)
+def test_what_is_measured_is_the_gradient(name: str, device: Device, cache_folder: Path) -> None:
+    run = times._Run.compiled(
+        PARTITIONS[name], MODEL, dtype="float32", device=device, cache=cache_folder
+    )
     count = 9
     inputs, links, gradients, results = run._arrays(count)
     row = FUNCTIONS["fd_derivatives_from_minv"]
@@ -134,13 +133,13 @@ def test_what_is_measured_is_the_gradient(name: str, device: Device, cache: Path
 
 
 def test_what_a_device_cannot_hold_is_left_out(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(times, "PARTITIONS", {"fused": PARTITIONS["fused"]})
     monkeypatch.setattr(times.cuda, "small_batches", lambda *arguments: None)
     device = HostDevice(tmp_path, memory=100)
     rows, left_out, _ = times.partition_times(
-        MODEL, sizes=(64,), rounds=1, seconds=0, device=device, cache=cache
+        MODEL, sizes=(64,), rounds=1, seconds=0, device=device, cache=cache_folder
     )
     assert len(rows) == 1
     (why,) = left_out.values()
@@ -148,9 +147,9 @@ def test_what_a_device_cannot_hold_is_left_out(
     assert all(row[key] is None for row in rows for key in times.PARTS)
 
 
-def test_launches_are_those_that_a_call_would_take(device: Device, cache: Path) -> None:
+def test_launches_are_those_that_a_call_would_take(device: Device, cache_folder: Path) -> None:
     run = times._Run.compiled(
-        PARTITIONS["split"], MODEL, dtype="float32", device=device, cache=cache
+        PARTITIONS["fused"], MODEL, dtype="float32", device=device, cache=cache_folder
     )
     kernel = run.kernel
     assert kernel is not None and kernel.small is not None

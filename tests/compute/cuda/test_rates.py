@@ -20,6 +20,7 @@ from pinion.robot import load
 from tests.native.conftest import needs_compiler
 from tests.support.breadth import some
 from tests.support.cuda_device import HostDevice
+from tests.support.cuda_host import HostKernels
 
 pytestmark = needs_compiler
 
@@ -35,13 +36,18 @@ def called_once(
     return {name: [1e3 / case.count] * rounds for name, case in cases.items()}
 
 
+@pytest.mark.slow
 def test_every_way_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    cache_folder: Path,
+    compiled: dict[str, HostKernels],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(bench_cuda, "measured_limits", lambda device: Limits(10.0, 4.0))
     monkeypatch.setattr(bench_cuda, "rounds_of", called_once)
-    device = HostDevice(tmp_path)
-    arguments = {"largest": 16, "rounds": 3, "device": device, "cache": tmp_path / "cache"}
+    device = HostDevice(tmp_path, compiled=compiled)
+    arguments = {"largest": 16, "rounds": 3, "device": device, "cache": cache_folder}
     bench_cuda.run(["two_link", "rnea"], json=True, **arguments)
     data = json.loads(capsys.readouterr().out)
     ways = {(r["dtype"], r["layout"], r["samples"], r["way"]) for r in data["rows"]}
@@ -67,13 +73,17 @@ def test_every_way_is_measured(
 
 @pytest.mark.slow
 def test_what_a_device_cannot_hold_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    cache_folder: Path,
+    compiled: dict[str, HostKernels],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(bench_cuda, "measured_limits", lambda device: Limits(10.0, 4.0))
-    device = HostDevice(tmp_path, memory=100)
+    device = HostDevice(tmp_path, memory=100, compiled=compiled)
     bench_cuda.run(
         ["two_link", "rnea"],
-        **{"largest": 16, "rounds": 1, "json": True, "device": device, "cache": tmp_path / "cache"},
+        **{"largest": 16, "rounds": 1, "json": True, "device": device, "cache": cache_folder},
     )
     data = json.loads(capsys.readouterr().out)
     # Earlier measurements stay.
@@ -88,11 +98,13 @@ def test_what_a_device_cannot_hold_is_left_out(
 
 
 @pytest.mark.parametrize("layout", some(["aos", "soa"], ("aos",)))
-def test_what_is_measured_is_right(tmp_path: Path, layout: str) -> None:
+def test_what_is_measured_is_right(
+    tmp_path: Path, cache_folder: Path, compiled: dict[str, HostKernels], layout: str
+) -> None:
     model, row = load("two_link"), named_function("rnea")
-    device = HostDevice(tmp_path)
+    device = HostDevice(tmp_path, compiled=compiled)
     kernel = cuda.compile(
-        model, row, dtype="float64", layout=layout, device=device, cache=tmp_path / "cache"
+        model, row, dtype="float64", layout=layout, device=device, cache=cache_folder
     )
     states = states_of(model, row, seed=1)
     batch = OnDevice(kernel, states, 37)
@@ -105,8 +117,8 @@ def test_what_is_measured_is_right(tmp_path: Path, layout: str) -> None:
     assert device.used == 0
 
 
-def test_limits_are_those_of_the_device(tmp_path: Path) -> None:
-    device = HostDevice(tmp_path)
+def test_limits_are_those_of_the_device(tmp_path: Path, compiled: dict[str, HostKernels]) -> None:
+    device = HostDevice(tmp_path, compiled=compiled)
     limits = measured_limits(device, size=1 << 16)
     assert limits.copy_bytes_ns > 0 and limits.cycles_ns == 4.0
     assert device.used == 0

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -13,6 +14,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 from numpy.typing import NDArray
 
+from pinion.cosim import engines
 from pinion.cosim.top import CompiledTop
 from pinion.gateware.link.bus import FULL, Bus
 from pinion.gateware.link.path import TopParameters
@@ -135,12 +137,25 @@ class Widened(wiring.Component):
         return m
 
 
-def card(folder: Path, *, crossing: bool, top: type[Top] = Top, bus: Bus = FULL) -> CompiledTop:
-    """Compile a top around the stand-in core; ``top`` may be a mutant."""
+def card(
+    folder: Path,
+    *,
+    crossing: bool,
+    top: type[Top] = Top,
+    bus: Bus = FULL,
+    optimise: bool = True,
+) -> CompiledTop:
+    """Compile a top around the stand-in core; ``top`` may be a mutant.
+
+    Without optimisation the compiler takes two thirds of the time, and simulations ten times.
+    """
     parameters = TopParameters(crossing=crossing, bus=bus, **PARAMETERS)
     dut = top(parameters=parameters, core=StandInCore())
     component = dut if bus == FULL else Widened(dut)
     text = rtlil.convert(component, name=TOP, emit_src=False)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "top.il").write_text(text)
-    return CompiledTop.build(rtlil=folder / "top.il", folder=folder)
+    with pytest.MonkeyPatch.context() as patch:
+        if not optimise:
+            patch.setattr(engines, "_FAST", engines._SLOW)
+        return CompiledTop.build(rtlil=folder / "top.il", folder=folder)

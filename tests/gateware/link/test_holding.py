@@ -29,10 +29,8 @@ def run(component: type[HoldingStage], seed: int, idle: float, stall: float) -> 
 
 
 @pytest.mark.parametrize("pauses", PAUSES, ids=str)
-@pytest.mark.parametrize("seed", range(3))
-def test_an_offer_stays_through_resets(pauses, seed):
-    print("seed", seed)
-    assert not run(HoldingStage, seed, *pauses)
+def test_an_offer_stays_through_resets(pauses):
+    assert not run(HoldingStage, 0, *pauses)
 
 
 def test_a_payload_passes_every_cycle_one_cycle_late():

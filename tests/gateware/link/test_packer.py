@@ -41,8 +41,8 @@ def payloads(shape: Shape, data: Data) -> tuple[list[int], list[int]]:
     return into, out
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("pauses", some(PAUSES, 1), ids=str)
+@pytest.mark.parametrize("shape", some(SHAPES, lambda shape: shape[0] == 8), ids=str)
+@pytest.mark.parametrize("pauses", some(PAUSES[:2], 1), ids=str)
 def test_records_stand_densely_and_in_order(shape, pauses):
     seed = 100 * SHAPES.index(shape)
     print("seed", seed)
@@ -71,7 +71,11 @@ def offers(shape: Shape, data: Data) -> list[int]:
     return cycles + [cycle + 1] * rest
 
 
-@pytest.mark.parametrize("shape", [*SHAPES, (8, 16, 31, 16, 2), (8, 8, 9, 8, 2)], ids=str)
+@pytest.mark.parametrize(
+    "shape",
+    some([*SHAPES, (8, 16, 31, 16, 2), (8, 8, 9, 8, 2)], lambda shape: shape[0] == 8),
+    ids=str,
+)
 def test_a_core_beat_is_taken_every_cycle(shape):
     data = batches(1, word=shape[0], record=shape[2], counts=counts(shape))
     into, out = payloads(shape, data)

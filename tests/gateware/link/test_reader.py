@@ -18,7 +18,7 @@ from tests.gateware.link.bench import Events, run
 from tests.gateware.link.mutants import mutant, noticed
 from tests.gateware.link.packets import Bytes, beats, request
 from tests.gateware.link.streams import PAUSES, differs, never, often
-from tests.support.breadth import some
+from tests.support.breadth import some, some_rows
 
 LAYOUT = Layout(function=0xFEED_BEEF, build=0x0123_4567_89AB_CDEF, words_in=6, words_out=3)
 PARAMETERS = {"words": LAYOUT.words_in, "function": LAYOUT.function, "build": LAYOUT.build}
@@ -26,6 +26,12 @@ BUSES = [
     *(Bus(words=n) for n in (4, 16)),
     *(pytest.param(Bus(words=n), marks=pytest.mark.slow) for n in (2, 8)),
 ]
+BREADTH = [
+    *(((0.5, 0.1), Bus(words=n)) for n in (4, 16)),
+    *(((0.0, 0.0), Bus(words=n)) for n in (2, 8)),
+    *((shares, Bus(words=n)) for n, shares in zip((4, 16), PAUSES[1:], strict=True)),
+]
+"""Pauses and buses: those of a quick run first."""
 WATCH = (
     *("batch_valid", "batch_count", "batch_sequence", "verdict_valid", "verdict_bad"),
     *("error", "cause", "halted", "dropped", "began", "idle"),
@@ -150,8 +156,7 @@ def check(
     return "" if events.watched["idle"][-1] else "not idle in the end"
 
 
-@pytest.mark.parametrize("bus", BUSES, ids=str)
-@pytest.mark.parametrize("shares", some([(0.0, 0.0), *PAUSES], 2), ids=str)
+@pytest.mark.parametrize(("shares", "bus"), some_rows(BREADTH, 2), ids=str)
 def test_packets_become_payload_batches_and_verdicts(shares: tuple[float, float], bus: Bus) -> None:
     seed = 10 + int(100 * shares[0])
     print("seed", seed)
@@ -247,7 +252,7 @@ def test_a_faulty_header_halts_and_is_named(cause: Cause, bus: Bus) -> None:
 
 @pytest.mark.parametrize(
     "count",
-    some([MAX_COUNT + 1, 1 << 15, 1 << 16, 1 << 31, (1 << 32) - 1], (MAX_COUNT + 1, (1 << 32) - 1)),
+    some([MAX_COUNT + 1, 1 << 16, (1 << 32) - 1], (MAX_COUNT + 1,)),
 )
 def test_too_many_records_are_a_fault(count: int) -> None:
     (packet,) = requests([1], seed=6)
@@ -278,7 +283,7 @@ def check_partial(
     return halts(component, items, Cause.PARTIAL_BEAT, at=at, passed=passed, bus=bus)
 
 
-@pytest.mark.parametrize("bus", BUSES, ids=str)
+@pytest.mark.parametrize("bus", BUSES[:3], ids=str)
 @pytest.mark.parametrize("place", some([0, 1, 4], (0,)))
 def test_a_beat_with_bytes_missing_halts(place: int, bus: Bus) -> None:
     for part in range(bus.slices):

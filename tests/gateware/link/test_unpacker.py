@@ -36,15 +36,15 @@ def payloads(shape: Shape, data: Data) -> tuple[list[int], list[int]]:
     return into, out
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("pauses", some(PAUSES, 1), ids=str)
+@pytest.mark.parametrize("shape", some(SHAPES, lambda shape: shape[0] == 8), ids=str)
+@pytest.mark.parametrize("pauses", some(PAUSES[:2], 1), ids=str)
 def test_records_come_out_whole_and_in_order(shape, pauses):
     seed = 100 * SHAPES.index(shape)
     print("seed", seed)
     assert not run(Unpacker, payloads, shape, seed, *pauses)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("shape", some(SHAPES, lambda shape: shape[0] == 8), ids=str)
 def test_a_core_beat_leaves_every_cycle_and_none_is_lost_between_batches(shape):
     into, out = payloads(shape, batches(1, word=shape[0], record=shape[2], counts=counts(shape)))
     trace = stream(Unpacker(**parameters(shape)), into, expect=len(out))

@@ -30,7 +30,7 @@ from tests.gateware.link.bench import run
 from tests.gateware.link.mutants import mutant, noticed
 from tests.gateware.link.packets import packet
 from tests.gateware.link.streams import PAUSES, often
-from tests.support.breadth import some
+from tests.support.breadth import some, some_rows
 
 LAYOUT = Layout(function=0xFEED_BEEF, build=0x0123_4567_89AB_CDEF, words_in=6, words_out=5)
 PARAMETERS = {"words": LAYOUT.words_out, "function": LAYOUT.function, "build": LAYOUT.build}
@@ -38,8 +38,12 @@ BUSES = [
     *(Bus(words=n) for n in (4, 16)),
     *(pytest.param(Bus(words=n), marks=pytest.mark.slow) for n in (2, 8)),
 ]
-
-SHARES = [(0.0, 0.0), PAUSES[0], pytest.param(PAUSES[1], marks=pytest.mark.slow), PAUSES[2]]
+BREADTH = [
+    *(((0.5, 0.1), Bus(words=n)) for n in (4, 16)),
+    *(((0.0, 0.0), Bus(words=n)) for n in (2, 8)),
+    *((shares, Bus(words=n)) for n, shares in zip((4, 16), PAUSES[1:], strict=True)),
+]
+"""Pauses and buses: those of a quick run first."""
 
 
 class Batch:
@@ -151,8 +155,7 @@ def write(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
     return "" if position == len(out) else "surplus slices"
 
 
-@pytest.mark.parametrize("bus", BUSES, ids=str)
-@pytest.mark.parametrize("shares", some(SHARES, 2), ids=str)
+@pytest.mark.parametrize(("shares", "bus"), some_rows(BREADTH, 2), ids=str)
 def test_the_host_reads_what_the_writer_writes(shares: tuple[float, float], bus: Bus) -> None:
     seed = 30 + int(100 * shares[0])
     print("seed", seed)
@@ -254,8 +257,7 @@ def tally(component: Any, seed: int, shares: tuple[float, float], bus: Bus = FUL
     return "" if counted == (len(flat), sum(flat)) else f"counts {counted}"
 
 
-@pytest.mark.parametrize("bus", BUSES, ids=str)
-@pytest.mark.parametrize("shares", some(SHARES, 2), ids=str)
+@pytest.mark.parametrize(("shares", "bus"), some_rows(BREADTH, 2), ids=str)
 def test_records_are_counted_off_and_their_flags_gathered(
     shares: tuple[float, float], bus: Bus
 ) -> None:

@@ -22,6 +22,9 @@ from tests.gateware.link.mutants import mutant
 from tests.support.breadth import some
 
 SEED = 38
+LIMIT = 16_000
+"""Cycles after which results count as lost: twice as many as the longest of these runs takes."""
+
 CASES = (("two_link", "aba", "fine"), ("pendulum", "rnea", "fast"), ("two_link", "crba", "fast"))
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 3e38, -1e30, 1e-40], dtype=np.float32)
 
@@ -102,7 +105,7 @@ class Bench:
 
         async def drain(ctx: Any) -> None:
             p = self.processor
-            for cycle in range(40_000):
+            for cycle in range(LIMIT):
                 ready = cycle >= self.hold and self.rng.random() >= self.pauses
                 ctx.set(p.o_ready, ready)
                 if ready and ctx.get(p.o_valid):
@@ -162,7 +165,7 @@ def test_results_are_the_model_s_for_functions_in_any_order(
     lanes: int, pauses: float, hold: int
 ) -> None:
     """Also where nobody takes the results of the first thousands of cycles."""
-    assert differs(Processor, lanes, 24, pauses=pauses, hold=hold) == ""
+    assert differs(Processor, lanes, 12, pauses=pauses, hold=hold) == ""
 
 
 MUTANTS = {
@@ -185,7 +188,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("name", some(MUTANTS, 3))
+@pytest.mark.parametrize("name", some(MUTANTS, ("flags of inputs are lost",)))
 def test_a_broken_processor_is_noticed(name: str) -> None:
     broken = mutant(Processor, *MUTANTS[name])
     try:

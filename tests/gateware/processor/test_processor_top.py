@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-from amaranth.hdl import DomainRenamer
+from amaranth.hdl import DomainRenamer, Signal
 
 from pinion.base.arrays import Words
 from pinion.boards.processor import processor_rtlil
@@ -34,7 +34,7 @@ from pinion.link import (
 from pinion.link.registers import IN_RESET, QUIET, RESET
 from pinion.processor import Program, run
 from pinion.processor.image import LOADER, RESULT_WORDS, Image, Name, record_words
-from tests.gateware.link.mutants import mutant
+from tests.gateware.link.mutants import mutant_of_all
 from tests.support.top.batches import request_packet
 
 from .test_processor import CASES, programs, requests
@@ -246,61 +246,104 @@ def test_a_damaged_load_leaves_no_program(place: int, card: CompiledTop) -> None
     check(exchange, [1, 2], 3, 12)
 
 
+# Each has its effect where `{broken}` is 1.
 MUTANTS = {
-    "a load does not wait for results": ("& ~(loads & processor.busy)", ""),
+    "a load does not wait for results": (
+        "loads & processor.busy)",
+        "loads & processor.busy & ~{broken})",
+    ),
     "a header does not wait for loads": (
         "reader.look_asked & settled & ~damaged",
-        "reader.look_asked",
+        "reader.look_asked & ((settled & ~damaged) | {broken})",
     ),
-    "a damaged load is believed": ("| (damaged & settled)", ""),
-    "words of memories take no names away": ("(loader.store & ~is_name) | ", ""),
+    "a damaged load is believed": ("| (damaged & settled)", "| (damaged & settled & ~{broken})"),
+    "words of memories take no names away": (
+        "(loader.store & ~is_name) | ",
+        "(loader.store & ~is_name & ~{broken}) | ",
+    ),
     "a batch has a word too many": (
         "ends.eq(passes & (left == 1))",
-        "ends.eq(passes & (left == 0))",
+        "ends.eq(passes & (left == Mux({broken}, 0, 1)))",
     ),
-    "the function is not compared": ("(self._function != self.look_function)", "0"),
-    "the words are not compared": ("(self._words != self.look_words)", "0"),
+    "the function is not compared": (
+        "(self._function != self.look_function)",
+        "(self._function != self.look_function) & ~{broken}",
+    ),
+    "the words are not compared": (
+        "(self._words != self.look_words)",
+        "(self._words != self.look_words) & ~{broken}",
+    ),
     "all programs are the first": (
         "processor.i_function.eq(jobs.o.p.number)",
-        "processor.i_function.eq(0)",
+        "processor.i_function.eq(Mux({broken}, 0, jobs.o.p.number))",
     ),
-    "answers of loads are lost": ("processor.o_valid | loader.o.valid", "processor.o_valid"),
-    "headers have no hash": ("build=batch.build,", "build=0,"),
+    "answers of loads are lost": (
+        "processor.o_valid | loader.o.valid",
+        "processor.o_valid | (loader.o.valid & ~{broken})",
+    ),
+    "headers have no hash": ("build=batch.build,", "build=Mux({broken}, 0, batch.build),"),
 }
 
 
-def broken_card(old: str, new: str, folder: Path) -> CompiledTop:
-    path_class = mutant(path_module.ProcessorPath, old, new)
+class Broken(ProcessorTop):
+    """A top with all mutants in it: SCRATCH says which of them it is, with 0 for none."""
 
-    class Broken(ProcessorTop):
-        def _inside(self, m: Any, sequencer: Any, state_reset: Any) -> Any:
-            path = path_class(parameters=self.parameters)
-            m.submodules.path = DomainRenamer("stream")(path)
-            m.d.sync += sequencer.core_down.eq(sequencer.core_clear)
-            return path
+    def _inside(self, m: Any, sequencer: Any, state_reset: Any) -> Any:
+        self.chosen = Signal(range(len(MUTANTS) + 1))
+        changes = {
+            old: new.format(broken=f"(chosen == {place})")
+            for place, (old, new) in enumerate(MUTANTS.values(), start=1)
+        }
+        path_class = mutant_of_all(path_module.ProcessorPath, changes, chosen=self.chosen)
+        path = path_class(parameters=self.parameters)
+        m.submodules.path = DomainRenamer("stream")(path)
+        m.d.sync += sequencer.core_down.eq(sequencer.core_clear)
+        return path
 
+    def _registers(self, m: Any) -> Any:
+        registers = super()._registers(m)
+        m.d.comb += self.chosen.eq(registers.scratch)
+        return registers
+
+
+@pytest.fixture(scope="module")
+def breakable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of `Broken`."""
     parameters = ProcessorParameters(machine=MACHINE, link_khz=100_000)
-    file = folder / "top.il"
-    file.write_text(rtlil.convert(Broken(parameters=parameters), name=TOP))
-    return CompiledTop.build(rtlil=file)
+    file = tmp_path_factory.mktemp("broken") / "top.il"
+    file.write_text(rtlil.convert(Broken(parameters=parameters), name=TOP, emit_src=False))
+    return CompiledTop.build(rtlil=file).library
+
+
+CHECKS: tuple[Callable[[CompiledTop], None], ...] = (
+    test_packets_of_all_programs_in_any_order,
+    test_a_program_is_loaded_among_requests,
+    test_a_reset_keeps_programs_and_a_load_that_it_cuts_leaves_none,
+    test_what_a_header_says_is_checked,
+    partial(test_a_damaged_load_leaves_no_program, 0),
+    partial(test_a_damaged_load_leaves_no_program, -1),
+)
+
+
+def complaint_of_checks(library: Path, choice: int) -> str:
+    """Return what the first check that fails says of a mutant, or "" where all pass."""
+    for check_card in CHECKS:
+        card = CompiledTop(library=library)  # a new one, because programs stay through a reset
+        card.write(register("SCRATCH").offset, choice)
+        try:
+            check_card(card)
+        except (AssertionError, FrameError) as error:
+            return str(error) or "it differs"
+    return ""
+
+
+@pytest.mark.slow
+def test_without_a_mutant_the_checks_pass(breakable: Path) -> None:
+    assert complaint_of_checks(breakable, 0) == ""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_broken_card_is_noticed(name: str, tmp_path: Path) -> None:
-    card = broken_card(*MUTANTS[name], tmp_path)
-    checks: tuple[Callable[[CompiledTop], None], ...] = (
-        test_packets_of_all_programs_in_any_order,
-        test_a_program_is_loaded_among_requests,
-        test_a_reset_keeps_programs_and_a_load_that_it_cuts_leaves_none,
-        test_what_a_header_says_is_checked,
-        partial(test_a_damaged_load_leaves_no_program, 0),
-        partial(test_a_damaged_load_leaves_no_program, -1),
-    )
-    for check_card in checks:
-        card.reset()
-        try:
-            check_card(card)
-        except (AssertionError, FrameError):
-            return
-    pytest.fail("no check noticed it")
+def test_a_broken_card_is_noticed(name: str, breakable: Path) -> None:
+    choice = list(MUTANTS).index(name) + 1
+    assert complaint_of_checks(breakable, choice), "no check noticed it"
