@@ -185,6 +185,7 @@ def computed(task: tuple[Backend, dict[str, np.ndarray]]) -> dict[str, np.ndarra
     return {name: np.array(values) for name, values in opened(**requests).items()}
 
 
+@pytest.mark.slow
 def test_a_spawned_pool_computes(tmp_path: Path) -> None:
     model, row = load("pendulum"), named_function("rnea")
     opened = [

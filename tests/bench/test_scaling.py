@@ -180,6 +180,7 @@ def test_tables_have_a_column_for_every_size(data: dict[str, Any]) -> None:
     assert table.rows[0][:2] == ("JSIIA; C++, one core", pytest.approx(1e-3))
 
 
+@pytest.mark.slow
 def test_page_pictures_and_data_are_written(data: dict[str, Any], tmp_path: Path) -> None:
     data["machine"]["processor"] = "<script> | [x](y)"
     written = write_scaling(tmp_path / "new", data)

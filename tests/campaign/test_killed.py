@@ -56,6 +56,7 @@ def test_a_killed_worker_and_a_killed_client_change_no_figure(
     assert again["ok"]
 
 
+@pytest.mark.slow
 def test_a_chunk_that_kills_is_found_and_the_others_are_finished(
     small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -141,8 +141,8 @@ def test_a_robot_and_a_function_on_the_card() -> None:
 
 
 def test_parameters_are_those_of_the_link() -> None:
-    row = named_function("rnea", parameters=("iiwa_link_7",))
-    robot = load_robot("iiwa14")
+    row = named_function("rnea", parameters=("link_2",))
+    robot = load_robot("two_link")
     program = compile_program(robot, row, SMALL)
     manifest = program_manifest(robot, row, program)
     assert not manifest.inputs[-1].linear_map  # which is a core's

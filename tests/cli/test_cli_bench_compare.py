@@ -52,6 +52,7 @@ def build(folder: Path, **changes: Any) -> Manifest:
     return manifest_row
 
 
+@pytest.mark.slow
 @compiled
 def test_rows_are_whole_and_labelled(pinion: Pinion, tmp_path: Path) -> None:
     folder_built = build(tmp_path / "build")

@@ -98,6 +98,7 @@ def test_every_row_is_whole(pinion: Pinion) -> None:
             assert row["faster_than_baseline"] == pytest.approx(baseline / row["ns"])
 
 
+@pytest.mark.slow
 def test_a_folder_gets_the_figures_a_page_and_a_picture(pinion: Pinion, tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     figures = pinion("bench", "cpu", "pendulum", "rnea", *SHORT, "--json", "-o", folder).json
