@@ -22,7 +22,7 @@ from pinion.compute.frameworks.positions import Space
 from pinion.compute.frameworks.rules import CONSTANTS, RULES, WITHOUT
 from pinion.functions import FUNCTIONS, arrays_of, row_of, sample
 from pinion.link import Array
-from pinion.robot import JointKind, Model, coupled, load
+from pinion.robot import JointKind, Model, coupled, load, with_contacts
 from pinion.robot.model import Mimic
 from tests.support.breadth import some_rows
 from tests.support.rows import robot
@@ -81,7 +81,10 @@ def turning() -> Model:
 
 
 def model_of(name: str) -> Model:
-    return turning() if name == "turning" else robot(name)
+    if name != "turning":
+        return robot(name)
+    model = turning()
+    return with_contacts(model, [model.tips[-1]])
 
 
 def normalised(model: Model, inputs: dict[str, Floats]) -> dict[str, Floats]:

@@ -125,7 +125,7 @@ def test_forces_are_turned_to_the_base() -> None:
     np.testing.assert_array_equal(turned["qdd"], local["qdd"])
 
 
-def test_searches_for_equal_values_begin_with_every_contact_on_the_ground() -> None:
+def test_searches_for_equal_values_see_no_contact_in_the_air_or_on_the_ground() -> None:
     """What a mask removes would otherwise be equal to everything else that it removes."""
     from pinion.functions import independent_states
 
@@ -133,5 +133,4 @@ def test_searches_for_equal_values_begin_with_every_contact_on_the_ground() -> N
         robot("floating hyq"), named_function("constraint_dynamics"), 24, seed=1
     )
     masks = np.array([states[f"active[{k}]"] for k in range(4)])
-    assert masks[:, :2].all() and not masks[:, 2:].all()
-    assert set(np.unique(masks)) == {0.0, 1.0}
+    assert masks.min() > 0.0 and masks.max() < 1.0 and np.unique(masks).size == masks.size

@@ -90,9 +90,10 @@ def independent_states(
             for joint_slice, _ in rotation_slices(model):
                 columns[:, joint_slice] *= rng.uniform(0.9, 1.1, (count, 1))
         elif block.sampling is Quantity.CONTACT_MASK:
-            # Relations are looked for in the first two states, where what a mask removes would show
-            # thousands that hold nowhere else.
-            columns[:2] = 1.0
+            # Numbers between, which the stand-in of a choice takes (`pinion.graph.choices`): zeros
+            # would show thousands of relations that hold nowhere else, and ones alone a constant
+            # ratio of two values that a mask removes.
+            columns = rng.uniform(0.1, 0.9, columns.shape)
         elif isinstance(block.sampling, Quantity) and block.sampling.of_links:
             columns = rng.uniform(-1.0, 1.0, columns.shape) * np.max(np.abs(columns))
         elif len(block.shape) > 1:
