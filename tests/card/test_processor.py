@@ -261,7 +261,7 @@ SIX = (
 @pytest.mark.slow
 def test_100000_requests_of_six_programs_under_pauses_and_faults() -> None:
     """On a machine that just holds them, which takes Verilator less time than a whole one."""
-    machine = Machine(lanes=4, rows=1024, constants=256, inputs=256, results=256, functions=8)
+    machine = Machine(lanes=4, rows=2048, constants=256, inputs=256, results=256, functions=8)
     card = SimulatedProcessor(
         machine=machine,
         idle=PATTERNS["random"](seed=6),
