@@ -75,6 +75,9 @@ Mutant = tuple[int, str, Part, tuple[str, str], str]
 """Number of its trap (0 without one), step of the bench, part, its source and what replaces it, and
 the bench's complaint."""
 
+QUICK = "no_tlast"
+"""The mutant of the fast tests."""
+
 MUTANTS: dict[str, Mutant] = {
     "tkeep_ignored": (
         *(2, "partial_beat", TOP),
@@ -114,6 +117,18 @@ MUTANTS: dict[str, Mutant] = {
         ("self.i.ready.eq(~full)", "self.i.ready.eq(1)"),
         r"although no read is posted|ended with TLAST after",
     ),
+    "offer_given_up_after_a_while": (
+        *(7, "back_pressure", HOLDING),
+        (
+            "        with m.If(self.clear):\n",
+            "        waited = Signal(8)\n"
+            "        m.d.sync += waited.eq(waited + 1)\n"
+            "        with m.If(self.o.ready | ~self.o.valid):\n"
+            "            m.d.sync += waited.eq(0)\n"
+            "        with m.If(self.clear | waited.all()):\n",
+        ),
+        r"c2h_tvalid fell although nobody had taken the offer",
+    ),
     "offer_changes_while_it_waits": (
         *(7, "back_pressure", HOLDING),
         ("m.d.sync += full.eq(1)", "m.d.sync += [full.eq(1), offer.eq(self.i.payload)]"),
@@ -141,6 +156,11 @@ MUTANTS: dict[str, Mutant] = {
         *(10, "traffic", TOP),
         ("registers.answered.eq(path.answered)", "registers.answered.eq(0)"),
         r"Register ANSWERED reads 0x0 instead of 0x",
+    ),
+    "batch_cycles_stand": (
+        *(10, "traffic", TOP),
+        ("registers.batch_cycles.eq(closer.cycles)", "registers.batch_cycles.eq(0)"),
+        r"Register BATCH_CYCLES reads 0x0 instead of 0x",
     ),
     "pair_torn": (
         *(10, "back_pressure", REGISTERS),
@@ -171,8 +191,9 @@ MUTANTS: dict[str, Mutant] = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == QUICK else pytest.mark.slow) for n in MUTANTS]
+)
 def test_a_broken_top_is_caught(
     core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -298,12 +298,18 @@ def check_core(completed: Done, robot: str) -> dict[str, Any]:
 def test_bench_core_covers_intervals_and_robots(
     pinion: Pinion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # tests/repository/test_results.py counts units of the iiwa14 and the hyq as the bench does.
-    assert bench_core.ROBOT == "iiwa14" and {"hyq", "baxter", "atlas"} <= set(bench_core.ROBOTS)
     monkeypatch.setattr(bench_core, "ROBOT", "two_link")
     monkeypatch.setattr(bench_core, "ROBOTS", ("pendulum", "chain_4"))
     figures = check_core(pinion("bench", "core", "--json"), "two_link")
     assert [row["robot"] for row in figures["robots"]] == ["pendulum", "chain_4"]
+
+
+@pytest.mark.slow
+def test_bench_core_of_the_iiwa14(process: Pinion) -> None:
+    figures = check_core(process("bench", "core", "--json"), "iiwa14")
+    assert {row["robot"] for row in figures["robots"]} >= {"iiwa14", "hyq", "baxter", "atlas"}
+    latency = {row["ii"]: row["schedule_cycles"] for row in figures["intervals"]}
+    assert latency[8] <= 110
 
 
 @pytest.mark.slow

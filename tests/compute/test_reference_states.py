@@ -28,8 +28,6 @@ COUNT = 100_000
 CHUNK = 5_000  # states at a time: all gradients of atlas would be 6 GB
 SEED = 14
 
-# Of larger robots the gradient, whose results are those of `aba` and more.
-#
 # Measured over all results of a function: largest and median error of float64, then of float32.
 # With an inverse, those of float64 are mostly Pinocchio's: relative to the float model the
 # kernels have at most a fifth of them, and Pinocchio's own model and the one rebuilt from ours
@@ -39,7 +37,13 @@ SEEN = {
     ("iiwa14", "aba"): (1.3e-13, 6.3e-15, 8.2e-6, 7.2e-7),
     ("iiwa14", "minv"): (1.7e-13, 1.1e-14, 3.9e-7, 3.0e-8),
     ("iiwa14", "fd_derivatives"): (3.8e-13, 3.3e-14, 7.7e-6, 8.6e-7),
+    ("hyq", "rnea"): (1.9e-15, 2.4e-16, 5.0e-7, 8.1e-8),
+    ("hyq", "aba"): (5.3e-14, 7.4e-15, 1.6e-5, 2.1e-6),
+    ("hyq", "minv"): (1.7e-14, 2.4e-15, 3.9e-7, 7.2e-8),
     ("hyq", "fd_derivatives"): (3.2e-13, 2.4e-14, 1.5e-5, 2.1e-6),
+    ("atlas", "rnea"): (8.9e-15, 5.4e-16, 1.3e-6, 7.6e-8),
+    ("atlas", "aba"): (1.0e-12, 2.2e-14, 9.3e-5, 3.3e-6),
+    ("atlas", "minv"): (7.0e-13, 3.8e-14, 6.3e-6, 5.7e-8),
     ("atlas", "fd_derivatives"): (1.4e-12, 9.5e-14, 4.0e-4, 4.0e-6),
 }
 # Other instruction sets and other builds of Pinocchio round differently.

@@ -131,6 +131,10 @@ MUTANTS = {
         *("reader_16", RequestReader, 10),
         ("Mux(complete, payload_crc, header_crc)", "header_crc"),
     ),
+    "a payload's checksum goes on from the header's": (
+        *("reader_16", RequestReader, 8),
+        ("is_header & begins | fresh", "is_header & begins"),
+    ),
     "a checksum begins anew within a header": (
         *("reader_8", RequestReader, 8),
         ("is_header & begins | fresh", "is_header | fresh"),

@@ -62,7 +62,8 @@ def shuffled(binding: Binding, seed: int = 0) -> Binding:
     ("robot", "ii", "name"),
     [
         ("iiwa14", 8, "rnea"),
-        pytest.param("chain_3", 16, "minv", marks=pytest.mark.slow),
+        pytest.param("iiwa14", 16, "minv", marks=pytest.mark.slow),
+        pytest.param("hyq", 5, "rnea", marks=pytest.mark.slow),
     ],
 )
 def test_only_units_change_and_wires_get_shorter(robot: str, ii: int, name: str) -> None:

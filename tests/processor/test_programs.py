@@ -299,3 +299,9 @@ def test_a_listing_has_each_slot_and_each_write():
     inputs = [name for name in of if name in ("q", "qd", "qdd")]
     assert len(inputs) == np.count_nonzero(source == INPUT) >= 6
     assert sum(line.split(" ", 2)[1].startswith("tau[") for line in lines if line[0] != ";") == 2
+
+
+@pytest.mark.slow
+def test_a_step_of_fourth_order_of_the_arm_does_not_fit():
+    with pytest.raises(ProgramError, match="512 words, and the program needs more"):
+        compiled("iiwa14", "rk4_step")

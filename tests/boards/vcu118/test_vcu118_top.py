@@ -236,8 +236,11 @@ def test_the_file_depends_on_the_build_alone(make_folder: Any, tmp_path: Path) -
 def test_parts_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     board = load_board("vcu118")
     clock = core_clock(board, 200.0)
+    good = link_stub(crossing=True)
+    renamed = good.replace("\\h2c_tvalid", "\\h2c_valid")
     for text, error, needle in (
         (link_stub(crossing=False), YosysError, "core_clk"),
+        (renamed, YosysError, "h2c_tvalid"),
         (link_stub(crossing=True, keep=32), BoardError, "differ in width"),
     ):
         with pytest.raises(error, match=needle):

@@ -1,6 +1,4 @@
-"""A small complete build for the U250, whose core is slower than the link.
-
-The VCU118, without a crossing of clocks, has the build in ``test_vcu118_fd.py``.
+"""Small complete builds: every check; their mapping takes a minute and is a slow test.
 
 The top around a stand-in for the link is mapped in ``test_vcu118_top.py``.
 """
@@ -20,7 +18,7 @@ def path(tmp_path_factory: pytest.TempPathFactory, tclsh: str) -> Path:
     """The board's folder of a build whose core is slower than the link."""
     folder = tmp_path_factory.mktemp("whole") / "build"
     return passes_every_check(
-        folder, tclsh, robot="pendulum", function="rnea", board_name="u250", mhz=200.0
+        folder, tclsh, robot="pendulum", function="rnea", board_name="vcu118", mhz=200.0
     )
 
 
@@ -35,4 +33,12 @@ def test_a_small_build_maps_and_fits_one_die(path: Path) -> None:
     # Four for each product of 32 x 32 bits, one for each narrower product of the tables, and one in
     # the link, for a packet's count times the words of a record.
     blocks = 4 * manifest.multipliers + manifest.table_multipliers + 1
-    assert maps_and_fits_one_die(path, board_name="u250", mhz=200.0)["dsp"] == blocks
+    assert maps_and_fits_one_die(path, board_name="vcu118", mhz=200.0)["dsp"] == blocks
+
+
+@pytest.mark.slow
+def test_another_board_maps_as_well(tmp_path: Path, tclsh: str) -> None:
+    path = passes_every_check(
+        tmp_path / "build", tclsh, robot="pendulum", function="rnea", board_name="u250", mhz=250.0
+    )
+    assert maps_and_fits_one_die(path, board_name="u250", mhz=250.0)["dsp"] > 0

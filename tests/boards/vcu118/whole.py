@@ -1,22 +1,14 @@
-"""Every check for a complete build for a board, with the real core and link.
-
-``python -m tests.boards.vcu118.whole`` maps the two builds of docs/vcu118.md, and prints their
-totals: ten minutes.
-"""
+"""Every check for a complete build for a board, with the real core and link."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Unpack
 
 from pinion.boards.xilinx.board import load_board
 from pinion.boards.xilinx.clocking import core_clock
 from pinion.boards.xilinx.script import BUILD_TCL, CORE_TCL
 from pinion.boards.xilinx.top import TOP
-from pinion.request import BuildOptions
 from tests.support.builds import build
 from tests.support.vivado.check import (
     attribute_problems,
@@ -29,18 +21,11 @@ from tests.support.vivado.rehearse import DesignFacts, rehearse
 
 
 def passes_every_check(
-    folder: Path,
-    tclsh: str,
-    *,
-    robot: str,
-    function: str,
-    board_name: str,
-    mhz: float,
-    **options: Unpack[BuildOptions],
+    folder: Path, tclsh: str, *, robot: str, function: str, board_name: str, mhz: float
 ) -> Path:
     """Build, and check the board's folder against ports, table of pins and table of names."""
     board = load_board(board_name)
-    manifest = build(robot, function, folder, target=board_name, clock_mhz=mhz, **options)
+    manifest = build(robot, function, folder, target=board_name, clock_mhz=mhz)
     assert (manifest.target, manifest.clock_mhz) == (board_name, mhz)
     path, clock = folder / board_name, core_clock(board, mhz)
     design = read_design(path, board=board, core_clock=clock)
@@ -70,24 +55,3 @@ def maps_and_fits_one_die(path: Path, *, board_name: str, mhz: float) -> Mapping
     for kind, amount in board.die().items():
         assert mapped.totals[kind] <= amount, kind
     return mapped.totals
-
-
-def main() -> None:
-    """Map the builds of the page."""
-    tclsh = shutil.which("tclsh")
-    assert tclsh is not None, "tclsh is missing"
-    for function, mhz in (("fd_derivatives_from_minv", 200.0), ("fd_derivatives", 250.0)):
-        with tempfile.TemporaryDirectory() as place:
-            path = passes_every_check(
-                Path(place) / function,
-                tclsh,
-                robot="iiwa14",
-                function=function,
-                board_name="vcu118",
-                mhz=mhz,
-            )
-            maps_and_fits_one_die(path, board_name="vcu118", mhz=mhz)
-
-
-if __name__ == "__main__":
-    main()

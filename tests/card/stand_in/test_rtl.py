@@ -40,6 +40,11 @@ MUTANTS = {
         "whole.eq(1)",
         SHORT,
     ),
+    "7, the soft reset withdraws an offer": (
+        "self.c2h_tvalid.eq(holding.o.valid)",
+        "self.c2h_tvalid.eq(holding.o.valid & ~sequencer.stream_clear)",
+        CUT,
+    ),
     "7, results are lost while nobody reads": (
         "holding.o.ready.eq(self.c2h_tready)",
         "holding.o.ready.eq(1)",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pinion import dynamics
 from pinion.functions.blocks import Block, Quantity, Uniform
 from pinion.functions.row import Function
@@ -23,33 +21,13 @@ _IMPULSE = Block(name="impulse", shape=("nc",), unit="N s | N m s")
 _BY_EFFORTS = Block(name="dqdd_dtau", shape=MATRIX, unit="1/(kg m^2) | 1/kg", symmetric=True)
 
 
-def _dynamics(model: Any, *x: Any, **options: Any) -> Any:
-    return dynamics.constraint_dynamics_scalars(model, *x, **options)
-
-
-def _impulses(model: Any, *x: Any, **options: Any) -> Any:
-    return dynamics.impulse_dynamics_scalars(model, *x, **options)
-
-
-def _impulse_derivatives(model: Any, *x: Any, **options: Any) -> Any:
-    return dynamics.impulse_dynamics_derivatives_scalars(model, *x, **options)
-
-
-def _acceleration(model: Any, *x: Any, **options: Any) -> Any:
-    return dynamics.contact_acceleration_scalars(model, *x, **options)
-
-
-def _derivatives(model: Any, *x: Any, **options: Any) -> Any:
-    return dynamics.constraint_dynamics_derivatives_scalars(model, *x, **options)
-
-
 ROWS = (
     Function(
         name="constraint_dynamics",
         doc="forward dynamics in contact: qdd and the ground's forces on the contacts",
         inputs=(Q, QD, _TAU, _ACTIVE, _DAMPING),
         outputs=(QDD, _FORCE),
-        scalars=_dynamics,
+        scalars=dynamics.constraint_dynamics_scalars,
         floats=dynamics.constraint_dynamics,
         joint_space=False,
         passive=True,
@@ -70,7 +48,7 @@ ROWS = (
             Block(name="dforce_dqd", shape=("nc", "nv"), unit="N s/rad | N s/m"),
             Block(name="dforce_dtau", shape=("nc", "nv"), unit="1/m | 1"),
         ),
-        scalars=_derivatives,
+        scalars=dynamics.constraint_dynamics_derivatives_scalars,
         floats=dynamics.constraint_dynamics_derivatives,
         joint_space=False,
         passive=True,
@@ -82,7 +60,7 @@ ROWS = (
         doc="impact: rates after contacts are made, and the ground's impulses on the contacts",
         inputs=(Q, QD, _ACTIVE, _DAMPING, _RESTITUTION),
         outputs=(_AFTER, _IMPULSE),
-        scalars=_impulses,
+        scalars=dynamics.impulse_dynamics_scalars,
         floats=dynamics.impulse_dynamics,
         joint_space=False,
         passive=False,
@@ -101,7 +79,7 @@ ROWS = (
             Block(name="dimpulse_dq", shape=("nc", "nv"), unit="N s/rad | N s/m"),
             Block(name="dimpulse_dqd", shape=("nc", "nv"), unit="kg | kg m^2"),
         ),
-        scalars=_impulse_derivatives,
+        scalars=dynamics.impulse_dynamics_derivatives_scalars,
         floats=dynamics.impulse_dynamics_derivatives,
         joint_space=False,
         passive=False,
@@ -117,7 +95,7 @@ ROWS = (
             Block(name="dacceleration_dq", shape=("nc", "nv"), unit="m/s^2/rad | 1/s^2"),
             Block(name="dacceleration_dqd", shape=("nc", "nv"), unit="m/s/rad | 1/s"),
         ),
-        scalars=_acceleration,
+        scalars=dynamics.contact_acceleration_scalars,
         floats=dynamics.contact_acceleration,
         joint_space=False,
         passive=False,
