@@ -98,7 +98,7 @@ _FAST, _SLOW = "-O1", "-O0"
 _HEADERS, _SLOW_BYTE, _RUNTIME = 350_000, 0.4, 1_000_000
 
 
-# They take 14 s of processor time, and are the same for all designs.
+# They take 10 s of processor time, and are the same for all designs.
 _RUNTIME_FILES = ("verilated", "verilated_threads")
 
 
