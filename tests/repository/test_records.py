@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.record import PAGE, SUITES, main, row, written
+from tests.support.sittings import Sittings, carried
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,6 +81,56 @@ def test_an_interrupted_suite_goes_on_and_forgets_no_failure(
     assert main(command) == 0
     assert runs.read_text() == "abccdabcd"
     assert "| 0123abcdef | passed | under a minute |" in page.read_text()
+
+
+def test_a_mended_test_alone_runs_again_where_only_tests_changed(tmp_path: Path) -> None:
+    """Of two failed tests the mended one is forgotten, and those whose module imports it."""
+    room = tmp_path / "tests" / "room"
+    room.mkdir(parents=True)
+    (tmp_path / "product.py").write_text("x = 1\n")
+    for name, text in (("test_a", ""), ("test_b", "from tests.room.test_a import x\n")):
+        (room / f"{name}.py").write_text(text)
+    (room / "test_c.py").write_text("")
+    (room / "conftest.py").write_text("")
+
+    def committed() -> str:
+        return subprocess.run(
+            "git init -q . && git add -A . && git -c user.name=n -c user.email=e commit -qm x"
+            " && git rev-parse --short=10 HEAD",
+            cwd=tmp_path,
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+
+    first, notes = committed(), tmp_path / "notes"
+    notes.mkdir()
+    lines = "".join(
+        f"1.0\t{outcome}\ttests/room/{test}\n"
+        for outcome, test in (
+            *(("failed", "test_a.py::t"), ("passed", "test_b.py::t")),
+            *(("failed", "test_c.py::t[x::y]"), ("passed", "test_c.py::u")),
+        )
+    )
+    (notes / ".gitignore").write_text("*")
+    (notes / f"suite-{first}.ended").write_text("0.0\tbegan\t\n" + lines)
+    (room / "test_a.py").write_text("x = 1\n")
+    second = committed()
+    assert carried(notes / f"suite-{second}", second, tmp_path) == first
+    (room / "test_new.py").write_text("")
+    third = committed()
+    assert carried(notes / f"suite-{third}", third, tmp_path) == second
+    sittings = Sittings.read(notes / f"suite-{third}")
+    assert sittings.tests == {f"tests/room/test_c.py::{test}" for test in ("t[x::y]", "u")}
+    assert sittings.failed == ("tests/room/test_c.py::t[x::y]",)
+    assert (sittings.origin, sittings.count, sittings.seconds) == (first, 1, 1.0)
+    for changed in ("product.py", "tests/room/conftest.py"):
+        (tmp_path / changed).write_text("x = 2\n")
+        fourth = committed()
+        assert carried(notes / f"suite-{fourth}", fourth, tmp_path) is None
+        subprocess.run(["git", "reset", "-q", "--hard", third], cwd=tmp_path, check=True)
+    assert [file.name for file in notes.glob("suite*")] == [f"suite-{third}"]
 
 
 def test_a_test_whose_process_ends_has_failed(

@@ -2,7 +2,7 @@
 
 The record is a table in ``tests/RECORDS.md``. A run of uncommitted sources is marked as such,
 because nobody else can repeat it. A suite of tests that takes an hour goes on where it was
-interrupted, if the commit is the same (:mod:`tests.support.sittings`).
+interrupted, if the commit is the same or nothing but tests changed (:mod:`tests.support.sittings`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.support.sittings import BEGUN, Sittings
+from tests.support.sittings import BEGUN, ENDED, Sittings, carried
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "tests" / "RECORDS.md"
@@ -92,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     notes = options.notes / f"{options.suite}-{revision}"
     resumed = options.suite in RESUMED and not options.part and "," not in revision
     if resumed:
+        earlier = None if notes.exists() else carried(notes, revision, ROOT)
+        if earlier is not None:
+            print(f"{options.suite}: goes on from {earlier}, but for changed tests.", flush=True)
         command += ["-p", "tests.support.sittings", "--sittings", str(notes)]
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     seconds = time.monotonic() - began
@@ -109,10 +112,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = f"failed ({len(sittings.failed)} tests)" if code else "passed"
         if sittings.count > 1:
             result += f", in {sittings.count} sittings"
+        if sittings.origin:
+            result += f"; tests alone changed since {sittings.origin}"
         seconds = max(seconds, sittings.seconds)
         print("\n".join(["", *(f"FAILED {test}" for test in sittings.failed)]), flush=True)
-        for file in (notes, notes.with_suffix(BEGUN)):
-            file.unlink(missing_ok=True)
+        notes.with_suffix(BEGUN).unlink(missing_ok=True)
+        ended = notes.with_suffix(ENDED)
+        ended.unlink(missing_ok=True)
+        if code:
+            notes.rename(ended)
+        else:
+            notes.unlink()
     if options.part:
         print(
             f"{options.suite}: {result} in {duration(seconds)}, at {revision}; "

@@ -1,12 +1,16 @@
-"""A pytest plugin that lets a long suite go on where it was interrupted, at the same commit.
+"""A pytest plugin that lets a long suite go on where it was interrupted.
 
 ``-p tests.support.sittings --sittings FILE`` notes each test as it ends, with its outcome, and
-leaves out those that are noted already, failed ones too: what failed once stays failed.
+leaves out those that are noted already, failed ones too: at one commit, what failed once stays
+failed. A commit that changes nothing but tests takes over the notes of an earlier one, but for
+those tests (:func:`carried`).
 """
 
 from __future__ import annotations
 
+import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +20,15 @@ BEGUN = ".begun"
 """Suffix of a copy that does not grow: all processes of a run leave out the same tests."""
 
 
-_BEGAN = "began"
+ENDED = ".ended"
+"""Suffix of the notes of a suite that ended and failed: only a later commit takes them over."""
+
+_BEGAN, _FROM = "began", "from"
+
+_WITHOUT_EFFECT = frozenset(
+    ("tests/RECORDS.md", "tests/support/record.py", "tests/support/sittings.py")
+)
+"""Files of the record itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +41,14 @@ class Sittings:
     seconds : their time together, to the last test that ended.
     tests : tests that ended.
     failed : those that failed.
+    origin : the earliest commit whose notes were taken over, or "".
     """
 
     count: int
     seconds: float
     tests: frozenset[str]
     failed: tuple[str, ...]
+    origin: str = ""
 
     @classmethod
     def read(cls, file: Path) -> Sittings:
@@ -42,16 +56,97 @@ class Sittings:
         count, total, last = 0, 0.0, 0.0
         tests: list[str] = []
         failed: list[str] = []
+        origin = ""
         for line in file.read_text().splitlines() if file.exists() else ():
             seconds, outcome, test = line.split("\t")
             if outcome == _BEGAN:
                 count, total, last = count + 1, total + last, 0.0
                 continue
+            if outcome == _FROM:
+                origin = test
+                continue
             last = float(seconds)
             tests.append(test)
             if outcome == "failed":
                 failed.append(test)
-        return cls(count=count, seconds=total + last, tests=frozenset(tests), failed=tuple(failed))
+        return cls(
+            count=count,
+            seconds=total + last,
+            tests=frozenset(tests),
+            failed=tuple(failed),
+            origin=origin,
+        )
+
+
+def affected(changed: Iterable[str], root: Path) -> frozenset[str] | None:
+    """Return the files of tests whose outcome changed files may change.
+
+    Parameters
+    ----------
+    changed : paths relative to ``root``. ``None`` is returned if one of them is neither a file of
+        tests nor part of this record: its effect is not known.
+    """
+    paths = {path for path in changed if path not in _WITHOUT_EFFECT}
+    if not all(path.startswith("tests/") and Path(path).match("test_*.py") for path in paths):
+        return None
+    texts = {
+        str(file.relative_to(root)): file.read_text() for file in root.glob("tests/**/test_*.py")
+    }
+    while True:
+        modules = {path.removesuffix(".py").replace("/", ".") for path in paths}
+        importers = {
+            path
+            for path, text in texts.items()
+            if any(f"from {module} import" in text for module in modules)
+        }
+        if importers <= paths:
+            return frozenset(paths)
+        paths |= importers
+
+
+def carried(notes: Path, revision: str, root: Path) -> str | None:
+    """Begin a suite's notes at a commit with those of an earlier one.
+
+    Parameters
+    ----------
+    notes : the file of notes, ``SUITE-COMMIT``, which does not exist yet.
+    revision : the commit that is checked out.
+    root : the repository's folder.
+
+    Returns
+    -------
+    The earlier commit, or ``None`` if no notes lie beside the file, or more than tests changed
+    since each of them.
+    """
+    suite = notes.name.removesuffix(f"-{revision}")
+    for old in sorted(notes.parent.glob(f"{suite}-*"), key=lambda file: -file.stat().st_mtime):
+        if old.suffix == BEGUN or not old.read_text():
+            continue
+        earlier = old.name.removeprefix(f"{suite}-").removesuffix(ENDED)
+        difference = subprocess.run(
+            ["git", "diff", "--name-only", earlier, revision],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if difference.returncode != 0:
+            continue
+        files = affected(difference.stdout.splitlines(), root)
+        if files is None:
+            continue
+        lines = old.read_text().splitlines(keepends=True)
+        others = (line for line in lines if _file(line) not in files)
+        notes.write_text("".join([f"0.0\t{_FROM}\t{earlier}\n", *others]))
+        for file in (old, old.with_suffix(BEGUN)):
+            file.unlink(missing_ok=True)
+        return earlier
+    return None
+
+
+def _file(line: str) -> str:
+    """Return the file of the test in a line of notes."""
+    return line.rstrip("\n").split("\t")[2].partition("::")[0]
 
 
 class Notes:
