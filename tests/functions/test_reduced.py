@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +20,10 @@ from pinion.functions import (
     savings,
 )
 from pinion.functions.row import word_columns
-from pinion.graph import Graph, evaluate_floats, op_counts
+from pinion.graph import Graph, GraphError, evaluate_floats, op_counts
 from pinion.graph.passes import fold
 from pinion.hls.costs import DatapathCosts
-from pinion.robot import JointKind, Model, load, load_text, random_tree
+from pinion.robot import JointKind, Model, load, load_text, random_tree, with_contacts
 from tests.support.breadth import some
 
 SEED = 21  # of the random tree
@@ -48,6 +49,25 @@ def reduced(name: str, row: str) -> Graph:
 def words(row: Function, model: Model, count: int, seed: int) -> dict[str, NDArray[np.float64]]:
     requests = sample(model, row, count, distribution="reference", seed=seed)
     return {word: values.astype(np.float64) for word, values in requests.items()}
+
+
+def test_a_relation_that_holds_for_contacts_on_the_ground_alone_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """States with masks of 1 once gave wrong gradients, which nothing noticed."""
+
+    def on_ground(*arguments: Any, **options: Any) -> dict[str, NDArray[np.float64]]:
+        states = independent_states(*arguments, **options)
+        masks = {word: np.ones_like(x) for word, x in states.items() if word.startswith("active")}
+        assert masks
+        return states | masks
+
+    model, row = with_contacts(robot("two_link"), ("link_2",)), named_function("impulse_dynamics")
+    reduced_graph(model, row, costs=DatapathCosts())
+    monkeypatch.setattr("pinion.functions.reduced.independent_states", on_ground)
+    message = "changed its result '[a-z_]+.*' by .*nothing was built. This is a fault of Pinion"
+    with pytest.raises(GraphError, match=message):
+        reduced_graph(model, row, costs=DatapathCosts())
 
 
 @pytest.mark.parametrize("name", some(["two_link", "iiwa14", "tree"], ("two_link",)))

@@ -6,7 +6,7 @@ values that are computed twice. They need states to search in, from :func:`indep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pinion.base.progress import SILENT, Progress
 from pinion.dynamics.checks import rotation_slices
 from pinion.dynamics.minimal import regrouped_model, slid_model
-from pinion.graph import Graph, op_counts, stream_floats
+from pinion.graph import Graph, GraphError, Word, evaluate_floats, op_counts, stream_floats
 from pinion.graph.costs import Costs
 from pinion.graph.passes import fold, number_values, resubstitute
 from pinion.robot import JointKind, Model, coupled
@@ -39,6 +39,10 @@ _LARGEST = 1e4
 
 # Seeds of the states to search in and to check with.
 SEEDS = (20_190, 4_711)
+
+# Share of a result's largest value by which a reduction may change it: far above rounding where a
+# matrix is nearly singular, and far below a wrong relation.
+_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +156,7 @@ def reduced_graph(
     graph = fold(function.trace(model, mapped=mapped))
     progress.advance(_TRACED)
     rest = progress.part(_TRACED, 1.0)
-    return _numeric(graph, _batches(model, function, mapped=mapped), costs, rest)[-1]
+    return _numeric(graph, Batches.of(model, function, mapped=mapped), costs, rest)[-1]
 
 
 def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
@@ -187,7 +191,7 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
         steps.append(("rescaled", "a lever as the unit of length", rescaled))
     elif function.parameters:
         steps[-1] = (*steps[-1][:2], fold(function.trace(model, mapped=True)))
-    batches = _batches(model, function, mapped=True)
+    batches = Batches.of(model, function, mapped=True)
     numbered, resubstituted = _numeric(steps[-1][2], batches, costs)
     steps.append(("numbered", "equal values made once", numbered))
     steps.append(("resubstituted", "values made from others that exist", resubstituted))
@@ -196,24 +200,76 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
 
 def _numeric(
     graph: Graph,
-    batches: Iterator[dict[str, NDArray[np.float64]]],
+    batches: Batches,
     costs: Costs,
     progress: Progress = SILENT,
 ) -> tuple[Graph, Graph]:
     """Return a folded graph after each of the passes that look at values."""
-    search, check = batches
-    numbered = number_values(graph, search, check, costs=costs)
-    return numbered, resubstitute(numbered, search, check, costs=costs, progress=progress)
+    numbered = number_values(graph, batches.search, batches.check, costs=costs)
+    reduced = resubstitute(numbered, batches.search, batches.check, costs=costs, progress=progress)
+    return numbered, batches.compared(graph, reduced)
 
 
 def numbered_graph(graph: Graph, model: Model, function: Function, *, costs: Costs) -> Graph:
     """Return a folded graph with equal values computed once, and without terms that cancel."""
-    search, check = _batches(model, function)
-    return number_values(graph, search, check, costs=costs)
+    batches = Batches.of(model, function)
+    numbered = number_values(graph, batches.search, batches.check, costs=costs)
+    return batches.compared(graph, numbered)
 
 
-def _batches(
-    model: Model, function: Function, *, mapped: bool = False
-) -> Iterator[dict[str, NDArray[np.float64]]]:
-    """Return states to search in, and states to check with."""
-    return (independent_states(model, function, STATES, seed=seed, mapped=mapped) for seed in SEEDS)
+@dataclass(frozen=True, kw_only=True)
+class Batches:
+    """States for the passes that look at values.
+
+    Members
+    -------
+    search, check : by word, (n,): to look for relations in, and to confirm them.
+    requests : to compare results at; masks are 0 or 1, as those of requests are.
+    """
+
+    search: dict[str, NDArray[np.float64]]
+    check: dict[str, NDArray[np.float64]]
+    requests: dict[str, NDArray[np.float64]]
+
+    @classmethod
+    def of(cls, model: Model, function: Function, *, mapped: bool = False) -> Batches:
+        """Draw the states of a function."""
+        search, check = (
+            independent_states(model, function, STATES, seed=seed, mapped=mapped) for seed in SEEDS
+        )
+        rng = np.random.default_rng(SEEDS[1])
+        masks = {
+            word: rng.integers(0, 2, STATES).astype(np.float64)
+            for block in function.inputs
+            if block.sampling is Quantity.CONTACT_MASK
+            for word in block.positions(coupled(model))
+        }
+        return cls(search=search, check=check, requests=check | masks)
+
+    def compared(self, graph: Graph, reduced: Graph) -> Graph:
+        """Return the reduced graph; raise if its results are not those of the other one.
+
+        The passes confirm each relation with stand-ins for functions that are not smooth
+        (:class:`pinion.graph.passes.samples.Samples`); here these take their true values.
+
+        Raises
+        ------
+        GraphError
+            If a result differs by more than rounding: a fault of a pass.
+        """
+        with np.errstate(all="ignore"):
+            before, after = (evaluate_floats(form, self.requests) for form in (graph, reduced))
+        sizes: dict[str, float] = {}
+        for word, value in before.items():
+            block = Word.of(word).block
+            sizes[block] = max(sizes.get(block, 0.0), float(np.max(np.abs(np.nan_to_num(value)))))
+        for word, value in before.items():
+            limit = _ROUNDING * sizes[Word.of(word).block]
+            if not np.allclose(after[word], value, rtol=0.0, atol=limit, equal_nan=True):
+                raise GraphError(
+                    f"The reduction of this function changed its result '{word}' by "
+                    f"{float(np.max(np.abs(after[word] - value))):.2g}, of at most "
+                    f"{sizes[Word.of(word).block]:.2g}: nothing was built. This is a fault of "
+                    "Pinion, so please report the robot and the function."
+                )
+        return reduced
