@@ -300,12 +300,12 @@ def _without_velocities(*arguments: Any) -> Any:
 
 # The package's name for the module is that of its function.
 _MODULE = sys.modules["pinion.dynamics.constraint_derivatives"]
-_ROW = vars(_MODULE)["acceleration_row"]
+_ROW = vars(_MODULE)["contact_row"]
 
 
 @pytest.mark.parametrize("broken", [_without_coriolis, _without_velocities])
 def test_a_broken_row_is_noticed(broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_MODULE, "acceleration_row", broken)
+    monkeypatch.setattr(_MODULE, "contact_row", broken)
     with pytest.raises(AssertionError):
         test_gradients_are_the_limits_of_differences("atlas")
 

@@ -217,9 +217,9 @@ def _without_motion(at_state: Any, *_: Any) -> Any:
     return [[0.0] * at_state.tree.nv for _ in at_state.directions]
 
 
-def _of_half_the_rates(at_state: Any, q: Any, rates: Any, region: Any) -> Any:
+def _of_half_the_rates(at_state: Any, q: Any, rates: Any, *rest: Any) -> Any:
     half = [0.5 * rate for rate in rates]
-    return constraint_derivatives.velocity_derivatives(at_state, q, half, region)
+    return constraint_derivatives.velocity_derivatives(at_state, q, half, *rest)
 
 
 @pytest.mark.parametrize("broken", [_without_motion, _of_half_the_rates])

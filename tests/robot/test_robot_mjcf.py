@@ -138,7 +138,10 @@ def test_omissions_are_noted(tmp_path: Path) -> None:
                        'stiffness="5"').replace("</worldbody>", '</worldbody><equality>'
                        '<joint joint1="rail" joint2="spin"/></equality>')  # fmt: skip
     model = load(written(tmp_path, text))
-    assert "The file has equality constraints, left out of the model." in model.notes
+    assert (
+        "The file has equality constraints other than connect and weld, left out of the model."
+        in model.notes
+    )
     spin = model.bodies[-1].joint
     assert (spin.damping, spin.friction, spin.armature) == (0.3, 0.2, 0.1)
     assert (spin.stiffness, spin.rest) == (5.0, 0.0)

@@ -354,8 +354,8 @@ def build(
         ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
         row, ``derivatives``, ``outputs``, ``joint_terms`` and ``friction_width``
         (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
-        ``accept_inertia``, ``snap``, ``gravity`` and ``contacts``
-        (:class:`pinion.robot.RobotOptions`).
+        ``accept_inertia``, ``snap``, ``gravity``, ``contacts`` and
+        ``loops`` (:class:`pinion.robot.RobotOptions`).
 
     Raises
     ------

@@ -23,6 +23,7 @@ from .options import (
     Gravity,
     JointTerms,
     Json,
+    Loops,
     Reference,
     RobotArguments,
     RowArguments,
@@ -80,6 +81,7 @@ def command(
     accept_inertia: AcceptInertia = False,
     gravity: Gravity = None,
     contacts: Contacts = None,
+    loops: Loops = None,
     joint_terms: JointTerms = None,
     friction_width: FrictionWidth = FRICTION_WIDTH,
     frames: Frames = None,
@@ -101,6 +103,7 @@ def command(
         accept_inertia=accept_inertia,
         gravity=gravity,
         contacts=contacts,
+        loops=loops,
     )
     row_options = RowArguments(
         joint_terms=joint_terms,
@@ -181,6 +184,7 @@ def _refuse_robot_options(
         "--accept-inertia": robot_options.accept_inertia,
         "--gravity": robot_options.gravity is not None,
         "--contact": bool(robot_options.contacts),
+        "--loop": bool(robot_options.loops),
         "--snap": snap,
         "--joint-terms": bool(row_options.joint_terms),
         "--frames": bool(row_options.frames),

@@ -75,6 +75,15 @@ Contacts = Annotated[
         help="A point (3d) or face (6d) that the ground may hold; may be repeated.",
     ),
 ]
+Loops = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--loop",
+        metavar="LINK[@X,Y,Z]=LINK[@X,Y,Z][:3d|:6d]",
+        help="Two frames that close a loop, by a joint that turns freely (3d) or rigidly (6d); "
+        "may be repeated.",
+    ),
+]
 Outputs = Annotated[
     list[str] | None,
     typer.Option(
@@ -133,6 +142,7 @@ class RobotArguments:
     accept_inertia: AcceptInertia = False
     gravity: Gravity = None
     contacts: Contacts = None
+    loops: Loops = None
 
     def options(self, *, snap: bool) -> RobotOptions:
         """Return the options for :func:`pinion.robot.asked_robot`.
@@ -149,6 +159,7 @@ class RobotArguments:
             "accept_inertia": self.accept_inertia,
             "gravity": three_numbers(self.gravity),
             "contacts": tuple(self.contacts or ()),
+            "loops": tuple(map(loop_of, self.loops or ())),
             "snap": snap,
         }
 
@@ -294,6 +305,26 @@ def three_numbers(gravity: str | None) -> Vec3 | None:
         )
     x, y, z = (value or 0.0 for value in values)
     return (x, y, z)
+
+
+def loop_of(text: str) -> tuple[str, str, str]:
+    """Return the two frames and the kind of a loop.
+
+    Raises
+    ------
+    UsageError
+        If the text is of another form.
+    """
+    first, equal, second = text.partition("=")
+    second, colon, kind = second.rpartition(":")
+    if not colon:
+        second, kind = kind, "3d"
+    if not (equal and first and second and "=" not in second and kind in ("3d", "6d")):
+        raise UsageError(
+            f"The loop '{text}' does not name two frames: write such as "
+            "coupler@0.3,0,0=rocker@0.2,0,0:3d."
+        )
+    return first, second, kind
 
 
 def interval(text: str) -> int | None:

@@ -44,8 +44,10 @@ from numpy.typing import ArrayLike
 from pinion.robot import Contact, JointKind, Model
 
 from .axis import axis_effort, cross_axis, numbered_axes
-from .checks import Array, matrix_of, needs_inverse, vector_of
+from .checks import Array, DynamicsError, matrix_of, needs_inverse, vector_of
+from .constraint_rows import acceleration_row, product_of
 from .constraints import (
+    REDUNDANT,
     Constraints,
     add_velocities,
     check_regular,
@@ -56,6 +58,7 @@ from .coupled import coupling_of, elimination_parents
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .kinematics import path_to
+from .loops import LoopMotion
 from .ltdl import by_velocity, chain, factors, inverse, region_at
 from .matrices import Rows, inner, transposed, zeros
 from .rnea import BodyMotion, Region, forward_pass, no_region, rnea_scalars
@@ -67,8 +70,8 @@ from .rnea_derivatives import (
     rnea_derivatives_scalars,
     row_to_parent,
 )
-from .scalar import Scalar, add, is_zero, mul, select, sub
-from .spatial import ZERO, Spatial, Vector, cross, dot, vadd, vsub
+from .scalar import Scalar, SingularError, add, is_zero, mul, select, sub
+from .spatial import ZERO, Spatial, Vector, cross, vadd, vsub
 
 
 class ConstraintDerivatives(NamedTuple):
@@ -229,7 +232,10 @@ def eliminate_branches(
             G[c][c] = select(at_state.on_ground[c], add(G[c][c], damping), 1.0)
     dense = chain(count)
     with at_last("solve", 1):
-        Lambda = inverse(dense, factors(dense, G, at_last), at_last)
+        try:
+            Lambda = inverse(dense, factors(dense, G, at_last), at_last)
+        except SingularError:
+            raise DynamicsError(REDUNDANT) from None
         S = [[inner(row, column) for column in transposed(W)] for row in Lambda]
         N = zeros(size)
         for a in range(size):
@@ -270,11 +276,12 @@ def constraint_dynamics_derivatives_scalars(
     last = len(plain.bodies)
     with region("solve", last):
         efforts = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
-        free = at_state.masked([sub(0.0, each.acceleration) for each in at_state.directions])
+        free = at_state.masked([sub(0.0, moving) for moving in at_state.drift])
         qdd, force = eliminated.solve(efforts, free)
 
     f_ext = forces_on_links(at_state, force, region)
     dtau = rnea_derivatives_scalars(plain, q, qd, qdd, f_ext, region, **terms_of)
+    dtau = without_loops(at_state, q, force, dtau[0], region), dtau[1]
     changes = acceleration_derivatives(at_state, q, qd, qdd, region)
     with region("column", last):
         of_base = _columns_of_floating_base(at_state, eliminated, qd, terms_of)
@@ -348,14 +355,52 @@ def constraint_dynamics_derivatives(
 def forces_on_links(
     at_state: Constraints, force: Sequence[Scalar], region: Region
 ) -> list[list[Scalar]]:
-    """Return the wrenches [moment; force] of contact forces on all links, in their axes."""
+    """Return the wrenches [moment; force] of contact forces on all links, in their axes.
+
+    Those of loops are not included (:func:`without_loops`).
+    """
     wrenches: list[list[Scalar]] = [[0.0] * 6 for _ in at_state.tree.bodies]
-    for direction, component in zip(at_state.directions, force, strict=True):
+    of_contacts = force[: len(at_state.directions)]
+    for direction, component in zip(at_state.directions, of_contacts, strict=True):
         body = at_state.contacts[direction.contact].body
         with region("contact", body + 1):
             part = [mul(component, element) for half in direction.row for element in half]
             wrenches[body] = [add(a, b) for a, b in zip(wrenches[body], part, strict=True)]
     return wrenches
+
+
+def without_loops(
+    at_state: Constraints,
+    q: Sequence[Scalar],
+    force: Sequence[Scalar],
+    defect: Rows,
+    region: Region,
+) -> Rows:
+    """Subtract the gradient of the efforts of loops from that of efforts, both by position."""
+    if not at_state.loops:
+        return defect
+    plain, tree = at_state.plain, at_state.tree
+    tied = coupling_of(plain, region) if plain.coupled else None
+    if tied:
+        q = tied.positions(q)
+    still: list[Scalar] = [0.0] * tree.nv
+    change = zeros(tree.nv)
+    start = len(at_state.directions)
+    for loop in at_state.loops:
+        end = start + loop.contact.size
+        part = LoopMotion.of(loop, q, still, None, region).force_derivatives(force[start:end])
+        start = end
+        with region("contact", loop.bodies[-1] + 1):
+            for k, row in zip(loop.v_at, part, strict=True):
+                for j, entry in zip(loop.v_at, row, strict=True):
+                    change[k][j] = add(change[k][j], entry)
+    if tied:
+        change = tied.square(change)
+    with region("contact", len(plain.bodies)):
+        return [
+            [sub(x, y) for x, y in zip(row, moved, strict=True)]
+            for row, moved in zip(defect, change, strict=True)
+        ]
 
 
 def floats_freely(model: Model, terms_of: dict[str, Any]) -> bool:
@@ -394,7 +439,7 @@ def _columns_of_floating_base(
         lacking = [sub(0.0, inner(row[:3], change)) for row in at_state.J]
         x, y = eliminated.solve([0.0] * n, lacking)
         solutions[k + 3, False] = [*vadd((x[0], x[1], x[2]), change), *x[3:]], y
-        if all(contact.size == 3 for contact in at_state.contacts):
+        if all(contact.size == 3 for contact in at_state.contacts):  # loops do not notice either
             turned = cross(e, (qd[3], qd[4], qd[5]))
             solutions[k, True] = [*turned, *rest], at_contacts
     return solutions
@@ -427,9 +472,7 @@ def acceleration_derivatives(
     for c, direction in enumerate(at_state.directions):
         contact = at_state.contacts[direction.contact]
         with region("contact", contact.body + 1):
-            row, push = acceleration_row(
-                direction.row, contact, states[contact.body].motion, at_state
-            )
+            row, push = contact_row(direction.row, contact, states[contact.body].motion, at_state)
         for i in reversed(path_to(tree, contact.body)):
             parent = tree.bodies[i].parent
             with region("contact", i + 1):
@@ -447,19 +490,31 @@ def acceleration_derivatives(
                     )
                     row = row_to_parent(states[i].X, drift, row)
                     push = None if push is None else states[i].X.force_to_parent(*push)
+    for loop in at_state.loops:
+        parts = LoopMotion.of(loop, q, qd, qdd, region).acceleration_derivatives()
+        for rows, part in zip((by_q, by_qd), parts, strict=True):
+            rows += [loop.spread(row, tree.nv) for row in part]
     if tied:
         return tied.of_columns(by_q), tied.of_columns(by_qd)
     return by_q, by_qd
 
 
 def velocity_derivatives(
-    at_state: Constraints, q: Sequence[Scalar], rates: Sequence[Scalar], region: Region
+    at_state: Constraints,
+    q: Sequence[Scalar],
+    rates: Sequence[Scalar],
+    rates_of_loops: Sequence[Scalar],
+    region: Region,
 ) -> Rows:
-    """Return the gradient of ``J rates`` by position at constant rates, (nc, nv)."""
+    """Return the gradient of ``J rates`` by position at constant rates, (nc, nv).
+
+    ``rates_of_loops`` : those for the rows of loops.
+    """
     plain, tree = at_state.plain, at_state.tree
     tied = coupling_of(plain, region) if plain.coupled else None
     if tied:
         q, rates = tied.positions(q), tied.rates(rates)
+        rates_of_loops = tied.rates(rates_of_loops)
     states = forward_pass(tree, q, rates, [0.0] * tree.nv, None, region)
     joints = numbered_axes(tree)
     linear: dict[int, Vector] = {-1: ZERO}
@@ -476,30 +531,24 @@ def velocity_derivatives(
                     by_q[c][k] = product_of(row, cross_axis(axis, v, 1.0))
                 if parent >= 0:
                     row = states[i].X.force_to_parent(*row)
+    for loop in at_state.loops:
+        part = LoopMotion.of(loop, q, rates_of_loops, None, region).velocity_derivatives()
+        by_q += [loop.spread(row, tree.nv) for row in part]
     return tied.of_columns(by_q) if tied else by_q
 
 
-def acceleration_row(
+def contact_row(
     wrench: Spatial, contact: Contact, motion: BodyMotion, at_state: Constraints
 ) -> tuple[Row, Spatial | None]:
     """Return the row of a direction, a unit wrench, of a contact, in its body.
 
     The second is a row for changes of velocity, which the spatial acceleration of a face needs.
     """
-    moment, force = wrench
-    w, r = motion.w, contact.placement.r
-    if all(map(is_zero, force)):
-        return Row(g_w=cross(w, moment), g_al=moment, g_a=ZERO), None
-    moving = cross(w, r)
-    g_w = cross(vadd(moving, moving), force)
-    if contact.size == 3:
-        return Row(g_w=g_w, g_al=moment, g_a=force), None
-    velocity = vadd(at_state.linear[contact.body], moving)
+    w, r, (_, force) = motion.w, contact.placement.r, wrench
+    row = acceleration_row(wrench, r, w)
+    if contact.size == 3 or all(map(is_zero, force)):
+        return row, None
+    velocity = vadd(at_state.linear[contact.body], cross(w, r))
     turning = cross(w, force)
-    row = Row(g_w=vsub(g_w, cross(velocity, force)), g_al=moment, g_a=force)
-    return row, (cross(r, turning), turning)
-
-
-def product_of(force: Spatial, motion: Spatial) -> Scalar:
-    """Return the product of a spatial force and a spatial motion."""
-    return add(dot(force[0], motion[0]), dot(force[1], motion[1]))
+    g_w = vsub(row.g_w, cross(velocity, force))
+    return replace(row, g_w=g_w), (cross(r, turning), turning)

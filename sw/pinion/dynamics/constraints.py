@@ -28,6 +28,8 @@ or a foot is in the plane of its hip's axis.
 **A contact in the air** has rows of zeros and the pivot 1: its force is exactly zero, and the
 others are as without it.
 
+**Loops** of links are contacts with a link (:mod:`.loops`), behind the others.
+
 **Gravity** is an upward acceleration of the base (:mod:`.rnea`), which is not the contact's: it is
 carried to each contact as a vector and subtracted.
 """
@@ -42,9 +44,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.robot import Contact, Model, RobotError, Transform, contacts_of, uncoupled
-from pinion.robot.rotation import transpose
+from pinion.robot.rotation import IDENTITY, transpose
 
-from .axis import axis_effort, joint_motion, numbered_axes
+from .axis import joint_motion
 from .checks import (
     Array,
     DynamicsError,
@@ -56,16 +58,23 @@ from .checks import (
     needs_inverse,
     vector_of,
 )
+from .constraint_rows import jacobian_row
 from .coupled import coupling_of, elimination_parents
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH
 from .kinematics import body_poses_scalars, path_to
+from .loops import Loop, LoopMotion
 from .ltdl import by_velocity, chain, eliminated, elimination, region_at, substituted
 from .matrices import Rows, inner
 from .minimal import regrouped_model, slid_model, slides_of, snapped
 from .rnea import BodyState, Region, forward_pass, no_region, rnea_scalars
-from .scalar import Scalar, add, is_zero, mul, select, sub
+from .scalar import Scalar, SingularError, add, is_zero, mul, select, sub
 from .spatial import ZERO, Spatial, Vector, cross, dot, rotate, times_constant, vadd, vsub
+
+REDUNDANT = (
+    "The contacts are redundant in one of these states, or the joint-space inertia matrix is "
+    "singular: give the contacts a damping, such as 1e-6, or pass other positions."
+)
 
 CONTACT_REFERENCES = ("local", "local_world_aligned")
 """Axes of contact forces: the contact's, or the base's."""
@@ -88,15 +97,15 @@ class Direction:
 
 
 def moving_contacts(model: Model) -> tuple[Contact, ...]:
-    """Return a robot's contacts; raise :class:`DynamicsError` if it has none."""
+    """Return a robot's contacts and loops; raise :class:`DynamicsError` if it has none."""
     try:
         contacts = contacts_of(model)
     except RobotError as error:
         raise DynamicsError(str(error)) from None
     if not contacts:
         raise DynamicsError(
-            f"The robot {model.name!r} has no contacts: load it with contacts=(LINK, ...), or call "
-            "pinion.robot.with_contacts."
+            f"The robot {model.name!r} has no contacts: load it with contacts=(LINK, ...) or "
+            "loops=((LINK, LINK, '3d'), ...), or call pinion.robot.with_contacts."
         )
     return contacts
 
@@ -110,13 +119,20 @@ def reduced_model(model: Model) -> tuple[Model, tuple[Contact, ...]]:
     if not constant_inertias(model):
         return model, contacts
     slides = slides_of(model)
-    moved = []
+
+    def moved(body: int, placement: Transform) -> Transform:
+        x, y, z = placement.r
+        slide = 0.0 if body < 0 else slides[body]
+        return Transform(E=placement.E, r=(x, y, snapped(z - slide)))
+
+    slid = []
     for contact in contacts:
-        x, y, z = contact.placement.r
-        origin = (x, y, snapped(z - slides[contact.body]))
-        placement = Transform(E=contact.placement.E, r=origin)
-        moved.append(replace(contact, placement=placement))
-    return regrouped_model(slid_model(model)), tuple(moved)
+        partner = contact.partner
+        if partner is not None:
+            partner = replace(partner, placement=moved(partner.body, partner.placement))
+        placement = moved(contact.body, contact.placement)
+        slid.append(replace(contact, placement=placement, partner=partner))
+    return regrouped_model(slid_model(model)), tuple(slid)
 
 
 def contact_directions(
@@ -193,21 +209,6 @@ def add_velocities(
             linear[i] = vadd(carried, moving)
 
 
-def jacobian_row(
-    model: Model, body: int, row: Spatial, states: Sequence[BodyState], region: Region
-) -> list[Scalar]:
-    """Return the efforts of a wrench on a body, (nv,) scalars: a row of J."""
-    efforts: list[Scalar] = [0.0] * model.nv
-    joints = numbered_axes(model)
-    for i in reversed(path_to(model, body)):
-        with region("contact", i + 1):
-            for k, axis in joints[i]:
-                efforts[k] = axis_effort(axis, row)
-            if model.bodies[i].parent >= 0:
-                row = states[i].X.force_to_parent(*row)
-    return efforts
-
-
 def masked(on: Scalar, x: Scalar) -> Scalar:
     """Return x if a contact is on the ground, else 0."""
     return x if is_zero(x) else select(on, x, 0.0)
@@ -221,9 +222,11 @@ class Constraints:
     -------
     plain : the robot with fewer operations (:func:`reduced_model`).
     tree : the same without ties.
-    contacts : in the bodies of ``tree``.
-    directions : that they hold.
-    on_ground : of each direction, whether its contact is active.
+    contacts : in the bodies of ``tree``, without loops.
+    loops : of ``tree``, which follow the contacts in all arrays.
+    directions : that the contacts hold.
+    on_ground : of each direction, loops included, whether its contact is active.
+    drift : (nc,) scalars, the contacts' accelerations at ``qdd = 0``, gravity excluded.
     J : (nc, nv) scalars, the Jacobian by the robot's velocities, zeros for contacts in the air.
     upward : of bodies between contacts and the base, the base's acceleration against gravity in the
         body's axes [m/s^2].
@@ -234,8 +237,10 @@ class Constraints:
     plain: Model
     tree: Model
     contacts: tuple[Contact, ...]
+    loops: tuple[Loop, ...]
     directions: list[Direction]
     on_ground: list[Scalar]
+    drift: list[Scalar]
     J: Rows
     upward: dict[int, Vector]
     linear: dict[int, Vector]
@@ -256,26 +261,41 @@ def constraints_of(
 
     Arguments as for :func:`constraint_dynamics_scalars`.
     """
-    plain, contacts = reduced_model(model)
+    plain, every = reduced_model(model)
+    contacts = tuple(contact for contact in every if contact.partner is None)
     tied = coupling_of(plain, region) if plain.coupled else None
     tree = uncoupled(plain) if plain.coupled else plain
+    loops = tuple(Loop.of(tree, contact) for contact in every[len(contacts) :])
     q_tree, qd_tree = (tied.positions(q), tied.rates(qd)) if tied else (q, qd)
     states = forward_pass(tree, q_tree, qd_tree, [0.0] * tree.nv, None, region)
     directions, upward, linear = contact_directions(tree, contacts, qd_tree, states, region)
-    on_ground = [active[direction.contact] for direction in directions]
+    on_ground: list[Scalar] = []
+    drift = [direction.acceleration for direction in directions]
     J: Rows = []
-    for direction, on in zip(directions, on_ground, strict=True):
-        body = contacts[direction.contact].body
-        row = jacobian_row(tree, body, direction.row, states, region)
+
+    def add_row(row: list[Scalar], on: Scalar, body: int) -> None:
         with region("contact", body + 1):
             row = tied.efforts(row) if tied else row
             J.append([masked(on, x) for x in row])
+            on_ground.append(on)
+
+    for direction in directions:
+        body = contacts[direction.contact].body
+        row = jacobian_row(tree, body, direction.row, states, region)
+        add_row(row, active[direction.contact], body)
+    for number, loop in enumerate(loops):
+        motion = LoopMotion.of(loop, q_tree, qd_tree, None, region)
+        drift += motion.accelerations
+        for row in motion.jacobian:
+            add_row(loop.spread(row, tree.nv), active[len(contacts) + number], loop.bodies[-1])
     return Constraints(
         plain=plain,
         tree=tree,
         contacts=contacts,
+        loops=loops,
         directions=directions,
         on_ground=on_ground,
+        drift=drift,
         J=J,
         upward=upward,
         linear=linear,
@@ -328,10 +348,9 @@ def constraint_dynamics_scalars(
     M = crba_scalars(plain, q, region)
     with region("solve", 1):
         b = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
-    drift = [direction.acceleration for direction in at_state.directions]
-    qdd, force = solve_constraints(at_state, M, b, drift, damping, region)
+    qdd, force = solve_constraints(at_state, M, b, at_state.drift, damping, region)
     if reference == "local_world_aligned":
-        force = turned_to_base(plain, at_state.contacts, q, force, region)
+        force = turned_to_base(plain, q, force, region)
     return qdd, force
 
 
@@ -368,7 +387,10 @@ def solve_constraints(
 
     at_last = region_at(region, last)
     dense = chain(count)
-    L_c, D_c = elimination(dense, compliance, at_last)
+    try:
+        L_c, D_c = elimination(dense, compliance, at_last)
+    except SingularError:
+        raise DynamicsError(REDUNDANT) from None
     right = eliminated(dense, L_c, right, at_last)
     with region("solve", last):
         right = [mul(value, d) for value, d in zip(right, D_c, strict=True)]
@@ -444,7 +466,8 @@ def coincident(contacts: Sequence[Contact]) -> list[tuple[int, int]]:
         (i, j)
         for j, second in enumerate(contacts)
         for i, first in enumerate(contacts[:j])
-        if first.body == second.body
+        if first.partner is second.partner is None
+        and first.body == second.body
         and np.allclose(first.placement.r, second.placement.r, rtol=0.0, atol=1e-9)
     ]
 
@@ -452,10 +475,7 @@ def coincident(contacts: Sequence[Contact]) -> list[tuple[int, int]]:
 def check_regular(*arrays: Array) -> None:
     """Raise if results are not finite."""
     if not all(np.isfinite(array).all() for array in arrays):
-        raise DynamicsError(
-            "The contacts are redundant in one of these states, or the joint-space inertia matrix "
-            "is singular: give the contacts a damping, such as 1e-6, or pass other positions."
-        )
+        raise DynamicsError(REDUNDANT)
 
 
 # Many parameters: those of the scalar function.
@@ -511,18 +531,15 @@ def constraint_dynamics(
 
 
 def turned_to_base(
-    model: Model,
-    contacts: Sequence[Contact],
-    q: Sequence[Scalar],
-    force: Sequence[Scalar],
-    region: Region,
+    model: Model, q: Sequence[Scalar], force: Sequence[Scalar], region: Region
 ) -> list[Scalar]:
     """Return forces in base axes from those in the contacts' axes."""
+    contacts = moving_contacts(model)
     path = sorted({i for contact in contacts for i in path_to(model, contact.body)})
     poses = body_poses_scalars(model, q, path, region)
     turned: list[Scalar] = []
     for contact in contacts:
-        R = poses[contact.body].R
+        R = IDENTITY if contact.body < 0 else poses[contact.body].R
         back = transpose(contact.placement.E)
         with region("contact", contact.body + 1):
             for _ in range(contact.size // 3):

@@ -81,8 +81,8 @@ def contact_acceleration_scalars(
     at_state = constraints_of(model, q, qd, active, region)
     with region("contact", len(at_state.plain.bodies)):
         acceleration = [
-            add(direction.acceleration, inner(row, qdd))
-            for direction, row in zip(at_state.directions, at_state.J, strict=True)
+            add(moving, inner(row, qdd))
+            for moving, row in zip(at_state.drift, at_state.J, strict=True)
         ]
     by_q, by_qd = acceleration_derivatives(at_state, q, qd, qdd, region)
     return ContactGradient(

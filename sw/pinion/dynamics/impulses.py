@@ -5,9 +5,9 @@ Contacts that close at the rates qd push the robot with impulses until they no l
     M (qd_after - qd) = J^T impulse      J (qd_after + restitution qd) = - damping impulse
 
 (Featherstone 2008, section 11.7; Newton's law of restitution in every direction that a contact
-holds). J is that of :mod:`.constraints`, whose solution and masks serve here too: the jump of the
-rates takes the place of accelerations. No force that is finite has a part in it, so neither
-gravity nor efforts do.
+holds; loops stay closed, without it). J is that of :mod:`.constraints`, whose solution and masks
+serve here too: the jump of the rates takes the place of accelerations. No force that is finite has
+a part in it, so neither gravity nor efforts do.
 
 **Gradient.** With ``jump = qd_after - qd`` and ``u = qd_after + restitution qd``, both constant,
 
@@ -44,6 +44,7 @@ from .constraint_derivatives import (
     floats_freely,
     forces_on_links,
     velocity_derivatives,
+    without_loops,
 )
 from .constraints import (
     CONTACT_REFERENCES,
@@ -138,12 +139,16 @@ def impulse_dynamics_scalars(
     M = crba_scalars(plain, q, region)
     with region("solve", len(plain.bodies)):
         speed = add(restitution, 1.0)
-        drift = [mul(speed, inner(row, qd)) for row in at_state.J]
+        of_contacts = len(at_state.directions)
+        drift = [
+            mul(speed if c < of_contacts else 1.0, inner(row, qd))
+            for c, row in enumerate(at_state.J)
+        ]
     jump, impulse = solve_constraints(at_state, M, at_rest, drift, damping, region)
     with region("solve", len(plain.bodies)):
         qd_after = [add(rate, change) for rate, change in zip(qd, jump, strict=True)]
     if reference == "local_world_aligned":
-        impulse = turned_to_base(plain, at_state.contacts, q, impulse, region)
+        impulse = turned_to_base(plain, q, impulse, region)
     return qd_after, impulse
 
 
@@ -171,8 +176,11 @@ def impulse_dynamics_derivatives_scalars(
     eliminated = eliminate_branches(at_state, crba_scalars(plain, q, region), damping, region)
     last = len(plain.bodies)
     with region("solve", last):
-        speed = sub(-1.0, restitution)
-        lost = [mul(speed, inner(row, qd)) for row in at_state.J]
+        speeds = [
+            sub(-1.0, restitution) if c < len(at_state.directions) else -1.0
+            for c in range(len(at_state.J))
+        ]
+        lost = [mul(speed, inner(row, qd)) for speed, row in zip(speeds, at_state.J, strict=True)]
         jump, impulse = eliminated.solve(at_rest, lost)
         qd_after = [add(rate, change) for rate, change in zip(qd, jump, strict=True)]
         rates = [
@@ -182,7 +190,8 @@ def impulse_dynamics_derivatives_scalars(
     weightless = replace(plain, gravity=(0.0, 0.0, 0.0))
     wrenches = forces_on_links(at_state, impulse, region)
     defect, _ = rnea_derivatives_scalars(weightless, q, at_rest, jump, wrenches, region)
-    moved = velocity_derivatives(at_state, q, rates, region)
+    defect = without_loops(at_state, q, impulse, defect, region)
+    moved = velocity_derivatives(at_state, q, rates, qd_after, region)
     # A free-flyer's pose changes nothing that is seen from its own axes.
     first = 6 if floats_freely(plain, {}) else 0
     at_contacts: list[Scalar] = [0.0] * len(impulse)
@@ -196,7 +205,8 @@ def impulse_dynamics_derivatives_scalars(
                 )
             )
         for k, column in enumerate(transposed(at_state.J)):
-            x, y = eliminated.solve(at_rest, [mul(speed, entry) for entry in column])
+            by_loss = [mul(speed, entry) for speed, entry in zip(speeds, column, strict=True)]
+            x, y = eliminated.solve(at_rest, by_loss)
             x[k] = add(x[k], 1.0)
             by_rate.append((x, y))
     gradients = [

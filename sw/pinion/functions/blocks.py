@@ -27,7 +27,7 @@ DIMENSIONS: Mapping[str, Callable[[Model], int]] = MappingProxyType(
         "nx": lambda m: 2 * coupled(m).nv,
         "bodies": lambda m: len(m.bodies),
         "parameters": lambda m: 10 * len(m.bodies),
-        "contacts": lambda m: len(m.contacts),
+        "contacts": lambda m: len(contacts_of(m)),
         "nc": lambda m: sum(contact.size for contact in contacts_of(m)),
     }
 )

@@ -498,7 +498,7 @@ class Function:
                 f"The function '{self.name}' needs a robot, but '{model.name}' has no joints: name "
                 "a robot in its place."
             )
-        if self.of_contacts and not model.contacts:
+        if self.of_contacts and not (model.contacts or model.loops):
             raise FunctionError(needs_contacts(self.name, model.name))
 
     def _check_terms(self, model: Model) -> None:
@@ -599,7 +599,8 @@ def needs_contacts(function: str, robot: str) -> str:
     """Return the sentence about a robot that lacks them."""
     return (
         f"The function '{function}' needs contacts, but '{robot}' has none: name them "
-        "as contacts=(LINK, ...) (--contact LINK)."
+        "as contacts=(LINK, ...) (--contact LINK), or loops as loops=((LINK, LINK, '3d'), ...) "
+        "(--loop LINK=LINK)."
     )
 
 

@@ -291,10 +291,11 @@ def sample(
         forces = share * external_forces(model, rng, count, corners=corners)
         fext = forces.astype(np.float32).astype(np.float64)
 
-    mask = np.zeros((count, len(model.contacts)))
+    mask = np.zeros((count, 0))
     if any(block.sampling is Quantity.CONTACT_MASK for block in function.inputs):
-        if not model.contacts:
+        if not (model.contacts or model.loops):
             raise FunctionError(needs_contacts(function.name, model.name))
+        mask = np.zeros((count, len(contacts_of(model))))
         mask = rng.integers(0, 2, mask.shape).astype(np.float64)
 
     sets: Floats | None = None
@@ -397,22 +398,30 @@ def efforts_in_contact(
     spread : part by which a contact's force differs from its share of the weight, and of that force
         in each horizontal direction; moments of a face are these forces on ``FORCE_LEVER``.
 
-    A floating base has no efforts: contacts, or its fall, are the rest of the motion.
+    A floating base has no efforts: contacts, or its fall, are the rest of the motion. A loop
+    carries no weight; its force is as large as that difference would be for one that does.
     """
     x, y, z = model.gravity
     weight = _pull(model) * sum(body.inertia.mass for body in model.bodies)
     up = -np.array((x, y, z) if any(model.gravity) else (0.0, 0.0, -9.81)) / _pull(model)
-    shares = mask / np.maximum(mask.sum(axis=1, keepdims=True), 1.0) * weight
+    on_ground = mask[:, : len(model.contacts)]
+    shares = on_ground / np.maximum(on_ground.sum(axis=1, keepdims=True), 1.0) * weight
     forces, rows = [], []
     for number, contact in enumerate(contacts_of(model)):
-        size = shares[:, number, None]
+        in_loop = contact.partner is not None
+        size = np.full((len(q), 1), weight) if in_loop else shares[:, number, None]
         wrench = np.zeros((len(q), 6))
-        wrench[:, 3:] = size * (up + spread * rng.uniform(-1.0, 1.0, (len(q), 3)))
+        wrench[:, 3:] = size * (
+            (0.0 if in_loop else up) + spread * rng.uniform(-1.0, 1.0, (len(q), 3))
+        )
         if contact.size > 3:
             wrench[:, :3] = size * spread * FORCE_LEVER * rng.uniform(-1.0, 1.0, (len(q), 3))
         half = slice(6 - contact.size, 6)
         forces.append(wrench[:, half])
         J = dynamics.frame_jacobian(model, q, contact.name, reference="local_world_aligned")
+        if contact.partner is not None:
+            other = contact.partner.name
+            J = J - dynamics.frame_jacobian(model, q, other, reference="local_world_aligned")
         rows.append(mask[:, number, None, None] * J[:, half])
     J, force = np.concatenate(rows, axis=1), np.concatenate(forces, axis=1)
     efforts = efforts - np.einsum("nij,ni->nj", J, force)

@@ -58,6 +58,7 @@ class RobotChoice:
     snap: bool = True
     gravity: Vec3 | None = None
     contacts: Sequence[str] = ()
+    loops: Sequence[Sequence[str]] = ()
 
     def read(self, robot: str | os.PathLike[str] | Model | None) -> tuple[Model, Model | None]:
         """Return the robot as cores use it, and as its file describes it.
@@ -77,6 +78,7 @@ class RobotChoice:
             snap=self.snap,
             gravity=self.gravity,
             contacts=self.contacts,
+            loops=self.loops,
         )
         if isinstance(robot, Model):
             return asked_robot(robot, **options), None

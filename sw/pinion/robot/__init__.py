@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .asked import RobotOptions, asked_robot
-from .contacts import Contact, contacts_of, with_contacts
+from .contacts import Contact, contacts_of, loops_of, with_contacts, with_loops
 from .edit.coupling import Tie, coupled, ties, uncoupled
 from .edit.locked import Lock, lock, parse_lock
 from .edit.payloads import payload
@@ -50,6 +50,7 @@ __all__ = [
     "load",
     "load_text",
     "lock",
+    "loops_of",
     "massless",
     "model_from_dict",
     "model_to_dict",
@@ -70,4 +71,5 @@ __all__ = [
     "urdf_text",
     "v_permutation",
     "with_contacts",
+    "with_loops",
 ]

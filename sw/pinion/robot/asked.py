@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
-from .contacts import with_contacts
+from .contacts import with_contacts, with_loops
 from .edit import locked, subchain
 from .edit.locked import Lock
 from .errors import RobotError
@@ -26,6 +26,7 @@ class RobotOptions(TypedDict, total=False):
     snap : replace rounded right angles, such as 1.5708, by exact ones.
     gravity : (3,) acceleration of gravity in place of the robot's, base coordinates [m/s^2].
     contacts : frames that may be in contact with the world (:func:`.contacts.with_contacts`).
+    loops : pairs of frames that close loops, each with its kind (:func:`.contacts.with_loops`).
     """
 
     lock: Lock
@@ -35,6 +36,7 @@ class RobotOptions(TypedDict, total=False):
     snap: bool
     gravity: Vec3 | None
     contacts: Sequence[str]
+    loops: Sequence[Sequence[str]]
 
 
 def asked_robot(
@@ -55,7 +57,7 @@ def asked_robot(
     """
     locks = options.get("lock", ())
     tip, gravity = options.get("tip"), options.get("gravity")
-    contacts = options.get("contacts", ())
+    contacts, loops = options.get("contacts", ()), options.get("loops", ())
     if not isinstance(robot, Model):
         return load(
             NO_ROBOT.name if robot is None else robot,
@@ -66,6 +68,7 @@ def asked_robot(
             accept_inertia=options.get("accept_inertia", False),
             snap=options.get("snap", False),
             contacts=contacts,
+            loops=loops,
         )
     for name in ("floating_base", "accept_inertia"):
         if options.get(name):
@@ -76,4 +79,5 @@ def asked_robot(
     robot = robot if gravity is None else with_gravity(robot, gravity)
     model = locked.lock(robot, locks, snap=options.get("snap", False)) if locks else robot
     model = model if tip is None else subchain.tip(model, tip)
-    return with_contacts(model, contacts) if contacts else model
+    model = with_contacts(model, contacts) if contacts else model
+    return with_loops(model, loops) if loops else model

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from .contacts import with_contacts
+from .contacts import with_contacts, with_loops
 from .edit import locked, subchain
 from .edit.locked import Lock
 from .errors import RobotError
@@ -72,6 +72,7 @@ def load(
     accept_inertia: bool = False,
     snap: bool = False,
     contacts: Sequence[str] = (),
+    loops: Sequence[Sequence[str]] = (),
 ) -> Model:
     """Load a robot.
 
@@ -95,6 +96,9 @@ def load(
         rounds. See ``docs/robot-files.md``.
     contacts : links or frames that may be in contact with the world, such as ``lf_foot`` for a
         point or ``lf_foot:6d`` for a face; see ``pinion.robot.with_contacts``.
+    loops : pairs of frames that close loops, each with its kind, such as ``("coupler@0.3,0,0",
+        "rocker@0.2,0,0", "3d")``, in place of those that an MJCF file has; see
+        ``pinion.robot.with_loops``.
 
     Errors
     ------
@@ -102,10 +106,10 @@ def load(
         Inertias are checked for the bodies that still move after locking and cutting, all at once.
     """
     if name_or_path == NO_ROBOT.name:
-        if lock or tip is not None or floating_base or gravity is not None or contacts:
+        if lock or tip is not None or floating_base or gravity is not None or contacts or loops:
             raise RobotError(
                 "The robot 'none' has no joints, links or base: leave lock, tip, floating_base, "
-                "gravity and contacts out, or name a robot."
+                "gravity, contacts and loops out, or name a robot."
             )
         return NO_ROBOT
     draft = _load(name_or_path, gravity, floating_base, snap)
@@ -114,7 +118,8 @@ def load(
     if tip is not None:
         model = subchain.cut_down(model, tip)
     finished = replace(draft, model=model).finished(accept_inertia=accept_inertia)
-    return with_contacts(finished, contacts) if contacts else finished
+    finished = with_contacts(finished, contacts) if contacts else finished
+    return with_loops(finished, loops) if loops else finished
 
 
 def _load(

@@ -219,6 +219,8 @@ class Model:
     fixed_joints : names of fixed and locked joints, each with the link whose frame it places.
     contacts : frames that may be in contact with the world, each with ``:3d`` or ``:6d``
         (:mod:`.contacts`).
+    loops : of each loop the names of two frames that hold each other, and ``3d`` or ``6d``
+        (:mod:`.contacts`).
     """
 
     name: str
@@ -233,6 +235,7 @@ class Model:
     tips: tuple[str, ...] = ()
     fixed_joints: tuple[tuple[str, str], ...] = ()
     contacts: tuple[str, ...] = ()
+    loops: tuple[tuple[str, str, str], ...] = ()
 
     def __repr__(self) -> str:
         size = f"{len(self.bodies)} bodies, nq {self.nq}, nv {self.nv}"

@@ -37,6 +37,7 @@ def model_to_dict(model: Model) -> dict[str, Any]:
         **({"tips": list(model.tips)} if model.tips else {}),
         **({"fixed_joints": dict(model.fixed_joints)} if model.fixed_joints else {}),
         **({"contacts": list(model.contacts)} if model.contacts else {}),
+        **({"loops": [list(loop) for loop in model.loops]} if model.loops else {}),
     }
 
 
@@ -73,6 +74,7 @@ def model_from_dict(data: Mapping[str, Any]) -> Model:
             tips=tuple(data.get("tips", ())),
             fixed_joints=tuple(dict(data.get("fixed_joints", {})).items()),
             contacts=tuple(map(str, data.get("contacts", ()))),
+            loops=tuple((str(a), str(b), str(kind)) for a, b, kind in data.get("loops", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RobotError(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pinion.base.amounts import decimal
+from pinion.robot.contacts import without_open_loops
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import check_joints
 from pinion.robot.inertia import combine, moved, snap_inertia, snap_vector
@@ -132,7 +133,7 @@ def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
     for number, inertia in inertias.items():
         where = f"the inertia of {bodies[number].name!r}"
         bodies[number] = replace(bodies[number], inertia=snap_inertia(inertia, residues, where))
-    return replace(
+    left = replace(
         model,
         bodies=tuple(
             replace(body, links=_in_order(model, links[k])) for k, body in enumerate(bodies)
@@ -151,6 +152,7 @@ def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
             *((b.joint.name, b.name) for b in model.bodies if b.joint.name in locked),
         ),
     )
+    return without_open_loops(left)
 
 
 def _resolve(

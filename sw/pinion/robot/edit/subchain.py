@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from pinion.robot.contacts import without_open_loops
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import check_joints
 from pinion.robot.lookup import find_link, notes_without
@@ -108,7 +109,7 @@ def cut_down(model: Model, link: str) -> Model:
         f"Cut the robot down to the chain from the base to {link!r}: dropped {len(cut)} "
         f"bod{plural} with a mass of {mass:.6g} kg ({', '.join(repr(body.name) for body in cut)})."
     )
-    return replace(
+    chain_model = replace(
         model,
         bodies=tuple(bodies),
         frames=frames,
@@ -117,3 +118,4 @@ def cut_down(model: Model, link: str) -> Model:
         tips=(link,),
         fixed_joints=tuple(pair for pair in model.fixed_joints if pair[1] in links),
     )
+    return without_open_loops(chain_model)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from itertools import count
 from types import MappingProxyType
 from typing import Any
 
 from pinion.base.installation import install_hint
+from pinion.robot.contacts import without_open_loops
 from pinion.robot.errors import RobotError
 from pinion.robot.faults import Draft
 from pinion.robot.model import JointKind, Mat3, Model, Vec3, vec3
 from pinion.robot.rotation import add, multiply, rotate
 
 from .imported import ImportedFrame, ImportedInertial, ImportedJoint, Pose, assemble
-from .mjcf_terms import FileTerms, file_terms
+from .mjcf_terms import FileTerms, file_loops, file_terms
 
 # By the values of MuJoCo's mjtJoint.
 _KINDS: Mapping[int, JointKind] = MappingProxyType(
@@ -52,8 +54,10 @@ def from_mjcf(
     body's axes here and in the world's there. A body with several joints becomes a chain of links
     with one joint each, all but the last without mass and named after the body and the joint
     (``cup_x``). Armature, damping, dry friction and springs of joints are read, including what
-    actuators add and flags of ``<option>`` disable. Contacts, tendons and equality constraints are
-    not part of a model; the notes list what was left out, ``docs/robot-files.md`` has every field.
+    actuators add and flags of ``<option>`` disable. Equality constraints ``connect`` and ``weld``
+    are loops (:mod:`pinion.robot.contacts`). Contacts between geoms, tendons and other constraints
+    are not part of a model; the notes list what was left out, ``docs/robot-files.md`` has every
+    field.
 
     Errors
     ------
@@ -120,16 +124,23 @@ def read_compiled(
         carrier.append(carried)
         poses.append(pose)
         frames.append(ImportedFrame(name=names[body], joint=carried, pose=pose))
-    return assemble(
+    loops = file_loops(compiled, names)
+    notes = [
+        f"The file holds {first!r} and {second!r} together: rows in contact keep this loop "
+        f"({kind}) closed, and the others leave it out."
+        for first, second, kind in loops
+    ]
+    draft = assemble(
         name=bytes(compiled.names).split(b"\0")[0].decode() or "robot",
         source=source,
         joints=joints,
         inertials=inertials,
         frames=frames,
         gravity=terms.gravity,
-        notes=[*_chains(links), *_one_sided(compiled, joint_names), *terms.notes],
+        notes=[*_chains(links), *_one_sided(compiled, joint_names), *terms.notes, *notes],
         snap=snap,
     )
+    return replace(draft, model=without_open_loops(replace(draft.model, loops=tuple(loops))))
 
 
 def _names(accessor: Callable[[int], Any], size: int, prefix: str) -> list[str]:

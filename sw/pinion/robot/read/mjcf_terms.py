@@ -8,8 +8,10 @@ field.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,12 @@ _FREE, _BALL = 0, 1
 
 _JOINT_TRANSMISSIONS = (0, 1)
 """Values of MuJoCo's mjtTrn for actuators of joints: ``joint`` and ``jointinparent``."""
+
+LOOPS: Mapping[int, str] = MappingProxyType({0: "3d", 1: "6d"})
+"""Kinds of loops by the values of MuJoCo's mjtEq for ``connect`` and ``weld``."""
+
+_SITE = 6
+"""Value of MuJoCo's mjtObj for sites."""
 
 _ORDERS = 2
 """Coefficients of damping and stiffness beyond the linear one."""
@@ -178,7 +186,10 @@ def _left_out(compiled: Any, gravity: Vec3, springs: int) -> list[str]:
     option = compiled.opt
     bits = import_module("mujoco").mjtEnableBit
     omissions = {
-        "equality constraints": not _off(compiled, "equality") and compiled.neq,
+        "equality constraints other than connect and weld": not _off(compiled, "equality")
+        and any(int(kind) not in LOOPS for kind in compiled.eq_type),
+        "equality constraints that are inactive at the start": not _off(compiled, "equality")
+        and not all(_active(compiled)),
         "contacts between geoms": not _off(compiled, "contact") and _may_touch(compiled),
         "tendons": compiled.ntendon,
         "flexible bodies": getattr(compiled, "nflex", 0),
@@ -202,6 +213,37 @@ def _left_out(compiled: Any, gravity: Vec3, springs: int) -> list[str]:
     if int(compiled.nmocap):
         notes.append("The file has bodies of motion capture, which stand still in the model.")
     return notes
+
+
+def file_loops(compiled: Any, names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Return the frames and kind of each ``connect`` and ``weld`` that is active at the start.
+
+    ``names`` : of the bodies, with which the frames begin.
+    """
+    if _off(compiled, "equality"):
+        return []
+    active, loops = _active(compiled), []
+    for number in range(int(compiled.neq)):
+        kind = LOOPS.get(int(compiled.eq_type[number]))
+        if kind is None or not active[number]:
+            continue
+        ends = [int(compiled.eq_obj1id[number]), int(compiled.eq_obj2id[number])]
+        data = np.array(compiled.eq_data[number])
+        points = [data[3:6], data[:3]] if kind == "6d" else [data[:3], data[3:6]]
+        if int(compiled.eq_objtype[number]) == _SITE:
+            points = [np.array(compiled.site_pos[site]) for site in ends]
+            ends = [int(compiled.site_bodyid[site]) for site in ends]
+        first, second = (
+            f"{names[body]}@{','.join(repr(float(x)) for x in point)}"
+            for body, point in zip(ends, points, strict=True)
+        )
+        loops.append((first, second, kind))
+    return loops
+
+
+def _active(compiled: Any) -> NDArray[np.bool_]:
+    """Return whether each equality constraint is active at the start."""
+    return np.array(compiled.eq_active0, dtype=np.bool_)
 
 
 def _may_touch(compiled: Any) -> bool:
