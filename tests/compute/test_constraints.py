@@ -7,12 +7,14 @@ import pytest
 
 from pinion import dynamics
 from pinion.api import backend
-from pinion.functions import Function, named_function
+from pinion.functions import FUNCTIONS, Function, named_function, sample
 from pinion.graph import op_counts
 from pinion.graph.passes import common_subexpressions, fold
 from pinion.robot import load
 from tests.dynamics.models import relative_error
 from tests.dynamics.test_constraints import LEGS, robot, states
+from tests.dynamics.test_loops import four_bar
+from tests.dynamics.test_loops import robot as mechanism
 
 FORWARD = named_function("constraint_dynamics")
 GRADIENT = named_function("constraint_dynamics_derivatives")
@@ -35,6 +37,22 @@ def test_products_of_a_quadruped(row: Function, products: tuple[int, int]) -> No
     model = load("hyq", floating_base=True, contacts=feet, snap=True)
     counts = op_counts(common_subexpressions(fold(row.trace(model))))
     assert (counts["mul"], counts["mul_const"]) == products
+
+
+@pytest.mark.parametrize("name", ["four-bar", "tree 3 6d"])
+@pytest.mark.parametrize(
+    "row", [row for row in FUNCTIONS.values() if row.of_contacts], ids=lambda row: row.name
+)
+def test_compiled_loops_are_the_float_model(row: Function, name: str) -> None:
+    """At positions where they are not closed too."""
+    model = four_bar() if name == "four-bar" else mechanism(name)
+    row = row.asked(row.optional)
+    requests = sample(model, row, 40, distribution="reference", seed=3)
+    arrays = {block: array.astype(np.float64) for block, array in requests.items()}
+    with backend(model, row, device="cpu", dtype="float64") as compiled:
+        result = compiled(**arrays)
+    for block, want in row.evaluate(model, arrays).items():
+        assert relative_error(result[block], want) < 1e-9, block
 
 
 @pytest.mark.slow

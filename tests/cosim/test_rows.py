@@ -17,6 +17,7 @@ from pinion.functions import (
     options_from_text,
 )
 from pinion.robot import Model, load, tip_of
+from tests.dynamics.test_loops import four_bar
 from tests.support.breadth import some_rows
 from tests.support.builds import build
 from tests.support.rows import NEW, OF_TIPS, has, robot
@@ -71,6 +72,13 @@ def test_a_core_of_frames_is_bit_exact_and_can_be_opened_again(tmp_path: Path) -
 def test_a_core_with_formats_by_signal_keeps_its_promise(tmp_path: Path) -> None:
     figures = check(robot("leg"), named_function("com_jacobian"), tmp_path / "core", formats="auto")
     assert figures["ok"] and max(figures["rel_err_max"].values()) <= 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["constraint_dynamics", "impulse_dynamics"])
+def test_a_core_of_a_mechanism_with_a_loop_is_bit_exact(name: str, tmp_path: Path) -> None:
+    figures = check(four_bar(), named_function(name), tmp_path / "core", max_error=0.1)
+    assert figures["ok"] and figures["flagged"] == 0
 
 
 def branch(name: str, row: str) -> Model:
