@@ -35,7 +35,7 @@ SHORT = ("--largest", 16, "--rounds", 1, "--seconds", 0, "--no-native")
 BEST, *OTHERS = (machine.name for machine in isa.available())
 KINDS = [("blocks", 16, BEST), ("aos", 1, BEST), ("aos", 16, BEST), ("soa", 16, BEST)]
 KINDS += [("blocks", 16, label) for label in (*OTHERS, "one at a time")]
-ARRAYS = 4 * 2  # numbers of a request and a result of rnea
+ARRAYS = 4 * 7  # numbers of a request and a result of rnea
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -54,14 +54,14 @@ def assert_times(row: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_every_row_is_whole(pinion: Pinion) -> None:
     before = os.sched_getaffinity(0)
-    data = pinion("bench", "cpu", "two_link", "rnea", *SHORT, "--json").json
+    data = pinion("bench", "cpu", "iiwa14", "rnea", *SHORT, "--json").json
     assert os.sched_getaffinity(0) == before, "what comes after it may use all processors"
     assert (data["bench"], data["rounds"], data["seconds"]) == ("cpu", 1, 0)
     assert data["machine"]["isa"] == isa.best().name
     assert data["machine"]["processors"] == len(before)
     assert all(data["machine"][key] for key in ("processor", "compiler", "python", "numpy"))
 
-    assert {(row["robot"], row["function"]) for row in data["rows"]} == {("two_link", "rnea")}
+    assert {(row["robot"], row["function"]) for row in data["rows"]} == {("iiwa14", "rnea")}
     pinion_rows = [row for row in data["rows"] if row["by"] == "pinion"]
     rivals = [row for row in data["rows"] if row["by"] != "pinion"]
     assert [(row["dtype"], row["layout"], row["samples"], row["isa"]) for row in pinion_rows] == [
@@ -81,7 +81,7 @@ def test_every_row_is_whole(pinion: Pinion) -> None:
         assert_times(row)
         alone = row["isa"] == "one at a time"
         machine, width = sets[BEST if alone else row["isa"]], 4 if row["dtype"] == "float32" else 8
-        source_text = cpu.source("two_link", "rnea", dtype=row["dtype"], isa=machine.name)
+        source_text = cpu.source("iiwa14", "rnea", dtype=row["dtype"], isa=machine.name)
         assert (row["arithmetic"], row["angles"]) == (source_text.arithmetic, source_text.angles)
         assert row["bytes"] == ARRAYS * width
         assert row["lanes"] == (1 if alone else machine.vector_bytes // width)

@@ -318,6 +318,7 @@ def test_bench_functions_has_hardware_and_errors(
 ) -> None:
     # The iiwa14's table takes most of a minute.
     monkeypatch.setattr(bench_functions, "ROBOT", "two_link")
+    monkeypatch.setattr(bench_functions, "TOOL", "tip")
     monkeypatch.setattr(bench_functions, "function_row", cache(bench_functions.function_row))
     figures = pinion("bench", "functions", "--json").json
     rows = {(row["function"], row["derivatives"]): row for row in figures["functions"]}
@@ -326,7 +327,9 @@ def test_bench_functions_has_hardware_and_errors(
     assert set(rows) == {*plain, *((n, d) for n in gradients for d in ("composite", "column"))}
     for row in rows.values():
         assert row["multipliers_least"] <= row["multipliers"] <= 1.15 * row["multipliers_least"] + 1
-        assert row["schedule_cycles"] > 0 and row["registers"] > 0 and row["flagged"] == 0
+        assert row["schedule_cycles"] > 0 and row["registers"] > 0
+        # An arm of two joints cannot hold a point: its forces are as large as the damping is small.
+        assert row["flagged"] == 0 or FUNCTIONS[row["function"]].of_contacts
         assert row["budget_held"] is True and row["budget_over_largest"]["min"] >= 1
         for block, largest in row["rel_err_max"].items():
             assert 0 < row["rel_err_median"][block] <= largest < 1
