@@ -243,6 +243,23 @@ def test_gradients_are_those_of_differences(name: str) -> None:
         assert relative_error(getattr(result, f"dacceleration_d{by}"), change) < 1e-6, by
 
 
+@pytest.mark.parametrize("name", ["hyq 6d", "on the base 3d", "along 6d"])
+def test_forces_in_base_axes_are_those_of_the_first_frame(name: str) -> None:
+    model = robot(name)
+    q, qd, tau = (array[0] for array in states(model, 1, 6))
+    arguments = (model, q, qd, tau, None, 1e-3)
+    qdd, local = dynamics.constraint_dynamics(*arguments)
+    same, turned = dynamics.constraint_dynamics(*arguments, reference="local_world_aligned")
+    start = 0
+    for contact in contacts_of(model):
+        R = dynamics.frame_placement(model, q, contact.name)[0]
+        for half in range(start, start + contact.size, 3):
+            want = R @ local[half : half + 3]
+            assert relative_error(turned[half : half + 3], want) < 1e-12
+        start += contact.size
+    assert relative_error(same, qdd) < 1e-12
+
+
 def test_an_impact_does_not_open_a_loop() -> None:
     model = robot("hyq 6d")
     q, qd, _ = (array[0] for array in states(model, 1, 3))

@@ -222,8 +222,8 @@ class Constraints:
     -------
     plain : the robot with fewer operations (:func:`reduced_model`).
     tree : the same without ties.
-    contacts : in the bodies of ``tree``, without loops.
-    loops : of ``tree``, which follow the contacts in all arrays.
+    contacts_and_loops : in the bodies of ``tree``, in the order of all arrays.
+    contacts, loops : the two parts.
     directions : that the contacts hold.
     on_ground : of each direction, loops included, whether its contact is active.
     drift : (nc,) scalars, the contacts' accelerations at ``qdd = 0``, gravity excluded.
@@ -236,6 +236,7 @@ class Constraints:
 
     plain: Model
     tree: Model
+    contacts_and_loops: tuple[Contact, ...]
     contacts: tuple[Contact, ...]
     loops: tuple[Loop, ...]
     directions: list[Direction]
@@ -291,6 +292,7 @@ def constraints_of(
     return Constraints(
         plain=plain,
         tree=tree,
+        contacts_and_loops=every,
         contacts=contacts,
         loops=loops,
         directions=directions,
@@ -350,7 +352,7 @@ def constraint_dynamics_scalars(
         b = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
     qdd, force = solve_constraints(at_state, M, b, at_state.drift, damping, region)
     if reference == "local_world_aligned":
-        force = turned_to_base(plain, q, force, region)
+        force = turned_to_base(at_state, q, force, region)
     return qdd, force
 
 
@@ -531,10 +533,10 @@ def constraint_dynamics(
 
 
 def turned_to_base(
-    model: Model, q: Sequence[Scalar], force: Sequence[Scalar], region: Region
+    at_state: Constraints, q: Sequence[Scalar], force: Sequence[Scalar], region: Region
 ) -> list[Scalar]:
     """Return forces in base axes from those in the contacts' axes."""
-    contacts = moving_contacts(model)
+    model, contacts = at_state.plain, at_state.contacts_and_loops
     path = sorted({i for contact in contacts for i in path_to(model, contact.body)})
     poses = body_poses_scalars(model, q, path, region)
     turned: list[Scalar] = []

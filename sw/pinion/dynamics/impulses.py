@@ -148,7 +148,7 @@ def impulse_dynamics_scalars(
     with region("solve", len(plain.bodies)):
         qd_after = [add(rate, change) for rate, change in zip(qd, jump, strict=True)]
     if reference == "local_world_aligned":
-        impulse = turned_to_base(plain, q, impulse, region)
+        impulse = turned_to_base(at_state, q, impulse, region)
     return qd_after, impulse
 
 
