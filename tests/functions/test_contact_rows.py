@@ -11,9 +11,20 @@ import pytest
 from pinion import dynamics
 from pinion.api import backend
 from pinion.batch import InputError
-from pinion.functions import DISTRIBUTIONS, FUNCTIONS, FunctionError, named_function, sample
+from pinion.functions import (
+    DISTRIBUTIONS,
+    FUNCTIONS,
+    FunctionError,
+    independent_states,
+    named_function,
+    reduced_graph,
+    sample,
+)
 from pinion.functions.blocks import Quantity
 from pinion.functions.built import BuiltFunction
+from pinion.functions.row import word_columns
+from pinion.graph import GraphError, evaluate_floats
+from pinion.graph.costs import UnitCosts
 from pinion.robot import Model, load
 from tests.support.rows import robot
 
@@ -127,10 +138,37 @@ def test_forces_are_turned_to_the_base() -> None:
 
 def test_searches_for_equal_values_see_no_contact_in_the_air_or_on_the_ground() -> None:
     """What a mask removes would otherwise be equal to everything else that it removes."""
-    from pinion.functions import independent_states
-
     states = independent_states(
         robot("floating hyq"), named_function("constraint_dynamics"), 24, seed=1
     )
     masks = np.array([states[f"active[{k}]"] for k in range(4)])
     assert masks.min() > 0.0 and masks.max() < 1.0 and np.unique(masks).size == masks.size
+
+
+@pytest.mark.parametrize("name", ["constraint_dynamics", "constraint_dynamics_derivatives"])
+def test_a_reduced_graph_takes_efforts_of_a_floating_base(name: str) -> None:
+    """They are drawn as zeros, which once became constants of compiled code and cores."""
+    model, row = robot("floating leg"), named_function(name)
+    arrays = drawn(model, "reference", 20)
+    arrays["tau"][:, :6] = np.random.default_rng(5).normal(scale=30.0, size=(20, 6))
+    graph = reduced_graph(model, row, costs=UnitCosts())
+    traced = evaluate_floats(graph, word_columns(row.inputs, model, arrays))
+    want = row.evaluate(model, arrays)["qdd"]
+    assert np.abs(want[:, :6]).max() > 1.0
+    for k, column in enumerate(want.T):
+        np.testing.assert_allclose(traced[f"qdd[{k}]"], column, rtol=1e-8, atol=1e-8)
+
+
+def test_a_relation_of_the_drawing_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def zeros_at_the_base(*arguments: Any, **options: Any) -> dict[str, Any]:
+        states = independent_states(*arguments, **options)
+        return {
+            word: column * (word not in {f"tau[{k}]" for k in range(6)})
+            for word, column in states.items()
+        }
+
+    monkeypatch.setattr("pinion.functions.reduced.independent_states", zeros_at_the_base)
+    with pytest.raises(GraphError, match="changed its result"):
+        reduced_graph(
+            robot("floating leg"), named_function("constraint_dynamics"), costs=UnitCosts()
+        )

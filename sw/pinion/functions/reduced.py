@@ -44,6 +44,10 @@ SEEDS = (20_190, 4_711)
 # matrix is nearly singular, and far below a wrong relation.
 _ROUNDING = 1e-5
 
+# Part of an array's largest value by which its words differ from the states to check with, where
+# results are compared.
+_SPREAD = 0.2
+
 
 @dataclass(frozen=True, kw_only=True)
 class Saving:
@@ -105,9 +109,11 @@ def independent_states(
         else:
             # The last bits of a request are zeros of its format; here they are arbitrary.
             columns = columns * rng.uniform(0.9, 1.1, columns.shape)
-        # A word that is zero in all draws may be another number in a request.
+        # A word that is zero in all draws may be another number in a request: efforts of a floating
+        # base are drawn as zeros.
         still = ~columns.any(axis=0)
-        if still.any() and not isinstance(block.sampling, Quantity):
+        drawn = not isinstance(block.sampling, Quantity)
+        if still.any() and (drawn or block.sampling is Quantity.CONTACT_EFFORT):
             reach = float(np.max(np.abs(columns), initial=0.0)) or 1.0
             columns[:, still] = rng.uniform(-reach, reach, (count, int(still.sum())))
         states |= {word: columns[:, at] for word, at in block.positions(model).items()}
@@ -224,7 +230,8 @@ class Batches:
     Members
     -------
     search, check : by word, (n,): to look for relations in, and to confirm them.
-    requests : to compare results at; masks are 0 or 1, as those of requests are.
+    requests : to compare results at: masks are 0 or 1, as those of requests are, and no word has
+        the value that sampling gave it.
     """
 
     search: dict[str, NDArray[np.float64]]
@@ -237,14 +244,16 @@ class Batches:
         search, check = (
             independent_states(model, function, STATES, seed=seed, mapped=mapped) for seed in SEEDS
         )
-        rng = np.random.default_rng(SEEDS[1])
-        masks = {
-            word: rng.integers(0, 2, STATES).astype(np.float64)
-            for block in function.inputs
-            if block.sampling is Quantity.CONTACT_MASK
-            for word in block.positions(coupled(model))
-        }
-        return cls(search=search, check=check, requests=check | masks)
+        rng, requests = np.random.default_rng(SEEDS[1]), dict(check)
+        for block in function.inputs:
+            words = list(block.positions(coupled(model)))
+            reach = max((float(np.max(np.abs(check[word]))) for word in words), default=0.0)
+            for word in words:
+                if block.sampling is Quantity.CONTACT_MASK:
+                    requests[word] = rng.integers(0, 2, STATES).astype(np.float64)
+                elif block.sampling is not Quantity.POSITION:
+                    requests[word] = check[word] + _SPREAD * reach * rng.uniform(-1, 1, STATES)
+        return cls(search=search, check=check, requests=requests)
 
     def compared(self, graph: Graph, reduced: Graph) -> Graph:
         """Return the reduced graph; raise if its results are not those of the other one.
