@@ -21,10 +21,12 @@ YOWASP_CACHE_DIR ?= $(CURDIR)/.venv/cache/yowasp
 export YOWASP_CACHE_DIR
 
 # The tests run builds of their own with make, which must not inherit this one's flags and jobs.
-RUN := @env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
+# Hundreds of processes import the same modules: their bytecode is kept, in the environment.
+RUN := @env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u PYTHONDONTWRITEBYTECODE \
+	PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/cache/bytecode
 
 # Slow suites record in tests/RECORDS.md when they ran, at which commit, and with which result.
-RECORD := @env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL $(BIN)/python -m tests.support.record
+RECORD := $(RUN) $(BIN)/python -m tests.support.record
 
 help:
 	@echo 'Pinion: robot dynamics in hardware.'
