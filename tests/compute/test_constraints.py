@@ -39,10 +39,22 @@ def test_products_of_a_quadruped(row: Function, products: tuple[int, int]) -> No
     assert (counts["mul"], counts["mul_const"]) == products
 
 
-@pytest.mark.parametrize("name", ["four-bar", "tree 3 6d"])
-@pytest.mark.parametrize(
-    "row", [row for row in FUNCTIONS.values() if row.of_contacts], ids=lambda row: row.name
-)
+ROWS = [
+    *(row for row in FUNCTIONS.values() if row.of_contacts),
+    *(
+        named_function(row.name, reference=row.references[1])
+        for row in FUNCTIONS.values()
+        if row.of_contacts and row.references
+    ),
+]
+
+
+def label(row: Function) -> str:
+    return "-".join((row.name, *row.options.values()))
+
+
+@pytest.mark.parametrize("name", ["four-bar", pytest.param("tree 3 6d", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("row", ROWS, ids=label)
 def test_compiled_loops_are_the_float_model(row: Function, name: str) -> None:
     """At positions where they are not closed too."""
     model = four_bar() if name == "four-bar" else mechanism(name)

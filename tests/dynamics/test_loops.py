@@ -37,6 +37,7 @@ from pinion.robot import lock as lock_joints
 from pinion.robot import tip as cut_to_tip
 from pinion.robot.lookup import find_frame
 from tests.dynamics.models import relative_error
+from tests.support.breadth import some_rows
 
 Array = NDArray[np.float64]
 
@@ -211,28 +212,47 @@ def difference(
     return [np.stack(parts, axis=1) for parts in zip(*columns, strict=True)]
 
 
-@pytest.mark.parametrize("name", ROBOTS)
-def test_gradients_are_those_of_differences(name: str) -> None:
-    model, damping = robot(name), 1e-2
+@pytest.mark.parametrize(
+    ("name", "reference"),
+    some_rows(
+        [(name, reference) for name in ROBOTS for reference in ("local", "local_world_aligned")],
+        lambda name, reference: (
+            (name, reference)
+            in {
+                *(("hyq 6d", "local_world_aligned"), ("on the base 3d", "local_world_aligned")),
+                *(("along 6d", "local"), ("tree 1 6d", "local")),
+                *(("tree 2 3d", "local"), ("tied tree 1 3d", "local_world_aligned")),
+            }
+        ),
+    ),
+)
+def test_gradients_are_those_of_differences(name: str, reference: str) -> None:
+    model, damping, frame = robot(name), 1e-2, {"reference": reference}
     q, qd, tau = (array[0] for array in states(model, 1, 2))
 
     def forward(*arguments: Any) -> Sequence[Array]:
-        return dynamics.constraint_dynamics(*arguments, None, damping)
+        return dynamics.constraint_dynamics(*arguments, None, damping, **frame)
 
-    gradient = dynamics.constraint_dynamics_derivatives(model, q, qd, tau, None, damping)
+    gradient = dynamics.constraint_dynamics_derivatives(model, q, qd, tau, None, damping, **frame)
+    for value, want in zip(gradient[:2], forward(model, q, qd, tau), strict=True):
+        assert relative_error(value, want) < 1e-10
     for which, by in enumerate(("q", "qd", "tau")):
         dqdd, dforce = difference(model, forward, (q, qd, tau), which)
         assert relative_error(getattr(gradient, f"dqdd_d{by}"), dqdd) < 1e-6, by
         assert relative_error(getattr(gradient, f"dforce_d{by}"), dforce) < 1e-6, by
 
     def impact(*arguments: Any) -> Sequence[Array]:
-        return dynamics.impulse_dynamics(*arguments, None, damping, 0.3)
+        return dynamics.impulse_dynamics(*arguments, None, damping, 0.3, **frame)
 
-    jump = dynamics.impulse_dynamics_derivatives(model, q, qd, None, damping, 0.3)
+    jump = dynamics.impulse_dynamics_derivatives(model, q, qd, None, damping, 0.3, **frame)
+    for value, want in zip(jump[:2], impact(model, q, qd), strict=True):
+        assert relative_error(value, want) < 1e-10
     for which, by in enumerate(("q", "qd")):
         after, impulse = difference(model, impact, (q, qd), which)
         assert relative_error(getattr(jump, f"dqd_after_d{by}"), after) < 1e-6, by
         assert relative_error(getattr(jump, f"dimpulse_d{by}"), impulse) < 1e-6, by
+    if reference == "local_world_aligned":
+        return
 
     def acceleration(*arguments: Any) -> Sequence[Array]:
         return (dynamics.contact_acceleration(*arguments).acceleration,)
@@ -313,7 +333,7 @@ def test_a_broken_gradient_is_noticed(broken: str, monkeypatch: pytest.MonkeyPat
     else:
         monkeypatch.setattr("pinion.dynamics.loops.axis_motion", lambda axis, x: (ZERO, ZERO))
     with pytest.raises(AssertionError):
-        test_gradients_are_those_of_differences("tree 1 6d")
+        test_gradients_are_those_of_differences("tree 1 6d", "local")
 
 
 # -- a mechanism by hand ---------------------------------------------------------------------------

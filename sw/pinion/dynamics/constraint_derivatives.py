@@ -6,7 +6,8 @@ With ``K = [[M, J^T], [J, -damping]]`` of :mod:`.constraints`, and x a position 
 
 (Carpentier, Budhiraja and Mansard 2021). ``dID`` is the gradient of inverse dynamics at the
 solution, with the contact forces constant in their bodies (:mod:`.rnea_derivatives`), and ``da``
-that of the contacts' accelerations, in the contacts' axes.
+that of the contacts' accelerations, in the contacts' axes. Forces in base axes are ``R force``, and
+``d(R force) = R (dforce + w x force)`` with w the turn of the contact.
 
 **A row of da.** A column (dw, dal, da) of :mod:`.rnea_derivatives` changes the acceleration of a
 contact at r along a unit vector e of its body by ``g_w dw + g_al dal + g_a da``, with
@@ -44,15 +45,18 @@ from numpy.typing import ArrayLike
 from pinion.robot import Contact, JointKind, Model
 
 from .axis import axis_effort, cross_axis, numbered_axes
-from .checks import Array, DynamicsError, matrix_of, needs_inverse, vector_of
+from .checks import Array, DynamicsError, check_choice, matrix_of, needs_inverse, vector_of
 from .constraint_rows import acceleration_row, product_of
 from .constraints import (
+    CONTACT_REFERENCES,
     REDUNDANT,
     Constraints,
     add_velocities,
     check_regular,
     constraints_of,
     contact_arguments,
+    turn_to_base,
+    turned_gradients,
 )
 from .coupled import coupling_of, elimination_parents
 from .crba import crba_scalars
@@ -80,7 +84,7 @@ class ConstraintDerivatives(NamedTuple):
     Members
     -------
     qdd : (nv,) or (n, nv) float64, accelerations [rad/s^2 | m/s^2].
-    force : (nc,) or (n, nc), in the contacts' axes [N | N m].
+    force : (nc,) or (n, nc) [N | N m].
     dqdd_dq, dqdd_dqd, dqdd_dtau : (nv, nv) or (n, nv, nv).
     dforce_dq, dforce_dqd, dforce_dtau : (nc, nv) or (n, nc, nv).
     """
@@ -101,7 +105,7 @@ class ConstraintGradient(NamedTuple):
     Members
     -------
     qdd : (nv,) accelerations.
-    force : (nc,) forces, in the contacts' axes.
+    force : (nc,) forces.
     dqdd_dq, dqdd_dqd, dqdd_dtau : (nv, nv).
     dforce_dq, dforce_dqd, dforce_dtau : (nc, nv).
     """
@@ -255,19 +259,21 @@ def constraint_dynamics_derivatives_scalars(
     damping: Scalar = 0.0,
     region: Region = no_region,
     *,
+    reference: str = "local",
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> ConstraintGradient:
     """Return a robot's accelerations and contact forces with their gradients, over any scalar.
 
-    Arguments as for :func:`.constraints.constraint_dynamics_scalars`; forces are in the contacts'
-    axes. The gradient by position is along tangents if positions are not a vector. Outputs that
-    nobody uses leave no operations in a traced graph.
+    Arguments as for :func:`.constraints.constraint_dynamics_scalars`. The gradient by position is
+    along tangents if positions are not a vector. Outputs that nobody uses leave no operations in a
+    traced graph.
 
     Raises
     ------
     DynamicsError : the robot has no contacts.
     """
+    check_choice("reference", reference, CONTACT_REFERENCES)
     at_state = constraints_of(model, q, qd, active, region)
     plain = at_state.plain
     terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
@@ -311,6 +317,10 @@ def constraint_dynamics_derivatives_scalars(
     for place, i in enumerate(order):
         for k in order[:place]:
             dqdd_dtau[k][i] = dqdd_dtau[i][k]
+    if reference == "local_world_aligned":
+        of_force = dforce_dq, dforce_dqd, dforce_dtau
+        dforce_dq, dforce_dqd, dforce_dtau = turned_gradients(at_state, q, force, of_force, region)
+        force = turn_to_base(at_state, q, region)(force)
     return ConstraintGradient(
         qdd=qdd,
         force=force,
@@ -332,17 +342,21 @@ def constraint_dynamics_derivatives(
     active: ArrayLike | None = None,
     damping: ArrayLike = 0.0,
     *,
+    reference: str = "local",
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> ConstraintDerivatives:
     """Return a robot's accelerations and contact forces with their gradients.
 
-    Arguments and errors as for :func:`.constraints.constraint_dynamics`; forces are in the
-    contacts' axes.
+    Arguments and errors as for :func:`.constraints.constraint_dynamics`.
     """
     x = contact_arguments(model, active, damping, q=q, qd=qd, tau=tau)
     gradient = constraint_dynamics_derivatives_scalars(
-        model, *x.columns, joint_terms=joint_terms, friction_width=friction_width
+        model,
+        *x.columns,
+        reference=reference,
+        joint_terms=joint_terms,
+        friction_width=friction_width,
     )
     arrays = {
         name: (vector_of if name in ("qdd", "force") else matrix_of)(value, x.batch)

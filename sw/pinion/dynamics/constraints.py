@@ -36,7 +36,7 @@ carried to each contact as a vector and subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,7 +65,7 @@ from .joint_terms import FRICTION_WIDTH
 from .kinematics import body_poses_scalars, path_to
 from .loops import Loop, LoopMotion
 from .ltdl import by_velocity, chain, eliminated, elimination, region_at, substituted
-from .matrices import Rows, inner
+from .matrices import Rows, inner, transposed
 from .minimal import regrouped_model, slid_model, slides_of, snapped
 from .rnea import BodyState, Region, forward_pass, no_region, rnea_scalars
 from .scalar import Scalar, SingularError, add, is_zero, mul, select, sub
@@ -352,7 +352,7 @@ def constraint_dynamics_scalars(
         b = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
     qdd, force = solve_constraints(at_state, M, b, at_state.drift, damping, region)
     if reference == "local_world_aligned":
-        force = turned_to_base(at_state, q, force, region)
+        force = turn_to_base(at_state, q, region)(force)
     return qdd, force
 
 
@@ -532,20 +532,65 @@ def constraint_dynamics(
     return arrays
 
 
-def turned_to_base(
-    at_state: Constraints, q: Sequence[Scalar], force: Sequence[Scalar], region: Region
-) -> list[Scalar]:
-    """Return forces in base axes from those in the contacts' axes."""
-    model, contacts = at_state.plain, at_state.contacts_and_loops
-    path = sorted({i for contact in contacts for i in path_to(model, contact.body)})
-    poses = body_poses_scalars(model, q, path, region)
-    turned: list[Scalar] = []
-    for contact in contacts:
-        R = IDENTITY if contact.body < 0 else poses[contact.body].R
-        back = transpose(contact.placement.E)
-        with region("contact", contact.body + 1):
-            for _ in range(contact.size // 3):
-                x, y, z = force[len(turned) : len(turned) + 3]
-                in_body = rotate(back, (x, y, z))
-                turned += [dot(row, in_body) for row in R]
+def turn_to_base(
+    at_state: Constraints, q: Sequence[Scalar], region: Region
+) -> Callable[[Sequence[Scalar]], list[Scalar]]:
+    """Return the function that turns forces (nc,) into base axes from the contacts' axes."""
+    contacts = at_state.contacts_and_loops
+    path = sorted({i for contact in contacts for i in path_to(at_state.plain, contact.body)})
+    poses = body_poses_scalars(at_state.plain, q, path, region)
+
+    def turned(force: Sequence[Scalar]) -> list[Scalar]:
+        elements: list[Scalar] = []
+        for contact in contacts:
+            R = IDENTITY if contact.body < 0 else poses[contact.body].R
+            back = transpose(contact.placement.E)
+            with region("contact", contact.body + 1):
+                for _ in range(contact.size // 3):
+                    x, y, z = force[len(elements) : len(elements) + 3]
+                    in_body = rotate(back, (x, y, z))
+                    elements += [dot(row, in_body) for row in R]
+        return elements
+
     return turned
+
+
+def turned_gradients(
+    at_state: Constraints,
+    q: Sequence[Scalar],
+    force: Sequence[Scalar],
+    gradients: Sequence[Rows],
+    region: Region,
+) -> list[Rows]:
+    """Return gradients (nc, nv) of forces in base axes from those of forces in the contacts' axes.
+
+    The first one is by position: there the contacts' axes turn too.
+    """
+    plain, tree = at_state.plain, at_state.tree
+    tied = coupling_of(plain, region) if plain.coupled else None
+    q_tree = tied.positions(q) if tied else q
+    still: list[Scalar] = [0.0] * tree.nv
+    states = forward_pass(tree, q_tree, still, still, None, region)
+    by_position = [list(row) for row in gradients[0]]
+    start = 0
+    for contact in at_state.contacts_and_loops:
+        halves = range(start, start + contact.size, 3)
+        start += contact.size
+        if contact.body < 0:
+            continue
+        rates = [
+            jacobian_row(tree, contact.body, (axis, ZERO), states, region)
+            for axis in contact.placement.E
+        ]
+        rates = [tied.efforts(row) for row in rates] if tied else rates
+        with region("contact", contact.body + 1):
+            for half in halves:
+                x, y, z = force[half : half + 3]
+                for j, (w_x, w_y, w_z) in enumerate(zip(*rates, strict=True)):
+                    for k, change in enumerate(cross((w_x, w_y, w_z), (x, y, z))):
+                        by_position[half + k][j] = add(by_position[half + k][j], change)
+    turn = turn_to_base(at_state, q, region)
+    return [
+        transposed([turn(column) for column in transposed(rows)])
+        for rows in (by_position, *gradients[1:])
+    ]

@@ -52,7 +52,8 @@ from .constraints import (
     constraints_of,
     contact_arguments,
     solve_constraints,
-    turned_to_base,
+    turn_to_base,
+    turned_gradients,
 )
 from .crba import crba_scalars
 from .matrices import Rows, inner, transposed
@@ -67,7 +68,7 @@ class ImpulseGradient(NamedTuple):
     Members
     -------
     qd_after : (nv,) rates.
-    impulse : (nc,) impulses, in the contacts' axes.
+    impulse : (nc,) impulses.
     dqd_after_dq, dqd_after_dqd : (nv, nv).
     dimpulse_dq, dimpulse_dqd : (nc, nv).
     """
@@ -86,7 +87,7 @@ class ImpulseDerivatives(NamedTuple):
     Members
     -------
     qd_after : (nv,) or (n, nv) float64, rates [rad/s | m/s].
-    impulse : (nc,) or (n, nc), in the contacts' axes [N s | N m s].
+    impulse : (nc,) or (n, nc) [N s | N m s].
     dqd_after_dq, dqd_after_dqd : (nv, nv) or (n, nv, nv).
     dimpulse_dq, dimpulse_dqd : (nc, nv) or (n, nc, nv).
     """
@@ -148,7 +149,7 @@ def impulse_dynamics_scalars(
     with region("solve", len(plain.bodies)):
         qd_after = [add(rate, change) for rate, change in zip(qd, jump, strict=True)]
     if reference == "local_world_aligned":
-        impulse = turned_to_base(at_state, q, impulse, region)
+        impulse = turn_to_base(at_state, q, region)(impulse)
     return qd_after, impulse
 
 
@@ -160,16 +161,19 @@ def impulse_dynamics_derivatives_scalars(
     damping: Scalar = 0.0,
     restitution: Scalar = 0.0,
     region: Region = no_region,
+    *,
+    reference: str = "local",
 ) -> ImpulseGradient:
     """Return a robot's rates after an impact and the impulses with their gradients.
 
-    Arguments as for :func:`impulse_dynamics_scalars`; impulses are in the contacts' axes. The
-    gradient by position is along tangents if positions are not a vector.
+    Arguments as for :func:`impulse_dynamics_scalars`. The gradient by position is along tangents if
+    positions are not a vector.
 
     Raises
     ------
     DynamicsError : the robot has no contacts.
     """
+    check_choice("reference", reference, CONTACT_REFERENCES)
     at_rest: list[Scalar] = [0.0] * model.nv
     at_state = constraints_of(model, q, at_rest, active, region)
     plain = at_state.plain
@@ -215,6 +219,10 @@ def impulse_dynamics_derivatives_scalars(
         for part in zip(*solutions, strict=True)
     ]
     dqd_after_dq, dimpulse_dq, dqd_after_dqd, dimpulse_dqd = gradients
+    if reference == "local_world_aligned":
+        of_impulse = dimpulse_dq, dimpulse_dqd
+        dimpulse_dq, dimpulse_dqd = turned_gradients(at_state, q, impulse, of_impulse, region)
+        impulse = turn_to_base(at_state, q, region)(impulse)
     return ImpulseGradient(
         qd_after=qd_after,
         impulse=impulse,
@@ -283,14 +291,16 @@ def impulse_dynamics_derivatives(
     active: ArrayLike | None = None,
     damping: ArrayLike = 0.0,
     restitution: ArrayLike = 0.0,
+    *,
+    reference: str = "local",
 ) -> ImpulseDerivatives:
     """Return a robot's rates after an impact and the impulses with their gradients.
 
-    Arguments and errors as for :func:`impulse_dynamics`; impulses are in the contacts' axes.
+    Arguments and errors as for :func:`impulse_dynamics`.
     """
     x = contact_arguments(model, active, damping, q=q, qd=qd)
     columns = (*x.columns, _restitution(restitution, x.batch))
-    gradient = impulse_dynamics_derivatives_scalars(model, *columns)
+    gradient = impulse_dynamics_derivatives_scalars(model, *columns, reference=reference)
     arrays = {
         name: (vector_of if name in ("qd_after", "impulse") else matrix_of)(value, x.batch)
         for name, value in gradient._asdict().items()

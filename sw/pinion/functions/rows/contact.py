@@ -54,6 +54,7 @@ ROWS = (
         passive=True,
         of_contacts=True,
         optional=("dqdd_dtau", "dforce_dtau"),
+        references=dynamics.CONTACT_REFERENCES,
     ),
     Function(
         name="impulse_dynamics",
@@ -84,6 +85,7 @@ ROWS = (
         joint_space=False,
         passive=False,
         of_contacts=True,
+        references=dynamics.CONTACT_REFERENCES,
     ),
     Function(
         name="contact_acceleration",
