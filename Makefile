@@ -105,13 +105,12 @@ programs: setup
 
 # All of them speak, also after one of them has failed.
 lint: setup
-	@failed=''; \
+	@failed=''; types=$$(mktemp); \
+	$(BIN)/mypy >"$$types" 2>&1 & mypy=$$!; \
 	echo 'lint: ruff (bug patterns)'; \
 	$(BIN)/ruff check --quiet --output-format concise || failed="$$failed ruff"; \
 	echo 'lint: ruff (layout; make format rewrites it)'; \
 	$(BIN)/ruff format --check --quiet --output-format concise || failed="$$failed layout"; \
-	echo 'lint: mypy (strict; mypy.ini names what is checked)'; \
-	$(BIN)/mypy || failed="$$failed mypy"; \
 	echo 'lint: import-linter (floors)'; \
 	$(BIN)/lint-imports --no-logo || failed="$$failed floors"; \
 	echo 'lint: import cycles between modules, and what a host loads'; \
@@ -124,6 +123,9 @@ lint: setup
 	$(BIN)/python -m tests.support.names || failed="$$failed names"; \
 	$(BIN)/python -m tests.support.import_style || failed="$$failed import-style"; \
 	$(BIN)/python -m tests.support.subjects || failed="$$failed subjects"; \
+	echo 'lint: mypy (strict; mypy.ini names what is checked), beside the others'; \
+	wait $$mypy || failed="$$failed mypy"; \
+	cat "$$types"; rm -f "$$types"; \
 	if [ -n "$$failed" ]; then echo "lint: failed:$$failed" >&2; exit 1; fi
 
 format: setup

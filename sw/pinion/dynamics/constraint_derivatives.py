@@ -333,6 +333,7 @@ def constraint_dynamics_derivatives_scalars(
     )
 
 
+# Many parameters: those of the scalar function.
 @needs_inverse
 def constraint_dynamics_derivatives(
     model: Model,

@@ -112,8 +112,8 @@ def independent_states(
         # A word that is zero in all draws may be another number in a request: efforts of a floating
         # base are drawn as zeros.
         still = ~columns.any(axis=0)
-        drawn = not isinstance(block.sampling, Quantity)
-        if still.any() and (drawn or block.sampling is Quantity.CONTACT_EFFORT):
+        of_state = isinstance(block.sampling, Quantity)
+        if still.any() and (not of_state or block.sampling is Quantity.CONTACT_EFFORT):
             reach = float(np.max(np.abs(columns), initial=0.0)) or 1.0
             columns[:, still] = rng.uniform(-reach, reach, (count, int(still.sum())))
         states |= {word: columns[:, at] for word, at in block.positions(model).items()}

@@ -62,6 +62,7 @@ def urdf_text(name: str) -> str:
     raise RobotError(f"There is no robot {name!r}; {_choices()}.")
 
 
+# Many parameters: what can be changed about a robot, by keyword.
 def load(
     name_or_path: str | os.PathLike[str] | PinocchioModel,
     *,
