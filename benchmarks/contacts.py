@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 CONTACTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "two_link": ("link_2@0,0,0.5",),
+        "two_link": ("tip",),
         "iiwa14": ("iiwa_link_7",),
-        "hyq": tuple(f"{leg}_lowerleg@0,0,-0.33" for leg in ("lf", "rf", "lh", "rh")),
+        "hyq": tuple(f"{leg}_lowerleg@0.33,0,0" for leg in ("lf", "rf", "lh", "rh")),
     }
 )
 """By robot."""

@@ -36,7 +36,8 @@ from tests.support.breadth import some
 Array = NDArray[np.float64]
 
 LEGS = ("lf_lowerleg", "lh_lowerleg", "rf_lowerleg", "rh_lowerleg")
-FEET = tuple(f"{leg}@0.02,0.01,-0.3" for leg in LEGS)
+FEET = tuple(f"{leg}@0.31,0.02,-0.01" for leg in LEGS)
+"""Near the ends of the legs, at no axis."""
 ATLAS = ("l_foot@0.1,0.02,-0.05:6d", "r_foot:6d")
 
 
@@ -245,7 +246,7 @@ def test_the_forces_of_points_do_no_work_that_the_ground_does_not_see(name: str)
 
 
 def test_two_contacts_at_one_point_need_a_damping() -> None:
-    model = load("hyq", floating_base=True, contacts=(FEET[0], f"{LEGS[0]}@0.02,0.01,-0.30"))
+    model = load("hyq", floating_base=True, contacts=(FEET[0], f"{LEGS[0]}@0.31,0.02,-0.010"))
     q, qd, tau = (array[0] for array in states(model, 1, 8))
     with pytest.raises(DynamicsError, match=r"hold the same point, .* a damping, such as 1e-6"):
         constraint_dynamics(model, q, qd, tau)

@@ -107,7 +107,7 @@ def in_pinocchio(
 
 
 CONTACTS = {
-    "hyq": [(leg, np.array([0.02, 0.01, -0.3]), 3) for leg in LEGS],
+    "hyq": [(leg, np.array([0.31, 0.02, -0.01]), 3) for leg in LEGS],
     "atlas": [("l_foot", np.array([0.1, 0.02, -0.05]), 6), ("r_foot", np.zeros(3), 6)],
 }
 

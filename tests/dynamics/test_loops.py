@@ -50,11 +50,11 @@ TREES = {
 
 def robot(name: str) -> Model:
     if name.startswith("hyq"):  # two legs hold a stick, and a third one its own trunk
-        pair = ("lf_lowerleg@0.02,0.01,-0.3", "rf_lowerleg@0,0,-0.3", name[-2:])
+        pair = ("lf_lowerleg@0.31,0.02,-0.01", "rf_lowerleg@0.33,0,0", name[-2:])
         model = load(
             "hyq", floating_base=True, loops=(pair, ("base_link_0@0,0,0.1", "lh_lowerleg"))
         )
-        return with_contacts(model, ("rh_lowerleg@0,0,-0.3",))
+        return with_contacts(model, ("rh_lowerleg@0.33,0,0",))
     if name.startswith("on the base"):
         model = load("iiwa14")
         return with_loops(model, (("iiwa_link_0@0.1,0,0", "iiwa_link_7@0,0,0.1", name[-2:]),))
