@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from examples import legged
 
 from pinion import dynamics
 from pinion.control import ControlError
 from pinion.control.track import mujoco_robot
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.float_robot import FloatRobot
-from pinion.control.track.mujoco_robot import MujocoRobot
-from pinion.robot import Model, load, payload
+from pinion.control.track.mujoco_robot import Ground, MujocoRobot
+from pinion.robot import JointKind, Model, load, payload
 from tests.control import small_arm
 
 pytest.importorskip("mujoco", reason="the mujoco library is not installed")
@@ -48,6 +51,62 @@ def test_without_disturbances_it_is_our_forward_dynamics(name: str, tmp_path: Pa
         assert np.abs(qdd - expected).max() < 1e-10 * np.abs(reference).max()
     places = dynamics.frame_placement(model, q, robot.frame)[1]
     assert np.abs(robot.tip(q) - places).max() < 1e-12
+
+
+def test_a_floating_base_has_our_coordinates() -> None:
+    """MuJoCo's quaternions begin with w, and its bases move along the axes of the world."""
+    model = load("hyq", floating_base=True)
+    robot = MujocoRobot(model)
+    rng = np.random.default_rng(3)
+    start = np.tile(dynamics.neutral_configuration(model), (5, 1))
+    q = dynamics.integrate(model, start, rng.normal(size=(5, model.nv)))
+    qd, tau = rng.normal(size=(2, 5, model.nv))
+    tau[:, :3] *= 100.0
+    reference = dynamics.aba(model, q, qd, tau)
+    for row, expected in zip(zip(q, qd, tau, strict=True), reference, strict=True):
+        assert np.abs(robot.accelerations(*row) - expected).max() < 1e-10 * np.abs(reference).max()
+    robot.reset(q[0], qd[0])
+    assert np.abs(robot.state - np.concatenate([q[0], qd[0]])).max() < 1e-12
+    robot.advance(tau[0])
+    step = robot.state - np.concatenate([q[0], qd[0]])
+    assert (
+        np.abs(step[model.nq :] / robot.step - reference[0]).max() < 0.02 * np.abs(reference).max()
+    )
+
+
+def test_feet_on_the_ground_are_active_and_carry_the_robot() -> None:
+    feet = [f"{leg}_lowerleg@0.33,0,0" for leg in ("lf", "lh", "rf", "rh")]
+    model = load("hyq", floating_base=True, contacts=feet)
+    robot = MujocoRobot(model, step=1e-3, ground=Ground(height=0.1, radius=0.02))
+    q = dynamics.neutral_configuration(model)
+    q[7:] = 2 * [0.0, 0.75, -1.5, 0.0, -0.75, 1.5]
+    drop = min(dynamics.frame_placement(model, q, foot)[1][2] for foot in feet)
+    q[2] = 0.1 + 0.02 - drop + 0.01
+    robot.reset(q)
+    assert not robot.active.any()
+    for _ in range(400):
+        joints = 2000.0 * (q - robot.state[: model.nq])[7:] - 40.0 * robot.state[-12:]
+        robot.advance(np.concatenate([np.zeros(6), joints]))
+    assert robot.active.tolist() == [1.0] * 4
+    places = [dynamics.frame_placement(model, robot.state[: model.nq], foot)[1] for foot in feet]
+    assert np.abs(np.array(places)[:, 2] - 0.12).max() < 5e-3
+
+
+@pytest.mark.slow
+def test_the_legged_example_stands_jumps_and_lands(capsys: pytest.CaptureFixture[str]) -> None:
+    legged.main()
+    text = capsys.readouterr().out
+    stands, back, apex, flight, end = map(
+        float,
+        re.search(
+            r"base (\S+) m above .* within (\S+) mm\njumps to (\S+) m, (\S+) s in the air, "
+            r"and stands again at (\S+) m",
+            text,
+            re.DOTALL,
+        ).groups(),  # type: ignore[union-attr]
+    )
+    assert abs(stands - 0.52) < 2e-3 and back < 1.0
+    assert apex > 0.75 and flight > 0.3 and abs(end - 0.52) < 5e-3
 
 
 def test_a_payload_is_one_and_damping_is_one() -> None:
@@ -128,8 +187,10 @@ def test_what_it_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         MujocoRobot(arm, frame="claw")
     with pytest.raises(ControlError, match=r"at most 0\.1 s, not 0\.0 s"):
         MujocoRobot(arm, step=0.0)
+    screw = replace(arm.bodies[0].joint, kind=JointKind.HELICAL, pitch=0.1)
+    other = replace(arm, bodies=(replace(arm.bodies[0], joint=screw), *arm.bodies[1:]))
     with pytest.raises(ControlError, match="neither revolute nor prismatic"):
-        MujocoRobot(load("iiwa14", floating_base=True))
+        MujocoRobot(other)
     with pytest.raises(ControlError, match="'payload' is -1"):
         Disturbance(payload=-1.0)
     with pytest.raises(ControlError, match="must be finite"):

@@ -1,13 +1,15 @@
 """A robot in MuJoCo with payload, friction and delay unknown to its controller.
 
 The bodies come from the :class:`pinion.robot.Model`, joint by joint, so that without a disturbance
-MuJoCo's accelerations equal those of :func:`pinion.dynamics.aba`. Contacts are off.
+MuJoCo's accelerations equal those of :func:`pinion.dynamics.aba`. Only a robot on the ground
+touches anything, with small balls at its contacts.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -16,9 +18,26 @@ import numpy as np
 from pinion.base.arrays import Floats
 from pinion.base.installation import install_hint
 from pinion.control.errors import ControlError
-from pinion.robot import JointKind, Mat3, Model, tip_of
+from pinion.dynamics import neutral_configuration
+from pinion.robot import JointKind, Mat3, Model, contacts_of, tip_of
 
 from .disturbance import Disturbance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """A level ground on which a robot's contacts stand.
+
+    Members
+    -------
+    height : of the ground in base coordinates [m].
+    friction : coefficient of sliding friction.
+    radius : of the balls around the contacts' origins [m].
+    """
+
+    height: float = 0.0
+    friction: float = 0.8
+    radius: float = 0.02
 
 
 class MujocoRobot:
@@ -26,14 +45,16 @@ class MujocoRobot:
 
     Parameters
     ----------
-    model : of revolute and prismatic joints on a fixed base, without mimic joints.
+    model : of revolute and prismatic joints, without mimic joints, on a fixed or floating base.
     step : of MuJoCo's integrator [s].
     disturbance : none by default.
-    frame : link that carries the payload; by default the link at the robot's end.
+    frame : link that carries the payload; by default the floating base, or the link at the robot's
+        end.
+    ground : on which the model's contacts stand; None: nothing touches anything.
 
     Members
     -------
-    model, step, disturbance, frame : the arguments.
+    model, step, disturbance, frame, ground : the arguments.
     compiled, data : MuJoCo's model and state.
 
     Raises
@@ -49,10 +70,13 @@ class MujocoRobot:
         step: float = 5e-4,
         disturbance: Disturbance | None = None,
         frame: str | None = None,
+        ground: Ground | None = None,
     ) -> None:
         if not (np.isfinite(step) and 0.0 < step <= 0.1):
             raise ControlError(f"MuJoCo's step must be above 0 and at most 0.1 s, not {step} s.")
-        if any(not body.joint.kind.simple or model.follows(body) for body in model.bodies):
+        self._floats = model.bodies[0].joint.kind is JointKind.FREE_FLYER
+        joints = model.bodies[1:] if self._floats else model.bodies
+        if any(not body.joint.kind.simple or model.follows(body) for body in joints):
             raise ControlError(
                 f"{model.name} has joints that are neither revolute nor prismatic, or that mimic "
                 "another: the simulated robot takes revolute and prismatic joints only."
@@ -60,27 +84,72 @@ class MujocoRobot:
         self.model = model
         self.step = step
         self.disturbance = disturbance or Disturbance()
-        self.frame = tip_of(model) if frame is None else frame
+        if frame is None:
+            frame = model.bodies[0].name if self._floats else tip_of(model)
+        self.frame = frame
+        self.ground = ground
         self._mujoco = library()
         self.compiled = self._compiled()
         self.data: Any = self._mujoco.MjData(self.compiled)
         self._waiting: deque[Floats] = deque()
         self._steps_late = round(self.disturbance.delay / step)
-        self.reset(np.zeros(model.nv))
+        # MuJoCo numbers depth first.
+        joints_at = [self.compiled.joint(f"joint_{number}") for number in range(len(model.bodies))]
+        self._q_at = np.concatenate([at.qposadr[0] + np.arange(len(at.qpos0)) for at in joints_at])
+        self._v_at = np.concatenate([at.dofadr[0] + np.arange(len(at.damping)) for at in joints_at])
+        self.reset(neutral_configuration(model))
 
     def reset(self, q: Floats, qd: Floats | None = None) -> None:
         """Set the state, with the efforts that are still delayed compensating gravity."""
         self._mujoco.mj_resetData(self.compiled, self.data)
-        self.data.qpos[:] = q
-        self.data.qvel[:] = 0.0 if qd is None else qd
+        self._set(self.data, q, np.zeros(self.model.nv) if qd is None else qd)
         self._mujoco.mj_forward(self.compiled, self.data)
         efforts = np.array(self.data.qfrc_bias)
+        if self._floats:
+            efforts[self._v_at[:6]] = 0.0
         self._waiting = deque([efforts] * self._steps_late)
 
     @property
     def state(self) -> Floats:
-        """Current positions and rates, (2 nv,)."""
-        return np.concatenate([self.data.qpos, self.data.qvel])
+        """Current positions and rates of the model, (nq + nv,)."""
+        q, qd = np.array(self.data.qpos[self._q_at]), np.array(self.data.qvel[self._v_at])
+        if self._floats:
+            q[3:7] = np.roll(q[3:7], -1)
+            qd[:3] = self._turned(q).T @ qd[:3]
+        return np.concatenate([q, qd])
+
+    @property
+    def active(self) -> Floats:
+        """Whether each of the model's contacts touches the ground, (contacts,) of 1 and 0."""
+        touched = {int(geom) for pair in self.data.contact.geom for geom in pair}
+        names = [f"contact of {contact.name}" for contact in contacts_of(self.model)]
+        return np.array([float(self.compiled.geom(name).id in touched) for name in names])
+
+    def _turned(self, q: Floats) -> Floats:
+        """Return the rotation (3, 3) of the floating base at positions of the model."""
+        rotation = np.empty(9)
+        self._mujoco.mju_quat2Mat(rotation, np.roll(q[3:7], 1))
+        return rotation.reshape(3, 3)
+
+    def _set(self, data: Any, q: Floats, qd: Floats) -> None:
+        """Set a state of MuJoCo, whose quaternions begin with w, and whose bases move in the world.
+
+        ``q``, ``qd`` : of the model.
+        """
+        q, qd = np.array(q, dtype=np.float64), np.array(qd, dtype=np.float64)
+        if self._floats:
+            qd[:3] = self._turned(q) @ qd[:3]
+            q[3:7] = np.roll(q[3:7], 1)
+        data.qpos[self._q_at], data.qvel[self._v_at] = q, qd
+
+    def _efforts(self, q: Floats, tau: Floats) -> Floats:
+        """Return efforts (nv,) of MuJoCo from those of the model at its positions."""
+        efforts = np.empty(self.model.nv)
+        efforts[self._v_at] = tau
+        if self._floats:
+            linear = self._v_at[:3]
+            efforts[linear] = self._turned(q) @ efforts[linear]
+        return efforts
 
     def advance(self, efforts: Floats) -> None:
         """Advance by one step; the efforts (nv,) act after the delay.
@@ -90,7 +159,8 @@ class MujocoRobot:
         ControlError
             If the simulation diverges: positions, rates or accelerations exceed MuJoCo's limits.
         """
-        self._waiting.append(np.array(efforts))
+        q = self.state[: self.model.nq] if self._floats else np.zeros(0)
+        self._waiting.append(self._efforts(q, efforts))
         self.data.qfrc_applied[:] = self._waiting.popleft()
         begin = self.data.time
         self._mujoco.mj_step(self.compiled, self.data)
@@ -106,9 +176,13 @@ class MujocoRobot:
     def accelerations(self, q: Floats, qd: Floats, tau: Floats) -> Floats:
         """Return MuJoCo's forward dynamics of one state, (nv,), with dry friction."""
         scratch = self._mujoco.MjData(self.compiled)
-        scratch.qpos[:], scratch.qvel[:], scratch.qfrc_applied[:] = q, qd, tau
+        self._set(scratch, q, qd)
+        scratch.qfrc_applied[:] = self._efforts(q, tau)
         self._mujoco.mj_forward(self.compiled, scratch)
-        return np.array(scratch.qacc)
+        qdd = np.array(scratch.qacc[self._v_at])
+        if self._floats:
+            qdd[:3] = self._turned(q).T @ qdd[:3] - np.cross(qd[3:6], qd[:3])
+        return qdd
 
     def tip(self, q: Floats) -> Floats:
         """Return tip positions (m, 3) [m] at joint positions (m, nv), by MuJoCo's kinematics."""
@@ -116,7 +190,7 @@ class MujocoRobot:
         site = self.compiled.site("tip").id
         places = np.empty((len(q), 3))
         for row, positions in enumerate(q):
-            scratch.qpos[:] = positions
+            self._set(scratch, positions, np.zeros(self.model.nv))
             self._mujoco.mj_kinematics(self.compiled, scratch)
             places[row] = scratch.site_xpos[site]
         return places
@@ -136,9 +210,9 @@ class MujocoRobot:
         spec.option.timestep = self.step
         spec.option.gravity = list(self.model.gravity)
         spec.option.integrator = lib.mjtIntegrator.mjINT_IMPLICITFAST
-        spec.option.disableflags = int(lib.mjtDisableBit.mjDSBL_CONTACT) | int(
-            lib.mjtDisableBit.mjDSBL_LIMIT
-        )
+        spec.option.disableflags = int(lib.mjtDisableBit.mjDSBL_LIMIT)
+        if self.ground is None:
+            spec.option.disableflags |= int(lib.mjtDisableBit.mjDSBL_CONTACT)
         spec_bodies: list[Any] = []
         for number, body in enumerate(self.model.bodies):
             parent = spec.worldbody if body.parent < 0 else spec_bodies[body.parent]
@@ -156,10 +230,39 @@ class MujocoRobot:
             self._add_joint(child, number)
             spec_bodies.append(child)
         self._add_tip(spec, spec_bodies)
+        if self.ground is not None:
+            self._add_ground(spec, spec_bodies, self.ground)
         return spec
+
+    def _add_ground(self, spec: Any, spec_bodies: list[Any], ground: Ground) -> None:
+        geom = self._mujoco.mjtGeom
+        friction = [ground.friction, 0.005, 0.0001]  # MuJoCo's of turning and rolling
+        spec.worldbody.add_geom(
+            name="ground",
+            type=geom.mjGEOM_PLANE,
+            size=[0.0, 0.0, 1.0],
+            pos=[0.0, 0.0, ground.height],
+            friction=friction,
+            contype=0,
+            conaffinity=1,
+        )
+        for contact in contacts_of(self.model):
+            if contact.partner is None:
+                spec_bodies[contact.body].add_geom(
+                    name=f"contact of {contact.name}",
+                    type=geom.mjGEOM_SPHERE,
+                    size=[ground.radius, 0.0, 0.0],
+                    pos=list(contact.placement.r),
+                    friction=friction,
+                    contype=1,
+                    conaffinity=0,
+                )
 
     def _add_joint(self, child: Any, number: int) -> None:
         joint, kind = self.model.bodies[number].joint, self._mujoco.mjtJoint
+        if joint.kind is JointKind.FREE_FLYER:
+            child.add_joint(name=f"joint_{number}", type=kind.mjJNT_FREE)
+            return
         child.add_joint(
             name=f"joint_{number}",
             type=kind.mjJNT_HINGE if joint.kind is JointKind.REVOLUTE else kind.mjJNT_SLIDE,
