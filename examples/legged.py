@@ -118,11 +118,11 @@ class Legged:
         x, y, z, w = q[3:7]
         R = dynamics.frame_placement(self.robot.model, q, BASE)[0]
         velocity = R @ qd[:3]
-        wanted = 60.0 * (np.array([0.0, 0.0, RADIUS + height]) - q[:3]) - 16.0 * velocity
+        pull = 60.0 * (np.array([0.0, 0.0, RADIUS + height]) - q[:3]) - 16.0 * velocity
         if thrust:
-            wanted[2] = thrust
+            pull[2] = thrust
         angular = -120.0 * np.copysign(2.0, w) * np.array([x, y, z]) - 22.0 * qd[3:6]
-        return np.concatenate([R.T @ wanted - np.cross(qd[3:6], qd[:3]), angular])
+        return np.concatenate([R.T @ pull - np.cross(qd[3:6], qd[:3]), angular])
 
 
 def main() -> None:
