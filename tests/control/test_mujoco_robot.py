@@ -17,7 +17,7 @@ from pinion.control.track import mujoco_robot
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.float_robot import FloatRobot
 from pinion.control.track.mujoco_robot import Ground, MujocoRobot
-from pinion.robot import JointKind, Model, load, payload
+from pinion.robot import JointKind, Model, load, payload, with_loops
 from tests.control import small_arm
 
 pytest.importorskip("mujoco", reason="the mujoco library is not installed")
@@ -84,6 +84,7 @@ def test_feet_on_the_ground_are_active_and_carry_the_robot() -> None:
     q[2] = 0.1 + 0.02 - drop + 0.01
     robot.reset(q)
     assert not robot.active.any()
+    assert MujocoRobot(with_loops(model, [feet[:2]])).active.tolist() == [0.0] * 5
     for _ in range(400):
         joints = 2000.0 * (q - robot.state[: model.nq])[7:] - 40.0 * robot.state[-12:]
         robot.advance(np.concatenate([np.zeros(6), joints]))

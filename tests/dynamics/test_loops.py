@@ -528,6 +528,12 @@ def test_mjcf_welds_and_anchors_are_read_as_mujoco_places_them(tmp_path: Path) -
     ]
     assert np.abs(places[0] - places[1]).max() < 1e-12
     assert np.abs(np.array(data.efc_pos)).max() < 1e-12
+    text = MJCF.replace("<site", '<body name="hook"/><site', 1)
+    (tmp_path / "same.xml").write_text(
+        text.replace("EQUALITY", '<connect body1="coupler" body2="hook" anchor="0 0 0"/>')
+    )
+    same = load(tmp_path / "same.xml")  # the hook is part of the coupler
+    assert not same.loops and not any("keep this loop" in note for note in same.notes)
     world = load(mjcf(tmp_path, '<connect body1="rocker" anchor="0.5 0 0"/>', "world.xml"))
     assert loops_of(world)[0].partner is not None
     assert loops_of(world)[0].partner.body == -1  # type: ignore[union-attr]

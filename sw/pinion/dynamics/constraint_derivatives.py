@@ -46,12 +46,11 @@ from pinion.robot import Contact, JointKind, Model
 
 from .axis import axis_effort, cross_axis, numbered_axes
 from .checks import Array, DynamicsError, check_choice, matrix_of, needs_inverse, vector_of
-from .constraint_rows import acceleration_row, product_of
+from .constraint_rows import acceleration_row, add_velocities, product_of, velocity_row
 from .constraints import (
     CONTACT_REFERENCES,
     REDUNDANT,
     Constraints,
-    add_velocities,
     check_regular,
     constraints_of,
     contact_arguments,
@@ -531,21 +530,12 @@ def velocity_derivatives(
         q, rates = tied.positions(q), tied.rates(rates)
         rates_of_loops = tied.rates(rates_of_loops)
     states = forward_pass(tree, q, rates, [0.0] * tree.nv, None, region)
-    joints = numbered_axes(tree)
     linear: dict[int, Vector] = {-1: ZERO}
-    by_q = zeros(len(at_state.directions), tree.nv)
-    for c, direction in enumerate(at_state.directions):
-        body, row = at_state.contacts[direction.contact].body, direction.row
+    by_q: Rows = []
+    for direction in at_state.directions:
+        body = at_state.contacts[direction.contact].body
         add_velocities(tree, body, rates, states, linear, region)
-        for i in reversed(path_to(tree, body)):
-            parent = tree.bodies[i].parent
-            with region("contact", i + 1):
-                w = ZERO if parent < 0 else states[parent].motion.w
-                v = states[i].X.motion_to_child(w, linear[parent])
-                for k, axis in joints[i]:
-                    by_q[c][k] = product_of(row, cross_axis(axis, v, 1.0))
-                if parent >= 0:
-                    row = states[i].X.force_to_parent(*row)
+        by_q.append(velocity_row(tree, body, direction.row, states, linear, region))
     for loop in at_state.loops:
         part = LoopMotion.of(loop, q, rates_of_loops, None, region).velocity_derivatives()
         by_q += [loop.spread(row, tree.nv) for row in part]

@@ -44,9 +44,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.robot import Contact, Model, RobotError, Transform, contacts_of, uncoupled
-from pinion.robot.rotation import IDENTITY, transpose
+from pinion.robot.rotation import transpose
 
-from .axis import joint_motion
 from .checks import (
     Array,
     DynamicsError,
@@ -58,7 +57,7 @@ from .checks import (
     needs_inverse,
     vector_of,
 )
-from .constraint_rows import jacobian_row
+from .constraint_rows import add_velocities, jacobian_row
 from .coupled import coupling_of, elimination_parents
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH
@@ -187,26 +186,6 @@ def _directions_of(
         row = cross(r, axis), axis
         directions.append(Direction(contact=number, row=row, acceleration=value))
     return directions
-
-
-def add_velocities(
-    model: Model,
-    body: int,
-    qd: Sequence[Scalar],
-    states: Sequence[BodyState],
-    linear: dict[int, Vector],
-    region: Region,
-) -> None:
-    """Add the velocities of the origins of the bodies from the base to one [m/s]."""
-    for i in path_to(model, body):
-        if i in linear:
-            continue
-        parent = model.bodies[i].parent
-        w = ZERO if parent < 0 else states[parent].motion.w
-        with region("contact", i + 1):
-            _, carried = states[i].X.motion_to_child(w, linear[parent])
-            moving = joint_motion(model.bodies[i].joint, qd[model.v_slices[i]])[1]
-            linear[i] = vadd(carried, moving)
 
 
 def masked(on: Scalar, x: Scalar) -> Scalar:
@@ -543,7 +522,7 @@ def turn_to_base(
     def turned(force: Sequence[Scalar]) -> list[Scalar]:
         elements: list[Scalar] = []
         for contact in contacts:
-            R = IDENTITY if contact.body < 0 else poses[contact.body].R
+            R = poses[contact.body].R
             back = transpose(contact.placement.E)
             with region("contact", contact.body + 1):
                 for _ in range(contact.size // 3):

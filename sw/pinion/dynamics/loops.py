@@ -31,8 +31,8 @@ from functools import cached_property
 
 from pinion.robot import Contact, Frame, Model, Vec3
 
-from .axis import Axis, axis_cross_force, axis_effort, axis_motion, cross_axis, numbered_axes
-from .constraint_rows import acceleration_row, jacobian_row, product_of
+from .axis import Axis, axis_cross_force, axis_effort, axis_motion, numbered_axes
+from .constraint_rows import acceleration_row, add_velocities, jacobian_row, velocity_row
 from .kinematics import path_to
 from .matrices import Rows, zeros
 from .rnea import BodyState, Region, forward_pass
@@ -135,7 +135,6 @@ class LoopMotion:
     states: list[BodyState]
     around: Region
 
-    # Many parameters: the state of a robot.
     @classmethod
     def of(
         cls,
@@ -155,7 +154,7 @@ class LoopMotion:
     def _descents(self) -> tuple[list[int], list[int]]:
         """Bodies from the fork to the first and to the second frame."""
         model, ends = self.loop.model, (self.loop.contact.body, self.loop.partner.body)
-        first, second = (path_to(model, end) if end >= 0 else [] for end in ends)
+        first, second = (path_to(model, end) for end in ends)
         return first, second
 
     def carried(self, vector: Vector, up: Sequence[int], down: Sequence[int]) -> Vector:
@@ -195,9 +194,8 @@ class LoopMotion:
         for pair in self.wrenches:
             row: list[Scalar] = [0.0] * model.nv
             for body, wrench in zip(ends, pair, strict=True):
-                if body >= 0:
-                    part = jacobian_row(model, body, wrench, self.states, self.around)
-                    row = [add(a, b) for a, b in zip(row, part, strict=True)]
+                part = jacobian_row(model, body, wrench, self.states, self.around)
+                row = [add(a, b) for a, b in zip(row, part, strict=True)]
             rows.append(row)
         return rows
 
@@ -263,28 +261,17 @@ class LoopMotion:
     def velocity_derivatives(self) -> Rows:
         """Return the gradient of J times the rates, at constant rates, by position."""
         model = self.loop.model
-        by_q = zeros(len(self.wrenches), model.nv)
-        joints = numbered_axes(model)
-        linear: list[Vector] = []
-        before: list[Spatial] = []
-        for i, parent in enumerate(model.parents):
-            w = ZERO if parent < 0 else self.states[parent].motion.w
-            v = ZERO if parent < 0 else linear[parent]
-            with self.around("contact", i + 1):
-                before.append(self.states[i].X.motion_to_child(w, v))
-                total = before[i][1]
-                for (_, axis), rate in zip(joints[i], self.qd[model.v_slices[i]], strict=True):
-                    total = vadd(total, axis_motion(axis, rate)[1])
-                linear.append(total)
-        for c, pair in enumerate(self.wrenches):
-            ends = (self.loop.contact.body, self.loop.partner.body)
-            for body, row in zip(ends, pair, strict=True):
-                for i in reversed(path_to(model, body) if body >= 0 else []):
-                    with self.around("contact", i + 1):
-                        for k, axis in joints[i]:
-                            by_q[c][k] = product_of(row, cross_axis(axis, before[i], 1.0))
-                        if model.bodies[i].parent >= 0:
-                            row = self.states[i].X.force_to_parent(*row)
+        linear: dict[int, Vector] = {-1: ZERO}
+        ends = (self.loop.contact.body, self.loop.partner.body)
+        for body in ends:
+            add_velocities(model, body, self.qd, self.states, linear, self.around)
+        by_q: Rows = []
+        for pair in self.wrenches:
+            parts = [
+                velocity_row(model, body, wrench, self.states, linear, self.around)
+                for body, wrench in zip(ends, pair, strict=True)
+            ]
+            by_q.append([add(a, b) for a, b in zip(*parts, strict=True)])
         second, w, v = self.loop.partner, ZERO, ZERO
         if second.body >= 0:
             w = self.states[second.body].motion.w

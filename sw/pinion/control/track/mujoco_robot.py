@@ -19,7 +19,7 @@ from pinion.base.arrays import Floats
 from pinion.base.installation import install_hint
 from pinion.control.errors import ControlError
 from pinion.dynamics import neutral_configuration
-from pinion.robot import JointKind, Mat3, Model, contacts_of, tip_of
+from pinion.robot import Contact, JointKind, Mat3, Model, contacts_of, tip_of
 
 from .disturbance import Disturbance
 
@@ -45,7 +45,8 @@ class MujocoRobot:
 
     Parameters
     ----------
-    model : of revolute and prismatic joints, without mimic joints, on a fixed or floating base.
+    model : of revolute and prismatic joints, without mimic joints, on a fixed or floating base; its
+        loops are not simulated.
     step : of MuJoCo's integrator [s].
     disturbance : none by default.
     frame : link that carries the payload; by default the floating base, or the link at the robot's
@@ -120,10 +121,13 @@ class MujocoRobot:
 
     @property
     def active(self) -> Floats:
-        """Whether each of the model's contacts touches the ground, (contacts,) of 1 and 0."""
-        touched = {int(geom) for pair in self.data.contact.geom for geom in pair}
-        names = [f"contact of {contact.name}" for contact in contacts_of(self.model)]
-        return np.array([float(self.compiled.geom(name).id in touched) for name in names])
+        """Whether each contact touches the ground, 1 or 0; loops, which are open here, have 0."""
+        touched = {
+            self.compiled.geom(int(geom)).name for pair in self.data.contact.geom for geom in pair
+        }
+        contacts = contacts_of(self.model)
+        names = [None if contact.partner else _ball_of(contact) for contact in contacts]
+        return np.array([float(name in touched) for name in names])
 
     def _turned(self, q: Floats) -> Floats:
         """Return the rotation (3, 3) of the floating base at positions of the model."""
@@ -249,7 +253,7 @@ class MujocoRobot:
         for contact in contacts_of(self.model):
             if contact.partner is None:
                 spec_bodies[contact.body].add_geom(
-                    name=f"contact of {contact.name}",
+                    name=_ball_of(contact),
                     type=geom.mjGEOM_SPHERE,
                     size=[ground.radius, 0.0, 0.0],
                     pos=list(contact.placement.r),
@@ -293,6 +297,11 @@ class MujocoRobot:
             # A ball of 1 cm radius, since MuJoCo takes no point masses.
             inertia = 0.4 * self.disturbance.payload * 0.01**2
             load.inertia = [inertia, inertia, inertia]
+
+
+def _ball_of(contact: Contact) -> str:
+    """Return the name of the ball at a contact."""
+    return f"contact of {contact.name}"
 
 
 def library() -> Any:

@@ -124,12 +124,6 @@ def read_compiled(
         carrier.append(carried)
         poses.append(pose)
         frames.append(ImportedFrame(name=names[body], joint=carried, pose=pose))
-    loops = file_loops(compiled, names)
-    notes = [
-        f"The file holds {first!r} and {second!r} together: rows in contact keep this loop "
-        f"({kind}) closed, and the others leave it out."
-        for first, second, kind in loops
-    ]
     draft = assemble(
         name=bytes(compiled.names).split(b"\0")[0].decode() or "robot",
         source=source,
@@ -137,10 +131,17 @@ def read_compiled(
         inertials=inertials,
         frames=frames,
         gravity=terms.gravity,
-        notes=[*_chains(links), *_one_sided(compiled, joint_names), *terms.notes, *notes],
+        notes=[*_chains(links), *_one_sided(compiled, joint_names), *terms.notes],
         snap=snap,
     )
-    return replace(draft, model=without_open_loops(replace(draft.model, loops=tuple(loops))))
+    loops = tuple(file_loops(compiled, names))
+    model = without_open_loops(replace(draft.model, loops=loops))
+    notes = [
+        f"The file holds {first!r} and {second!r} together: rows in contact keep this loop "
+        f"({kind}) closed, and the others leave it out."
+        for first, second, kind in model.loops
+    ]
+    return replace(draft, model=replace(model, notes=(*model.notes, *notes)))
 
 
 def _names(accessor: Callable[[int], Any], size: int, prefix: str) -> list[str]:
