@@ -340,6 +340,8 @@ def test_a_broken_gradient_is_noticed(broken: str, monkeypatch: pytest.MonkeyPat
 
 LENGTHS = (0.3, 0.8, 0.5)
 GROUND = 0.7
+ENDS = (f"coupler@{LENGTHS[1]},0,0", f"rocker@{LENGTHS[2]},0,0")
+"""Frames of its coupler and its rocker that meet."""
 
 
 def four_bar(*, welded_tip: bool = False) -> Model:
@@ -364,8 +366,7 @@ def four_bar(*, welded_tip: bool = False) -> Model:
         )
     )
     text = f'<robot name="four_bar"><link name="ground"/>{links}{joints}</robot>'
-    ends = (f"coupler@{coupler},0,0", f"rocker@{rocker},0,0")
-    return with_loops(load_text(text), ((*ends, "6d" if welded_tip else "3d"),))
+    return with_loops(load_text(text), ((*ENDS, "6d" if welded_tip else "3d"),))
 
 
 def closed_angles(crank_angle: float) -> Array:

@@ -228,12 +228,13 @@ def backend(
         ``float`` (the float model on the host), ``sim`` (the simulated card) or another transport
         of the driver with its address, such as ``xdma:0``. Other packages add devices by entry
         points of the group ``pinion.backends``.
-    options : of the row, ``derivatives``, ``outputs``, ``joint_terms``, ``friction_width``,
-        ``parameters``, ``parameter_range`` (:class:`pinion.functions.RowOptions`); of the robot,
-        ``lock``, ``tip``, ``floating_base``, ``accept_inertia`` (also for sets of parameters that
-        no body can have), ``gravity``, ``contacts``, ``loops``, ``snap``
-        (:class:`pinion.robot.RobotOptions`; cards snap unless it is False, the others only if it is
-        True); of the device: `CardOptions` of cards, the others as in `BackendOptions`.
+    options : of the row, ``derivatives``, ``inputs``, ``outputs``, ``joint_terms``,
+        ``friction_width``, ``parameters``, ``parameter_range``
+        (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
+        ``accept_inertia`` (also for sets of parameters that no body can have), ``gravity``,
+        ``contacts``, ``loops``, ``snap`` (:class:`pinion.robot.RobotOptions`; cards snap unless it
+        is False, the others only if it is True); of the device: `CardOptions` of cards, the others
+        as in `BackendOptions`.
         ``progress=Progress(print)`` shows what is compiled or built before the first batch.
 
     Raises

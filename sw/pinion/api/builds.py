@@ -352,7 +352,7 @@ def build(
         steps.
     options : of the core, ``ii``, ``formats``, ``max_error``, ``ranges``, ``objective``,
         ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
-        row, ``derivatives``, ``outputs``, ``joint_terms`` and ``friction_width``
+        row, ``derivatives``, ``inputs``, ``outputs``, ``joint_terms`` and ``friction_width``
         (:class:`pinion.functions.RowOptions`); of the robot, ``lock``, ``tip``, ``floating_base``,
         ``accept_inertia``, ``snap``, ``gravity``, ``contacts`` and
         ``loops`` (:class:`pinion.robot.RobotOptions`).

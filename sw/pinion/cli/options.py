@@ -84,6 +84,13 @@ Loops = Annotated[
         "may be repeated.",
     ),
 ]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Optional inputs: constraint_dynamics has velocity_gain, position_gain and target.",
+    ),
+]
 Outputs = Annotated[
     list[str] | None,
     typer.Option(
@@ -175,6 +182,7 @@ class RowArguments:
             help="Gradients in closed form (composite), or one recursion per joint (column).",
         ),
     ] = "composite"
+    inputs: Inputs = None
     outputs: Outputs = None
     joint_terms: JointTerms = None
     friction_width: FrictionWidth = FRICTION_WIDTH
@@ -200,6 +208,7 @@ class RowArguments:
         """Return the options for :func:`pinion.functions.row_of`."""
         return {
             "derivatives": self.derivatives,
+            "inputs": names(self.inputs),
             "outputs": names(self.outputs),
             "joint_terms": names(self.joint_terms),
             "friction_width": self.friction_width,

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -50,20 +50,19 @@ from .constraint_rows import acceleration_row, add_velocities, product_of, veloc
 from .constraints import (
     CONTACT_REFERENCES,
     REDUNDANT,
-    Constraints,
+    GainArrays,
     check_regular,
-    constraints_of,
     contact_arguments,
-    turn_to_base,
-    turned_gradients,
+    gain_columns,
 )
+from .contact_state import Constraints, constraints_of, turn_to_base, turned_gradients
 from .coupled import coupling_of, elimination_parents
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .kinematics import path_to
 from .loops import LoopMotion
 from .ltdl import by_velocity, chain, factors, inverse, region_at
-from .matrices import Rows, inner, transposed, zeros
+from .matrices import Rows, combined, inner, transposed, zeros
 from .rnea import BodyMotion, Region, forward_pass, no_region, rnea_scalars
 from .rnea_derivatives import (
     Row,
@@ -75,6 +74,7 @@ from .rnea_derivatives import (
 )
 from .scalar import Scalar, SingularError, add, is_zero, mul, select, sub
 from .spatial import ZERO, Spatial, Vector, cross, vadd, vsub
+from .stabilisation import Gains, Stabilisation
 
 
 class ConstraintDerivatives(NamedTuple):
@@ -261,6 +261,7 @@ def constraint_dynamics_derivatives_scalars(
     reference: str = "local",
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
+    **gains: Unpack[Gains],
 ) -> ConstraintGradient:
     """Return a robot's accelerations and contact forces with their gradients, over any scalar.
 
@@ -274,6 +275,8 @@ def constraint_dynamics_derivatives_scalars(
     """
     check_choice("reference", reference, CONTACT_REFERENCES)
     at_state = constraints_of(model, q, qd, active, region)
+    returning = Stabilisation.of(model, at_state, q, qd, region, gains) if gains else None
+    drift = returning.added_to(at_state.drift) if returning else at_state.drift
     plain = at_state.plain
     terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     bias = rnea_scalars(plain, q, qd, [0.0] * plain.nv, None, region, **terms_of)
@@ -281,15 +284,23 @@ def constraint_dynamics_derivatives_scalars(
     last = len(plain.bodies)
     with region("solve", last):
         efforts = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
-        free = at_state.masked([sub(0.0, moving) for moving in at_state.drift])
+        free = at_state.masked([sub(0.0, moving) for moving in drift])
         qdd, force = eliminated.solve(efforts, free)
 
     f_ext = forces_on_links(at_state, force, region)
     dtau = rnea_derivatives_scalars(plain, q, qd, qdd, f_ext, region, **terms_of)
     dtau = without_loops(at_state, q, force, dtau[0], region), dtau[1]
     changes = acceleration_derivatives(at_state, q, qd, qdd, region)
+    if returning:
+        of_velocity = velocity_derivatives(at_state, q, qd, qd, region)
+        by_q, by_qd = returning.derivatives(of_velocity)
+        with region("contact", last):
+            changes = (
+                combined((1.0, changes[0]), (1.0, by_q)),
+                combined((1.0, changes[1]), (1.0, by_qd)),
+            )
     with region("column", last):
-        of_base = _columns_of_floating_base(at_state, eliminated, qd, terms_of)
+        of_base = _columns_of_floating_base(at_state, eliminated, qd, terms_of, returning)
     gradients = []
     for of_state, is_rate in ((dtau[0], False), (dtau[1], True)):
         columns_of = transposed(of_state), transposed(changes[is_rate])
@@ -345,6 +356,7 @@ def constraint_dynamics_derivatives(
     reference: str = "local",
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
+    **gains: Unpack[GainArrays],
 ) -> ConstraintDerivatives:
     """Return a robot's accelerations and contact forces with their gradients.
 
@@ -357,6 +369,7 @@ def constraint_dynamics_derivatives(
         reference=reference,
         joint_terms=joint_terms,
         friction_width=friction_width,
+        **gain_columns(model, x.batch, **gains),
     )
     arrays = {
         name: (vector_of if name in ("qdd", "force") else matrix_of)(value, x.batch)
@@ -431,16 +444,18 @@ def _columns_of_floating_base(
     eliminated: Eliminated,
     qd: Sequence[Scalar],
     terms_of: dict[str, Any],
+    returning: Stabilisation | None,
 ) -> dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]]:
     """Return the solutions for a free-flyer's position, orientation and linear rate.
 
     Keys are the velocity's number and whether the gradient is by the rate. Seen in the base's axes,
     gravity g changes by ``g x e`` when the base turns about e, and so does the acceleration of a
     base that falls; contacts then lack ``J`` of that change. A linear rate v changes ``w x v``
-    alone, unless a face is held, whose spatial acceleration depends on it.
+    alone, unless a face is held, whose spatial acceleration depends on it, or a velocity returns
+    to zero. With a gain of positions there are no such columns.
     """
     plain = at_state.plain
-    if not floats_freely(plain, terms_of):
+    if not floats_freely(plain, terms_of) or (returning and returning.position_gain):
         return {}
     n, count = plain.nv, len(at_state.J)
     solutions: dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]] = {}
@@ -453,7 +468,8 @@ def _columns_of_floating_base(
         lacking = [sub(0.0, inner(row[:3], change)) for row in at_state.J]
         x, y = eliminated.solve([0.0] * n, lacking)
         solutions[k + 3, False] = [*vadd((x[0], x[1], x[2]), change), *x[3:]], y
-        if all(contact.size == 3 for contact in at_state.contacts):  # loops do not notice either
+        points = all(contact.size == 3 for contact in at_state.contacts)
+        if points and not returning:  # loops do not notice either
             turned = cross(e, (qd[3], qd[4], qd[5]))
             solutions[k, True] = [*turned, *rest], at_contacts
     return solutions

@@ -16,7 +16,7 @@ from pinion.robot import Model
 
 from .checks import Array, columns_of, configurations, matrix_of, vector_of
 from .constraint_derivatives import acceleration_derivatives
-from .constraints import constraints_of, moving_contacts
+from .contact_state import constraints_of, moving_contacts
 from .matrices import Rows, inner
 from .rnea import Region, no_region
 from .scalar import Scalar, add

@@ -49,12 +49,10 @@ from .constraint_derivatives import (
 from .constraints import (
     CONTACT_REFERENCES,
     check_regular,
-    constraints_of,
     contact_arguments,
     solve_constraints,
-    turn_to_base,
-    turned_gradients,
 )
+from .contact_state import constraints_of, turn_to_base, turned_gradients
 from .crba import crba_scalars
 from .matrices import Rows, inner, transposed
 from .rnea import Region, no_region

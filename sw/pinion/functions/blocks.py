@@ -56,6 +56,9 @@ class Quantity(Enum):
     the state's motion include them."""
     CONTACT_MASK = "contact mask"
     """For each contact of the robot whether it is on the ground, 1 or 0."""
+    CONTACT_TARGET = "contact target"
+    """For each contact a point near its place at the state's positions, (contacts, 3), as
+    :mod:`pinion.dynamics.stabilisation` takes it."""
     CONTACT_EFFORT = "contact effort"
     """Efforts of joints that move the robot as drawn while its contacts carry it; 0 at a floating
     base."""

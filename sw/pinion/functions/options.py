@@ -19,7 +19,7 @@ class RowOptions(TypedDict, total=False):
     Members
     -------
     derivatives : ``composite`` or ``column``, for functions that contain a gradient.
-    outputs : optional results to add: names, or one text with commas.
+    inputs, outputs : optional inputs and results to add: names, or one text with commas.
     joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
     friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
     parameters : links and figures of joints that become inputs, or ``gravity``: names, or one text
@@ -33,6 +33,7 @@ class RowOptions(TypedDict, total=False):
     """
 
     derivatives: str
+    inputs: Sequence[str]
     outputs: Sequence[str]
     joint_terms: bool | Sequence[str]
     friction_width: float
@@ -48,18 +49,20 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
     Raises
     ------
     FunctionError
-        If the row has no such result, term, parameter, frame or reference.
+        If the row has no such input, result, term, parameter, frame or reference.
     TypeError
         If there is no such option.
     """
     if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
         # As Python would for a signature with these names.
         raise TypeError(f"A function has no option '{strange[0]}'.")
-    for option in ("frames", "outputs", "parameters"):
+    for option in ("frames", "inputs", "outputs", "parameters"):
         _check_names(option, options.get(option, ()))
     row = row.with_frames(options.get("frames", ()))
     if (reference := options.get("reference")) is not None:
         row = row.with_reference(reference)
+    if inputs := options.get("inputs"):
+        row = row.with_inputs(inputs)
     if outputs := options.get("outputs"):
         row = row.asked(outputs)
     terms, width = options.get("joint_terms"), options.get("friction_width", FRICTION_WIDTH)
@@ -89,7 +92,7 @@ def options_from_text(texts: Mapping[str, str]) -> RowOptions:
     options: Any = {}
     if "derivatives" in texts:
         options["derivatives"] = texts["derivatives"]
-    for key in ("outputs", "joint_terms", "parameters"):
+    for key in ("inputs", "outputs", "joint_terms", "parameters"):
         if texts.get(key):
             options[key] = tuple(texts[key].split(","))
     if texts.get("frames"):

@@ -79,6 +79,9 @@ class Function:
     variants : other formulations.
     optional : names of results that are only returned on request.
     added : optional results that were requested.
+    optional_inputs : blocks that are only inputs on request; the algorithm and the float model take
+        them by name.
+    added_inputs : names of those that were requested; their blocks are in `inputs`.
     variant : the other formulation that this is, if any.
     joint_space : whether results depend on the robot only through its equations of motion in the
         joints' coordinates. False for a row that takes or returns a quantity of a link: external
@@ -116,6 +119,8 @@ class Function:
     variants: tuple[Variant, ...] = ()
     optional: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
+    optional_inputs: tuple[Block, ...] = ()
+    added_inputs: tuple[str, ...] = ()
     variant: Variant | None = None
     joint_space: bool = True
     passive: bool | None = None
@@ -179,6 +184,8 @@ class Function:
             options["frames"] = ",".join(self.frames)
         if self.frame_reference:
             options["reference"] = self.frame_reference
+        if self.added_inputs:
+            options["inputs"] = ",".join(self.added_inputs)
         if self.added:
             options["outputs"] = ",".join(self.added)
         if self.parameters:
@@ -202,6 +209,23 @@ class Function:
         if self.references:
             choices["reference"] = self.frame_reference or self.references[0]
         return choices
+
+    def _called(
+        self,
+        algorithm: Callable[..., Sequence[Any]],
+        model: Model,
+        arguments: Sequence[Any],
+        **options: Any,
+    ) -> Sequence[Any]:
+        """Call an algorithm with inputs, parameters excepted, and states; optional ones by name."""
+        blocks = [b for b in (*self.inputs, *self.states) if b.sampling is not Quantity.PARAMETER]
+        positional = []
+        for block, argument in zip(blocks, arguments, strict=True):
+            if block.name in self.added_inputs:
+                options[block.name] = argument
+            else:
+                positional.append(argument)
+        return algorithm(model, *positional, **options, **self._choices)
 
     def formulated(self, name: str) -> Function:
         """Return the same function in another formulation.
@@ -247,6 +271,29 @@ class Function:
                 )
             requested |= names
         return replace(self, added=tuple(name for name in self.optional if name in requested))
+
+    def with_inputs(self, inputs: Sequence[str]) -> Function:
+        """Return the same function with these optional inputs: names, or a text with commas.
+
+        Raises
+        ------
+        FunctionError
+            If it has no such optional input.
+        """
+        if isinstance(inputs, str):
+            inputs = [name.strip() for name in inputs.split(",") if name.strip()]
+        optional = [block.name for block in self.optional_inputs]
+        for name in inputs:
+            if name not in optional:
+                choices = f"choose from {', '.join(optional)}" if optional else "leave it out"
+                raise FunctionError(f"'{self.name}' has no optional input '{name}': {choices}.")
+        added = tuple(
+            block
+            for block in self.optional_inputs
+            if block.name in inputs and block.name not in self.added_inputs
+        )
+        names = (*self.added_inputs, *(block.name for block in added))
+        return replace(self, inputs=(*self.inputs, *added), added_inputs=names)
 
     def with_terms(
         self, joint_terms: bool | Sequence[str], friction_width: float = FRICTION_WIDTH
@@ -436,7 +483,7 @@ class Function:
                     model = dynamics.parametric_model(
                         model, self.parameters, values, minimal=minimal, mapped=mapped
                     )
-            results = algorithm(model, *arguments, region=tracer.region, **self._choices)
+            results = self._called(algorithm, model, arguments, region=tracer.region)
         except dynamics.DynamicsError as error:
             raise FunctionError(f"'{self.name}' cannot be traced: {error}") from None
         coming, returned = self.results, list(results)
@@ -572,7 +619,7 @@ class Function:
         if self.floats is None or self.parameters:
             results: Sequence[Floats] = self._on_arrays(model, inputs)
         else:
-            results = self.floats(model, *inputs, **self._choices)
+            results = self._called(self.floats, model, inputs)
         named = zip((*self.outputs, *self.states), results, strict=True)
         coming = self.results
         return {block.name: result for block, result in named if block in coming}
@@ -587,7 +634,7 @@ class Function:
         if self.parameters:
             values = arguments.pop(len(self.inputs) - 1)
             model = dynamics.parametric_model(model, self.parameters, values)
-        results = self.scalars(model, *arguments, region=no_region, **self._choices)
+        results = self._called(self.scalars, model, arguments, region=no_region)
         stacked = []
         for block, values in zip((*self.outputs, *self.states), results, strict=True):
             flat = [np.broadcast_to(np.asarray(x, np.float64), (count,)) for x in _flat(values)]

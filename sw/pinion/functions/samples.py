@@ -44,6 +44,9 @@ CONTACT_SPREAD = 0.5
 """Largest part by which a contact's force differs from its share of the weight, and of the
 horizontal in it."""
 
+TARGET_SPREAD = 0.01
+"""Largest part [m] by which a contact's target differs from its place in each direction."""
+
 BASE_REGULARISATION = 0.01
 """Square of a contact's lever [m^2] below which it is not used to turn a floating base."""
 
@@ -308,6 +311,9 @@ def sample(
                 return sets
             case Quantity.CONTACT_MASK:
                 return mask
+            case Quantity.CONTACT_TARGET:
+                places = contact_places(model, q)
+                return places + TARGET_SPREAD * scale * rng.uniform(-1.0, 1.0, places.shape)
             case Quantity.CONTACT_EFFORT:
                 efforts = draw(replace(block, sampling=Quantity.EFFORT))
                 spread = CONTACT_SPREAD * scale * min(share, 1.0)
@@ -437,6 +443,20 @@ def efforts_in_contact(
         efforts -= np.einsum("nij,ni->nj", J, change)
         efforts[:, velocities] = 0.0
     return efforts
+
+
+def contact_places(model: Model, q: Floats) -> Floats:
+    """Return the origins of contacts in the base, (n, contacts, 3) [m]; of loops the way from the
+    second origin to the first one in the first frame's axes.
+    """
+    places = []
+    for contact in contacts_of(model):
+        rotation, place = dynamics.frame_placement(model, q, contact.name)
+        if contact.partner is not None:
+            _, origin = dynamics.frame_placement(model, q, contact.partner.name)
+            place = np.einsum("nji,nj->ni", rotation, place - origin)
+        places.append(place)
+    return np.stack(places, axis=1)
 
 
 def _efforts_of_sets(

@@ -92,6 +92,7 @@ class RowChoice:
     """Options of a row: the members are those of :class:`pinion.functions.RowOptions`."""
 
     derivatives: str = DERIVATIVES[0]
+    inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
     joint_terms: bool | Sequence[str] = ()
     friction_width: float = FRICTION_WIDTH
@@ -119,6 +120,7 @@ class RowChoice:
             function,
             derivatives=self.derivatives,
             outputs=self.outputs,
+            inputs=self.inputs,
             joint_terms=self.joint_terms,
             friction_width=self.friction_width,
             parameters=self.parameters,

@@ -13,6 +13,12 @@ _TAU = Block(name="tau", shape=("nv",), unit="N m | N", sampling=Quantity.CONTAC
 _ACTIVE = Block(name="active", shape=("contacts",), unit=MASK_UNIT, sampling=Quantity.CONTACT_MASK)
 # Twice the range still has no value below zero.
 _DAMPING = Block(name="damping", shape=(), unit="1/(kg m^2), 1/kg", sampling=Uniform(0.001, 0.003))
+# Twice these ranges have no value below zero.
+_GAINS = (
+    Block(name="velocity_gain", shape=("contacts",), unit="1/s", sampling=Uniform(5.0, 15.0)),
+    Block(name="position_gain", shape=("contacts",), unit="1/s^2", sampling=Uniform(50.0, 150.0)),
+    Block(name="target", shape=("contacts", 3), unit="m", sampling=Quantity.CONTACT_TARGET),
+)
 # Between 0 and 1 also at twice the range.
 _RESTITUTION = Block(name="restitution", shape=(), unit="1", sampling=Uniform(0.2, 0.6))
 _FORCE = Block(name="force", shape=("nc",), unit="N | N m")
@@ -32,6 +38,7 @@ ROWS = (
         joint_space=False,
         passive=True,
         of_contacts=True,
+        optional_inputs=_GAINS,
         references=dynamics.CONTACT_REFERENCES,
     ),
     Function(
@@ -53,6 +60,7 @@ ROWS = (
         joint_space=False,
         passive=True,
         of_contacts=True,
+        optional_inputs=_GAINS,
         optional=("dqdd_dtau", "dforce_dtau"),
         references=dynamics.CONTACT_REFERENCES,
     ),
