@@ -68,7 +68,10 @@ def test_the_pipeline_runs_both_commands(root: Path) -> None:
     script = root / ".ci/run"
     assert os.access(script, os.X_OK)
     text = script.read_text()
-    assert re.search(r"for step in lint test", text)
+    assert [line for line in text.splitlines() if line.startswith("step ")] == [
+        *("step setup", "step lint", "step test")
+    ]
+    assert "make --no-print-directory docs" in text and 'wait "$docs" || ' in text
     assert "set -euo pipefail" in text
     for name in ("run", "setup", "frameworks"):
         subprocess.run(["bash", "-n", root / ".ci" / name], check=True)

@@ -6,8 +6,8 @@ integrals of motion in dynamical systems", 1972),
 
     J qdd + gamma + k_v v + k_p d = - damping force
 
-where v is the contact's velocity, J qd, and d the way of its origin from a target, both in the
-contact's axes; of a loop, d is the way from the second origin to the first one, less the target. A
+where v is the contact's velocity, J qd, and d the offset of its origin from a target, both in the
+contact's axes; of a loop, d is that of the first origin from the second one, less the target. A
 face has a velocity gain in all six directions and a position gain in the three of its origin: the
 rotation between two frames has no expression without branches.
 
@@ -47,7 +47,7 @@ class Gains(TypedDict, total=False):
     velocity_gain : (contacts,) scalars [1/s].
     position_gain : (contacts,) scalars [1/s^2].
     target : (contacts, 3) scalars [m]: where the origins of contacts are to be, in base axes; of
-        loops, the way from the second origin to the first one, in the first frame's axes. Robots
+        loops, the offset of the first origin from the second one, in the first frame's axes. Robots
         that have loops alone need none: it is zero then.
     """
 
@@ -113,7 +113,7 @@ class Stabilisation:
 
     @cached_property
     def _distances(self) -> list[Vector]:
-        """The way of each contact from its target, and in a loop from the second origin."""
+        """The offset of each contact from its target, and in a loop from the second origin."""
         contacts = moving_contacts(self.model)
         ends: list[Contact | Frame] = [*contacts]
         ends += [contact.partner for contact in contacts if contact.partner is not None]

@@ -446,8 +446,8 @@ def efforts_in_contact(
 
 
 def contact_places(model: Model, q: Floats) -> Floats:
-    """Return the origins of contacts in the base, (n, contacts, 3) [m]; of loops the way from the
-    second origin to the first one in the first frame's axes.
+    """Return the origins of contacts in the base, (n, contacts, 3) [m]; of loops the offset of the
+    first origin from the second one in the first frame's axes.
     """
     places = []
     for contact in contacts_of(model):
