@@ -1,8 +1,8 @@
-"""The cost of a campaign and the limits of a large one: ``python -m benchmarks.campaigns DIR``.
+"""The cost of a campaign and the limits of large ones: ``python -m benchmarks.campaigns DIR``.
 
 Measures a core's time per state by device, the size of a record, the time of client and scheduler
 per chunk, and the rate at which the file takes records. From these a model computes the campaign of
-``--states`` over ``--workers``. Times are processor times, so that other work on the machine hardly
+``--states`` over ``--workers``. Times are CPU times, so that other work on the machine hardly
 affects them; they exclude waiting for disks and networks.
 """
 
@@ -46,7 +46,7 @@ def _plan(build: Build, device: str, states: int, chunk: int) -> Plan:
 
 
 def cost(build: Build, device: str, chunk: int) -> dict[str, float]:
-    """Return a core's seconds per state, the least of three chunks, and bytes per record."""
+    """Return a core's seconds per state, the least of three chunks, and its bytes per record."""
     plan = _plan(build, device, 4 * chunk, chunk)
     reference = Reference(build)
     computes = open_device(reference, device)
@@ -61,7 +61,7 @@ def cost(build: Build, device: str, chunk: int) -> dict[str, float]:
 
 
 def nothing(record: ChunkRecord, number: int) -> ChunkRecord:
-    """Return a chunk's record at once."""
+    """Return a chunk's record without computing anything."""
     return ChunkRecord(
         number=number,
         figures=record.figures,
@@ -72,7 +72,7 @@ def nothing(record: ChunkRecord, number: int) -> ChunkRecord:
 
 
 def per_task(record: ChunkRecord) -> dict[str, float]:
-    """Return seconds of client and scheduler, which are one process, per chunk."""
+    """Return the seconds per chunk of client and scheduler, which are one process."""
     with cluster(None, workers=1) as client:
         began, clock = time.process_time(), time.perf_counter()
         flow, left = as_completed(loop=client.loop), iter(range(TASKS))
@@ -109,7 +109,7 @@ def per_record(plan: Plan, record: ChunkRecord, folder: Path) -> dict[str, float
 def modelled(
     figures: dict[str, Any], device: str, *, states: int, workers: int, chunk: int
 ) -> dict[str, float]:
-    """Return the model: seconds of the workers, and of client and scheduler."""
+    """Return the modelled seconds of the workers, and those of client and scheduler."""
     chunks = -(-states // chunk)
     task, record = figures["task"], figures["record"]
     computing = states * figures["devices"][device]["seconds"] / workers
@@ -126,7 +126,7 @@ def modelled(
 
 
 def main() -> None:
-    """Measure, compute, print."""
+    """Measure, compute the model, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="a build")
     parser.add_argument("--states", type=int, default=10**9)

@@ -3,8 +3,8 @@
     python -m benchmarks.chain_accuracy
 
 Errors of one state per chain, against the recursions in 80-bit arithmetic on the same arguments
-(:mod:`pinion.chains.accuracy`): the float models in double and single precision, Pinocchio beside
-them, and the compiled kernels in single precision. Minutes on one core.
+(:mod:`pinion.chains.accuracy`): the float models in double and single precision, Pinocchio, and
+the compiled kernels in single precision. Minutes on one core.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ SHOWN = {
 
 
 def compiled(chain: Chain, q: Array, qd: Array, x: Array, *, function: str) -> Array:
-    """Run a CPU kernel in the precision of its arguments."""
+    """Run a CPU kernel at the precision of its arguments."""
     kernel = kernels.compile(chain, function, dtype=q.dtype.name)
     inputs = {"q": q, "qd": qd, "qdd" if function == "rnea" else "tau": x}
     return np.asarray(kernel(**inputs))
 
 
 def forward() -> Mapping[str, Algorithm]:
-    """Return the page's algorithms by recursions and scans."""
+    """Return the page's algorithms that use recursions and scans."""
     return {name: algorithm for name, algorithm in forward_algorithms().items() if name in SHOWN}
 
 
@@ -71,7 +71,7 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def row(kind: str, links: int, *, seeds: int, cfa_seeds: int) -> dict[str, float]:
-    """Return the largest errors in double precision, by algorithm."""
+    """Return a row of the largest errors in double precision, by algorithm."""
     over: Any = partial(accuracy, inertias=kind, links=links)
     accuracies: list[Accuracy] = [
         over(forward(), seeds=range(seeds), pin=pinocchio if links <= 200 else None),
@@ -81,7 +81,7 @@ def row(kind: str, links: int, *, seeds: int, cfa_seeds: int) -> dict[str, float
 
 
 def doubles() -> str:
-    """Return worst errors at 200 links, and of arms of 1,000 links without a matrix."""
+    """Return the worst errors at 200 links, and for arms of 1,000 links without a matrix."""
     rows = []
     for kind in KINDS:
         errors = row(kind, 200, seeds=SEEDS, cfa_seeds=CFA_SEEDS)
@@ -94,7 +94,7 @@ def doubles() -> str:
 
 
 def singles() -> str:
-    """Return median errors of arms in single precision: float models and CPU kernels."""
+    """Return the median errors for arms in single precision: float models and CPU kernels."""
     models: dict[str, Algorithm] = {"ABA": forward()["ABA"]}
     models["OEE, refined"] = constraint_forces()["CFA, oee, refined"]
     kernels: dict[str, Algorithm] = {

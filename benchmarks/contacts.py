@@ -1,4 +1,4 @@
-"""Contacts of built-in robots, for rows that need some."""
+"""Contacts of built-in robots, for functions that need contacts."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""1,000 motions like the paper's: compiled batched iLQR beside a loop of Crocoddyl's DDP.
+"""1,000 motions like the paper's: compiled batched iLQR and a loop over Crocoddyl's DDP.
 
     python -m benchmarks.control [--problems 1000] [--rounds 3] [--json FILE]
 
-Both on one thread of one processor, in turns, in processor time, which a busy machine does not
+Both run in turns on one thread of one core, measured in CPU time, which a busy machine does not
 affect. The problem is that of Plancher and Kuindersma 2018, which Plancher et al. 2021 solve:
 iiwa14, 0.5 s in 63 steps, weights 0.1, 0.001, 1e-4 and 1,000 at the end; starts are random within
 0.8 of the limits, goals within 1 rad of them. Crocoddyl uses its own models on top of Pinocchio:
 `DifferentialActionModelFreeFwdDynamics` under semi-implicit Euler, quadratic costs. Its solver
-stops after the iteration in which ours would: the first that gains less than 1e-4 of the cost,
+stops after the iteration in which Pinion's would: the first that gains less than 1e-4 of the cost,
 determined in an untimed run. Needs Crocoddyl (`pip install crocoddyl`).
 """
 
@@ -41,7 +41,7 @@ def cost() -> Cost:
 
 
 def problems(model: Model, count: int, seed: int = SEED) -> Problem:
-    """Draw starts within 0.8 of the limits, goals within 1 rad of them and 0.9 of the limits."""
+    """Sample starts within 0.8 of the limits, goals within 1 rad of them and 0.9 of the limits."""
     rng = np.random.default_rng(seed)
     low, high = position_limits(model)
     start = rng.uniform(0.8 * low, 0.8 * high, (count, model.nq))
@@ -81,7 +81,7 @@ class Crocoddyl:
         return action_model
 
     def problem(self, start: np.ndarray, goal: np.ndarray) -> Any:
-        """Return one motion; its Euler model multiplies running costs by the step."""
+        """Return one motion; Crocoddyl's Euler model multiplies running costs by the time step."""
         c, nv = self.crocoddyl, self.state.nv
         running, final = c.CostModelSum(self.state), c.CostModelSum(self.state)
         away = c.ResidualModelState(self.state, goal, nv)
@@ -99,7 +99,7 @@ class Crocoddyl:
         return shooting
 
     def solve(self, shooting: Any, efforts: np.ndarray, iterations: int) -> tuple[Any, Any]:
-        """Run its DDP from a rollout; return the solver, and its costs after each iteration."""
+        """Run Crocoddyl's DDP from a rollout; return the solver and the cost of each iteration."""
         solver = self.crocoddyl.SolverDDP(shooting)
         log = self.crocoddyl.CallbackLogger()
         solver.setCallbacks([log])
@@ -108,7 +108,7 @@ class Crocoddyl:
         return solver, np.array(log.costs)
 
     def iterations(self, shooting: Any, efforts: np.ndarray, options: Options) -> int:
-        """Return the number of iterations until its cost falls by less than the tolerance."""
+        """Return the number of iterations until the cost falls by less than the tolerance."""
         _, costs = self.solve(shooting, efforts, options.iterations)
         small = costs[:-1] - costs[1:] <= options.tolerance * costs[:-1]
         # The first of its costs is the one after one iteration.
@@ -116,7 +116,7 @@ class Crocoddyl:
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:
-    """Return times and results of both."""
+    """Return the times and the results of both."""
     model, options = load("iiwa14"), Options()
     problem = problems(model, count)
     crocoddyl = Crocoddyl(urdf_text("iiwa14"))

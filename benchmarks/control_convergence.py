@@ -1,4 +1,4 @@
-"""Convergence of the paper's motion on four kinds of gradients: a picture of cost over iterations.
+"""Convergence of the paper's motion with four kinds of gradients: a picture of cost by iteration.
 
     python -m benchmarks.control_convergence docs/control-convergence.svg
 
@@ -31,7 +31,7 @@ FIXED = ("q16.16", "q12.5")
 
 @contextmanager
 def gradients_of(model: Model, name: str) -> Iterator[Backend]:
-    """Open the backend of a curve in the picture."""
+    """Open the backend for a curve of the picture."""
     if name in FIXED:
         arithmetic = Arithmetic(model)
         with FixedGradients(arithmetic, arithmetic.uniform(name)) as coarse:
@@ -43,7 +43,7 @@ def gradients_of(model: Model, name: str) -> Iterator[Backend]:
 
 
 def converging(model: Model) -> dict[str, np.ndarray]:
-    """Return costs after each iteration by kind of gradients."""
+    """Return the costs after each iteration, by kind of gradients."""
     problem = Problem.of(model, knots=KNOTS, dt=0.5 / KNOTS, cost=cost(), start=START, goal=GOAL)
     costs = {}
     for name in ("float64", "cpu, float32", *FIXED):

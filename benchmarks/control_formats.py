@@ -1,4 +1,4 @@
-"""Bits that a gradient needs to solve the paper's motions: a sweep of fixed-point types.
+"""Bits that a gradient needs for solving the paper's motions: a sweep of fixed-point types.
 
     python -m benchmarks.control_formats build/bits.jsonl            measure what is missing
     python -m benchmarks.control_formats build/bits.jsonl --table    print it as Markdown
@@ -7,8 +7,8 @@
 The paper's motion (Plancher et al. 2021, from Plancher and Kuindersma 2018: iiwa14, 0.5 s in 63
 steps) and 100 similar ones (:mod:`benchmarks.control`) are solved with the gradient in the integers
 of each type, everything else in float64, and compared with float64 throughout. A motion counts as
-solved if its cost is at most 1 % above float64's. Types by signal hold twice the values of 100
-other motions during their solutions.
+solved if its cost is at most 1 % above float64's. Per-signal types hold twice the values that
+occur while 100 other motions are solved.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Seen(Backend):
 
 
 def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
-    """Return input words of the gradient in all iterations of other motions."""
+    """Return the gradient's input words over all iterations of other motions."""
     others = problems(model, OTHERS, OTHER_SEED)
     with backend(model, gradient_row(), device="cpu") as exact:
         recorder = Seen(exact)
@@ -77,7 +77,7 @@ def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
 
 
 def plant_of(model: Model, gradients: Backend) -> Plant:
-    """Return the paper's steps with these gradients, rolled out in float64."""
+    """Return the paper's plant with these gradients, rolled out in float64."""
     return Plant(model, dt=0.5 / KNOTS, gradients=gradients, forward=forward_of(model))
 
 
@@ -88,7 +88,7 @@ def motions(model: Model) -> Problem:
 
 
 def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> dict[str, Any]:
-    """Return figures of a type: of the paper's motion, and of the others."""
+    """Return the figures of a type, for the paper's motion and for the others."""
     above = solution.cost / exact.cost - 1.0
     solved = above <= 0.01
     off = np.abs(solution.x[:, :, :7] - exact.x[:, :, :7]).max(axis=(1, 2))
@@ -149,7 +149,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def table(path: Path) -> str:
-    """Return a row per type in Markdown."""
+    """Return a table in Markdown, with one row per type."""
     lines = [
         "| type | paper's motion | cost | iterations | of 100: solved | within 1 iteration | "
         "iterations | cost above float64's, median | off, median | flagged gradients |",
@@ -169,7 +169,7 @@ def table(path: Path) -> str:
 
 
 def picture(path: Path, target: Path) -> None:
-    """Draw solved motions and iterations by fraction bits, a line per number of integer bits."""
+    """Draw solved motions and iterations by fraction bits, one line per number of integer bits."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,8 +1,8 @@
-"""Time of a control law on this machine's CPU: single requests, and batches.
+"""Times of a control law on this machine's CPU: single requests and batches.
 
 ``python benchmarks/control_law.py`` measures everything in one run, with one thread, in turns, from
 Python, into existing arrays. For single requests the whole distribution counts, since a control
-loop waits for the slowest; it includes whatever else the machine does.
+loop waits for the slowest; it includes delays by whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SECONDS = 0.05
 
 
 def singles(call: Backend, arrays: dict[str, Any], count: int) -> np.ndarray[Any, Any]:
-    """Return times of single requests [us], (count,)."""
+    """Return the times of single requests [us], (count,)."""
     requests = [{name: values[k] for name, values in arrays.items()} for k in range(64)]
     times = np.empty(WARM + count)
     for k in range(WARM + count):
@@ -56,7 +56,7 @@ def batch_us(call: Backend, arrays: dict[str, Any]) -> float:
 
 
 def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Return figures of each dtype."""
+    """Return the figures for each dtype."""
     model = load(robot, snap=True)
     rows: list[dict[str, Any]] = []
     cases = []
@@ -92,9 +92,9 @@ def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Measure and print a table in microseconds."""
-    parser = argparse.ArgumentParser(description="A control law on a processor.")
+    parser = argparse.ArgumentParser(description="A control law on a CPU.")
     parser.add_argument("--robot", default="iiwa14")
-    parser.add_argument("--count", type=int, default=100_000, help="single requests of each")
+    parser.add_argument("--count", type=int, default=100_000, help="single requests for each dtype")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
-"""Iterations with and without second derivatives of the dynamics: DDP beside iterative LQR.
+"""Iterations with and without second derivatives of the dynamics: DDP and iterative LQR.
 
     python -m benchmarks.control_second_order [--tolerances 1e-4,1e-7] [--json FILE]
 
 The paper's motion and 100 similar ones (:mod:`benchmarks.control_formats`), gradients and second
 derivatives compiled in float64, to two tolerances: that of the other pages, and one that shows the
-final convergence. Counts and costs do not depend on the machine; seconds are processor time of one
+final convergence. Counts and costs do not depend on the machine; seconds are CPU time of one
 run.
 """
 
@@ -27,7 +27,7 @@ MOST = 60
 
 
 def solved(problem: Problem, plant: Plant, tolerance: float, *, second: bool) -> dict[str, Any]:
-    """Return a solution and its processor time."""
+    """Return a solution and its CPU time."""
     began = time.process_time()
     solution = solve(
         problem,
@@ -39,7 +39,7 @@ def solved(problem: Problem, plant: Plant, tolerance: float, *, second: bool) ->
 
 
 def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Return figures of both methods: of the paper's motion, the first one, and of the others."""
+    """Return the figures of both methods, for the paper's motion (the first) and for the others."""
     line: dict[str, Any] = {"tolerance": tolerance}
     costs = {}
     for name, run in (("ilqr", first), ("ddp", second)):
@@ -78,10 +78,10 @@ def measure(tolerances: list[float]) -> list[dict[str, Any]]:
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """Return a row per method and tolerance in Markdown."""
+    """Return a table in Markdown, with one row per method and tolerance."""
     text = [
         "| tolerance | method | paper's motion: iterations | cost | of 100: converged | "
-        "iterations, mean | median | most | processor time |",
+        "iterations, mean | median | most | CPU time |",
         "|" + "---|" * 9,
     ]
     for line in lines:

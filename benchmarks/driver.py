@@ -1,7 +1,7 @@
 """The driver's own cost: round trips of one request, and packing plus unpacking of many.
 
-The card is a transport that answers at once with a prepared response, so that the figures contain
-only the driver's work and its threads. Prints one JSON object.
+The card is a transport that answers immediately with a prepared response, so that the figures
+contain only the driver's work and its threads. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from pinion.robot import load
 
 
 class Echo(Transport):
-    """A transport that returns the response for the request's length, with its sequence number."""
+    """A transport that returns the response for a request's length, with its sequence number."""
 
     timeout = None
 
@@ -65,7 +65,7 @@ class Echo(Transport):
         self._made: dict[int, np.ndarray] = {}
 
     def read_register(self, offset: int) -> int:
-        """Return constants, and a STATUS that is always idle."""
+        """Return constants; STATUS is always idle."""
         if offset == register("STATUS").offset:
             return QUIET | IN_RESET * self._control
         return self._by_offset.get(offset, 0)
@@ -76,13 +76,13 @@ class Echo(Transport):
             self._control = value
 
     def send(self, packet: np.ndarray) -> None:
-        """Record which request it was."""
+        """Record which request was sent."""
         header = packet[:BEAT].view(np.uint32)
         self._sequences.append((int(header[3]), int(header[4])))
         self._sent.release()
 
     def receive(self, packet: np.ndarray) -> None:
-        """Copy the response, with the checksum of this sequence number."""
+        """Copy the response, with the checksum for this sequence number."""
         self._sent.acquire()
         count, sequence = self._sequences.pop(0)
         if count not in self._made:
@@ -108,7 +108,7 @@ class Echo(Transport):
 
 
 def made_up(name: str, *, robot: str = "iiwa14") -> Manifest:
-    """Return a manifest with the records of a function; everything else is a placeholder."""
+    """Return a manifest with a function's records; everything else is a placeholder."""
     model, row = load(robot), named_function(name)
 
     def arrays(blocks: Any) -> tuple[Array, ...]:
@@ -134,7 +134,7 @@ def made_up(name: str, *, robot: str = "iiwa14") -> Manifest:
 
 
 def round_trips(name: str, *, count: int, repeat: int) -> dict[str, float]:
-    """Return microseconds of `Device.run` for batches of ``count`` requests."""
+    """Return the microseconds that `Device.run` takes for batches of ``count`` requests."""
     manifest = made_up(name)
     arrays = states(manifest, count)
     seconds = []
@@ -159,7 +159,7 @@ def round_trips(name: str, *, count: int, repeat: int) -> dict[str, float]:
 
 
 def in_place(name: str, *, count: int, repeat: int) -> dict[str, float]:
-    """Return microseconds of `Device.submit_buffers` until its result arrives."""
+    """Return the microseconds from `Device.submit_buffers` until its result arrives."""
     manifest = made_up(name)
     seconds = []
     with Device(manifest=manifest, transport=Echo(layout=layout_of(manifest))) as device:
@@ -236,7 +236,7 @@ class _Clock:
         self._last = time.thread_time()
 
     def lap(self, name: str) -> None:
-        """Add the time since the last call to a name."""
+        """Add the time since the last call to an activity."""
         now = time.thread_time()
         self._spent[name] += now - self._last
         self._last = now
@@ -247,7 +247,7 @@ class _Clock:
 
 
 def states(manifest: Manifest, count: int) -> dict[str, np.ndarray]:
-    """Return finite numbers in float32."""
+    """Return random finite numbers in float32."""
     rng = np.random.default_rng(0)
     return {a.name: rng.random((count, *a.shape), dtype=np.float32) for a in manifest.inputs}
 

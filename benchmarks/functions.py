@@ -1,4 +1,4 @@
-"""The table of measured rows in docs/functions.md: cores of two robots, built and verified.
+"""The table of measured cores in docs/functions.md: cores for two robots, built and verified.
 
 Each core is built with one result every 8 cycles, or as ``LONG`` says, and its RTL compared with
 the exact integers on 1,000 requests of the reference distribution. ``python -m benchmarks.functions
@@ -41,13 +41,13 @@ LONG = {
     "impulse_dynamics": 32,
     "impulse_dynamics_derivatives": 64,
 }
-"""Intervals of rows that would take more than 300 multipliers at 8 cycles."""
+"""Intervals of rows that would need more than 300 multipliers at 8 cycles."""
 REQUESTS = 1000
 
 
 @cache
 def of_tip(row: str) -> bool:
-    """Whether a row refers to the robot's tip, so that it refuses a robot with two."""
+    """Return whether a row refers to the robot's tip, so that it refuses a robot with two."""
     links = [
         link_xml(name, mass=1.0, com=(0.0, 0.0, 0.1), tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
         for name in ("base", "left", "right")
@@ -65,7 +65,7 @@ def of_tip(row: str) -> bool:
 
 
 def robot_for(robot: str, row: str) -> tuple[str, Model]:
-    """Return a robot that a row supports, and how it was changed in words."""
+    """Return a robot that a row supports, and a description of how it was changed."""
     if FUNCTIONS[row].of_contacts:
         floats = robot == "hyq"
         model = load(robot, snap=True, floating_base=floats, contacts=CONTACTS[robot])
@@ -107,7 +107,7 @@ def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Return a row for each function and robot in Markdown, with columns for each formats."""
+    """Return a table in Markdown: a row per function and robot, columns per choice of formats."""
     by_key = {(x["function"], x["robot"], x["formats"]): x for x in lines}
     heads = ["function", "robot", "products"]
     for formats in FORMATS:

@@ -33,7 +33,7 @@ CASES: Mapping[str, Sequence[str]] = {
 
 
 def robot(terms: Sequence[str]) -> Model:
-    """Return the iiwa14 with the figures of these terms at every joint, and no others."""
+    """Return the iiwa14 with only these terms, at every joint."""
     model = load("iiwa14", snap=True)
     figures = {name: value if name in (*terms, "rest") else 0.0 for name, value in FIGURES.items()}
     joints = (
@@ -52,7 +52,7 @@ def robot(terms: Sequence[str]) -> Model:
 
 
 def row(name: str) -> tuple[str, ...]:
-    """Return a line of the table: products, multipliers and the length of the schedule."""
+    """Return a row of the table: products, multipliers and the length of the schedule."""
     terms = CASES[name]
     passive = tuple(term for term in terms if term != "armature")
     cells = [name]

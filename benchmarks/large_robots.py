@@ -1,4 +1,4 @@
-"""The cost of building cores of large robots: processor time and memory, step by step.
+"""The cost of building cores for large robots: CPU time and memory, step by step.
 
 Each build runs in a separate process on one core. Prints a Markdown table, or JSON lines. Robots
 are names as for ``pinion build``; by default chains of 7 to 40 joints and the atlas.
@@ -36,7 +36,7 @@ STEPS = {
 
 
 def used() -> float:
-    """Return processor seconds of this process and its tools."""
+    """Return the CPU seconds of this process and its tools."""
     times = (resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(time.ru_utime + time.ru_stime for time in times)
 
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--floating-base", action="store_true")
     parser.add_argument("--ii", type=int, default=8)
     parser.add_argument("--formats", default="q16.16")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="of JSON lines")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="file of JSON lines")
     arguments = parser.parse_args()
     if arguments.table is not None:
         rows = [json.loads(line) for line in arguments.table.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Programs of the dynamics processor in docs/results.md: cycles, and errors over fresh states.
+"""Programs of the dynamics processor for docs/results.md: cycles, and errors over fresh states.
 
 ``python -m benchmarks.programs --json``; ten minutes on one core, most of them for errors.
 """
@@ -33,11 +33,11 @@ PROGRAMS = (
     ("hyq", "aba"),
     ("atlas", "rnea"),
 )
-"""Of which the cycles are counted."""
+"""Functions whose cycles are counted."""
 
 MEASURED = ("rnea", "aba", "rnea_derivatives", "fd_derivatives")
 ROBOTS = ("pendulum", "two_link", "chain_3", "chain_10", *builtin_names())
-"""Whose errors are measured."""
+"""Functions whose errors are measured."""
 
 SMALL = 20
 """Degrees of freedom of the largest robot whose derivatives are measured."""
@@ -61,7 +61,7 @@ def cycles(robot: str, function: str) -> dict[str, Any]:
 
 
 def errors(robot: str) -> dict[str, Any]:
-    """Measure a robot's programs: the largest errors of its functions, by distribution."""
+    """Measure the largest errors of a robot's programs, by distribution."""
     model = load(robot)
     functions = [f for f in MEASURED if model.nv <= SMALL or "derivatives" not in f]
     figures: dict[str, Any] = {"robot": robot, "functions": functions, "flagged": []}
@@ -83,9 +83,11 @@ def errors(robot: str) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, and print one object."""
+    """Measure, and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="one object on standard output")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object on standard output"
+    )
     parser.parse_args(arguments)
     figures = {
         "states": STATES,

@@ -1,4 +1,4 @@
-"""The table of promises in docs/results.md: its cores with formats by signal.
+"""The table of promises in docs/results.md, for its cores with per-signal formats.
 
 Each core is built unless its folder exists, and its integers are compared with floats on 20,000
 states of every distribution, none of which the build measured. Exit code 1 if a promise is broken.
@@ -45,13 +45,13 @@ CORES = (
 
 
 def name_of(core: CoreCase) -> str:
-    """Return the name of a core in the table and of its folder."""
+    """Return the name of a core in the table, which is also that of its folder."""
     kinds = [core.objective, *map(str, core.options.values())]
     return " ".join([core.robot, core.function, *(kind for kind in kinds if kind != "area")])
 
 
 def checked(core: CoreCase, folder: Path) -> dict[str, Any]:
-    """Build a core unless it is built, and check it."""
+    """Build a core unless it has been built, and check it."""
     point, place = core.point(), folder / name_of(core).replace(" ", "-")
     try:
         has_promises = bool(Manifest.read(place).promises)
@@ -63,7 +63,7 @@ def checked(core: CoreCase, folder: Path) -> dict[str, Any]:
 
 
 def row(core: CoreCase, result: Mapping[str, Any]) -> str:
-    """Return a line of the table: promise, largest error, and the share that is flagged."""
+    """Return a row of the table: promise, largest error, and share of flagged requests."""
     cells = []
     for distribution in DISTRIBUTIONS:
         figures = result["distributions"][distribution]
@@ -79,8 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check the cores and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/promises"))
-    parser.add_argument("--only", default="", help="cores whose name has this in it")
-    parser.add_argument("--json", action="store_true", help="one object in place of the table")
+    parser.add_argument("--only", default="", help="only cores whose name contains this")
+    parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args(arguments)
     if not options.json:
         print(f"| core | {' | '.join(DISTRIBUTIONS)} |")
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def described(core: CoreCase, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a core: its request, its size, its promises and its errors."""
+    """Return the record of a core: its request, size, promises and errors."""
     return {
         **{"robot": core.robot, "function": core.function},
         **{"objective": core.objective, "options": dict(core.options)},

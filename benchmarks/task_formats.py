@@ -1,4 +1,4 @@
-"""Savings of formats chosen by a task, beside those that a largest error chooses.
+"""Savings of formats chosen by a task, compared with those chosen by a largest error.
 
     python -m benchmarks.task_formats build/task_formats.json            measure what is missing
     python -m benchmarks.task_formats build/task_formats.json --synth    and count LUTs with Yosys
@@ -59,7 +59,7 @@ def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
 
 
 def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any]:
-    """Return figures of one design; closed loops use its integers, which equal the core's."""
+    """Return the figures of one design; closed loops use its integers, which equal the core's."""
     model, function_row = loss.model, named_function(name)
     search = None
     if kind == "task":
@@ -110,7 +110,7 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
 
 
 def request_of(max_error: float | None) -> BuildRequest:
-    """Return the request of a core for a largest error, or for a task."""
+    """Return the build request of a core for a largest error, or for a task."""
     return BuildRequest(ii=II, formats="auto", max_error=max_error)
 
 
@@ -120,7 +120,7 @@ def said(text: str) -> None:
 
 
 def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[str, Any]:
-    """Return Yosys' counts of a row's build."""
+    """Return Yosys's counts for a row's build."""
     from pinion.synthesis.synth import synth
 
     goal = None
@@ -142,7 +142,7 @@ def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[st
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file, none if it does not exist."""
+    """Return the rows of a file; none if it does not exist."""
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
     return rows
 
@@ -154,7 +154,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def worst(r: dict[str, Any]) -> str:
-    """Return the largest relative error of any block, open loop."""
+    """Return the largest relative error of any block in open loop."""
     return f"{max(x for x in r['open_loop']['rel_err_max'].values() if x is not None):.2g}"
 
 

@@ -86,10 +86,10 @@ set_property -dict {PACKAGE_PIN BB32 IOSTANDARD LVCMOS12 SLEW SLOW DRIVE 8} [get
 set_property -dict {PACKAGE_PIN AY24 IOSTANDARD LVDS} [get_ports {sysclk_p}]
 set_property -dict {PACKAGE_PIN AY23 IOSTANDARD LVDS} [get_ports {sysclk_n}]
 
-# Clocks that come in by pads; all others are made from them
+# Clocks that enter through pads; all others are derived from them
 create_clock -period 10.000 -name pcie_refclk [get_ports {pcie_refclk_p}]
 create_clock -period 8.000 -name sysclk [get_ports {sysclk_p}]
 
-# Nothing waits for these
+# These have no timing requirement
 set_false_path -from [get_ports {pcie_perst_n}]
 set_false_path -to [get_ports {led[*]}]

@@ -63,7 +63,7 @@ def followed(
 
 
 def noisy(measured: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Return measurements with noise of `NOISE` times each signal's standard deviation."""
+    """Return measurements with added noise of `NOISE` times each signal's standard deviation."""
     return {
         name: values + NOISE * values.std(axis=0) * rng.normal(size=values.shape)
         for name, values in measured.items()
@@ -71,7 +71,7 @@ def noisy(measured: dict[str, Array], rng: np.random.Generator) -> dict[str, Arr
 
 
 def identified(model: Model, data: dict[str, Array]) -> tuple[Array, Array, Array, Array]:
-    """Return changes of the last link (10,), friction and damping (nv,), residuals (2, n, nv)."""
+    """Return changes to the last link (10,), friction and damping (nv,), residuals (2, n, nv)."""
     regressor = pinion.backend(model, "rnea_regressor", outputs=("Y_damping", "Y_friction"))
     y = regressor.run(q=data["q"], qd=data["qd"], qdd=data["qdd"])
     n, nv = data["q"].shape
@@ -88,7 +88,7 @@ def identified(model: Model, data: dict[str, Array]) -> tuple[Array, Array, Arra
 
 
 def picture(residuals: Array, path: Path) -> None:
-    """Draw the residual efforts of the model from the file and of the identified one."""
+    """Draw the residual efforts of the model from the file and of the identified model."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 4.0), layout="constrained")

@@ -24,7 +24,7 @@ def main() -> float:
     h = 0.05
     slope = (cost(tau + h * direction, q, qd) - cost(tau - h * direction, q, qd)) / (2 * h)
     error = float(jnp.abs(jnp.sum(gradient * direction) - slope) / jnp.abs(slope))
-    print(f"gradient beside differences: {error:.1e} of the slope")
+    print(f"gradient against finite differences: {error:.1e} of the slope")
     return error
 
 

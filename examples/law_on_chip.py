@@ -1,4 +1,4 @@
-r"""A control law on a chip, in closed loop with MuJoCo: one request a sample, at a fixed rate.
+r"""A control law on a chip, in closed loop with MuJoCo: one request per sample, at a fixed rate.
 
     pinion build iiwa14 examples/functions/tracking_law.py:tracking_law \
         --target ulx3s-spi -o build/law
@@ -7,9 +7,9 @@ r"""A control law on a chip, in closed loop with MuJoCo: one request a sample, a
 
 The law is the one of the build folder, ``tracking_law`` or ``tip_law``, and answers
 
-- ``card``: the whole card in RTL behind its SPI line, compiled, bit by bit of the line;
-- ``core``: the core in RTL alone, compiled;
-- ``netlist``: the core as it was mapped to cells of the FPGA, compiled with their behaviour;
+- ``card``: the whole card in RTL behind its SPI line, compiled, each bit of the line simulated;
+- ``core``: only the core in RTL, compiled;
+- ``netlist``: the core mapped to cells of the FPGA, compiled with the cells' behaviour;
 - ``float``: the law itself in float64, for comparison.
 
 Every answer of the first three is compared bit for bit with the integer model, and its cycles with
@@ -59,7 +59,7 @@ RATE_HZ = 1000.0
 
 
 class Law(Protocol):
-    """Answers a request with torques (nv,), their flag, and the cycles taken."""
+    """A law that answers a request with torques (nv,), their flag, and the cycles taken."""
 
     def __call__(self, request: Request) -> tuple[Floats, bool, int]:
         """Answer a request."""
@@ -118,7 +118,7 @@ class OnChip:
 def core_asked(
     build: Build, core: CompiledCore, period: int
 ) -> Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]]:
-    """A core with one request per sample; cycles from its first beat in to its last beat out.
+    """Return the core for one request per sample; cycles count from first beat in to last beat out.
 
     An idle core repeats itself every ``ii`` cycles, so the cycles at the end of a ``period`` that
     change nothing are left out.
@@ -140,7 +140,7 @@ def core_asked(
 def card_asked(
     build: Build, period: int
 ) -> Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]]:
-    """The card behind its SPI line; cycles of the transfer, chip select included."""
+    """Return the card behind its SPI line; cycles are of the transfer, including chip select."""
     from pinion.boards.ecp5.bitstream import CARD, board_folder
     from pinion.card.spi_ports import CompiledSpi
 
@@ -153,7 +153,7 @@ def card_asked(
         cycles = line.now - begun
         if cycles > period:
             raise ValueError(
-                f"A transfer takes {cycles} cycles, but a sample has {period}: lower the rate."
+                f"A transfer takes {cycles} cycles, but a sample has only {period}: lower the rate."
             )
         # An idle card repeats itself every ii cycles: the rest of the sample, without those.
         line.wait((period - cycles) % build.manifest.ii + 8 * build.manifest.ii)
@@ -195,7 +195,7 @@ def close_loop(
     delay: float,
     rate_hz: float = RATE_HZ,
 ) -> Loop:
-    """Run a law on an arm; torques change ``delay`` seconds after the samples."""
+    """Run a law on an arm; torques change ``delay`` seconds after each sample."""
     loop = Loop()
     arm.place(motion.start)
     still = np.zeros((1, model.nv))
@@ -206,7 +206,9 @@ def close_loop(
         request = {name: values.astype(np.float32) for name, values in named.items()}
         answer, flagged, cycles = law(request)
         if flagged:
-            raise RuntimeError(f"The answer of sample {k} is flagged: a value left its format.")
+            raise RuntimeError(
+                f"The answer for sample {k} is flagged: a value overflowed its format."
+            )
         error, tip = motion.off(t, q)
         arm.advance(tau, delay)
         tau = answer
@@ -237,7 +239,7 @@ def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
 
 
 def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
-    """Return the figures of a run, beside the same run in float64."""
+    """Return the figures of a run, compared with the same run in float64."""
     error = np.array(loop.error)
     tau, exact_tau = np.array(loop.tau), np.array(exact.tau)
     manifest, transfer = build.manifest, SpiTransfer.of(build.manifest)
@@ -285,7 +287,9 @@ def main() -> None:
     if len(set(loop.cycles)) > 1:
         raise SystemExit("The answers took different numbers of cycles.")
     if arguments.through != "float":
-        print("Every bit of every answer equals the integer model, always in the same cycles.")
+        print(
+            "Every answer agrees with the integer model bit for bit, in the same number of cycles."
+        )
     if arguments.record is not None:
         recorded: dict[str, Any] = loop.arrays()
         np.savez(arguments.record, **recorded)

@@ -25,7 +25,7 @@ LOAD, CENTRE = 2.3, (0.01, 0.0, 0.09)
 
 VISCOUS = (1.8, 1.8, 1.2, 1.2, 0.7, 0.5, 0.5)
 COULOMB = (3.2, 3.2, 2.4, 2.4, 1.6, 1.0, 0.8)
-"""Friction of the plant, base to tip [N m s/rad, N m]: a fifth off the law's assumption."""
+"""Friction of the plant, base to tip [N m s/rad, N m]: off from the law's assumption by a fifth."""
 
 SHARE = 0.6
 """Share of the rated speeds that the motion reaches."""
@@ -37,7 +37,7 @@ class Arm:
     Parameters
     ----------
     robot : a built-in robot's name.
-    load, centre : mass [kg] that its last link carries, and its place in that link [m].
+    load, centre : mass [kg] that the last link carries, and its position in that link [m].
     viscous, coulomb : (nv,) friction [N m s/rad, N m].
     """
 
@@ -66,7 +66,7 @@ class Arm:
         return self._data.qpos.copy(), self._data.qvel.copy()
 
     def place(self, q: Floats) -> None:
-        """Set the positions, at rest."""
+        """Set the positions, with zero velocity."""
         self._data.qpos[:], self._data.qvel[:] = q, 0.0
 
     def advance(self, tau: Floats, seconds: float) -> None:
@@ -81,9 +81,9 @@ class Arm:
 
 
 class Motion(Protocol):
-    """Motion for a law to follow: its start, (nv,), and the request at a time [s].
+    """A motion for a law to follow: its start, (nv,), and the request at a time [s].
 
-    ``off`` returns errors of positions [rad] and of the tip's place [m] of a state at a time.
+    ``off`` returns the errors of joint positions [rad] and of the tip's position [m].
     """
 
     start: Floats
@@ -93,12 +93,12 @@ class Motion(Protocol):
         ...
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the errors of the robot."""
+        """Return the robot's errors at a time."""
         ...
 
 
 class JointMotion:
-    """All joints swing from ``start`` with different periods, beginning at rest.
+    """A motion in which all joints swing from ``start`` with different periods, from zero velocity.
 
     They stay within the limits and reach `SHARE` of the rated speeds, at most 2 rad/s.
     """
@@ -129,7 +129,7 @@ class JointMotion:
 
 
 class TipMotion:
-    """The tip draws a bow of 160 by 80 mm in two seconds and keeps its rotation."""
+    """A motion of the tip along an arc of 160 by 80 mm in two seconds, at constant rotation."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -142,20 +142,20 @@ class TipMotion:
         return R[0], x[0]
 
     def place(self, t: float) -> tuple[Floats, Floats]:
-        """Return target place and velocity of the tip."""
+        """Return the target position and velocity of the tip."""
         w = np.pi
         bow = np.array([0.0, 0.08 * (1.0 - np.cos(w * t)), 0.04 * (1.0 - np.cos(2 * w * t))])
         rate = np.array([0.0, 0.08 * w * np.sin(w * t), 0.08 * w * np.sin(2 * w * t)])
         return self._x + bow, rate
 
     def request(self, t: float, q: Floats, qd: Floats) -> dict[str, Floats]:
-        """Return the request of a sample; the law only knows the load's mass."""
+        """Return the request of a sample; the law knows only the load's mass."""
         x, xd = self.place(t)
         tip = {"x_des": x, "R_des": self._R, "xd_des": xd, "load": np.array(LOAD)}
         return {"q": q, "qd": qd, **tip}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the errors of the tip's rotation and place."""
+        """Return the errors of the tip's rotation and position."""
         R, x = self._pose(q)
         turn = np.sum(np.cross(R.T, self._R.T), axis=0) / 2.0
         return turn, float(np.linalg.norm(x - self.place(t)[0]))

@@ -1,8 +1,8 @@
-"""HyQ stands, is pushed, jumps and lands in MuJoCo, by inverse dynamics of robots in contact.
+"""HyQ stands, is pushed, jumps and lands in MuJoCo, controlled by inverse dynamics with contacts.
 
 ``python -m examples.legged`` needs a C++ compiler and MuJoCo (extra ``mjcf``). In every millisecond
 
-- the base is to accelerate towards its place, by a spring and a damper;
+- the base is to accelerate towards its target position, as by a spring and a damper;
 - legs that stand follow from that, because their feet do not move: ``J qdd + gamma = 0``, with J
   and gamma of ``contact_acceleration``; legs in the air are to reach a posture;
 - the least forces of the ground that give the base this acceleration follow from the first six
@@ -43,8 +43,8 @@ class Legged:
     Members
     -------
     robot : simulated.
-    heights : of the base above the ground, one a step [m].
-    in_the_air : whether no foot touched the ground, one a step.
+    heights : of the base above the ground, one per step [m].
+    in_the_air : whether no foot touched the ground, one per step.
     """
 
     robot: MujocoRobot
@@ -77,9 +77,9 @@ class Legged:
 
         Parameters
         ----------
-        height : wanted for the base above the feet [m].
+        height : desired height of the base above the feet [m].
         push : force on the base to its left [N].
-        thrust : upward acceleration in place of a wanted height [m/s^2].
+        thrust : upward acceleration instead of a desired height [m/s^2].
         """
         base = self.robot.compiled.body("body_0").id
         for _ in range(round(seconds / STEP)):
@@ -114,7 +114,7 @@ class Legged:
         return np.concatenate([np.zeros(6), needed[6:] - J[rows, 6:].T @ force])
 
     def _base_acceleration(self, q: Array, qd: Array, height: float, thrust: float) -> Array:
-        """Return the wanted acceleration of the base, in its axes, as the model's qdd."""
+        """Return the desired acceleration of the base, in its axes, as in the model's qdd."""
         x, y, z, w = q[3:7]
         R = dynamics.frame_placement(self.robot.model, q, BASE)[0]
         velocity = R @ qd[:3]
@@ -134,7 +134,7 @@ def main() -> None:
     sideways = float(hyq.robot.data.qpos[1])
     hyq.run(1.4, STANDING)
     print(
-        f"moves {1e3 * sideways:.0f} mm by a push of 300 N for 0.1 s, "
+        f"moves {1e3 * sideways:.0f} mm under a push of 300 N for 0.1 s, "
         f"and is back within {1e3 * abs(hyq.robot.data.qpos[1]):.1f} mm"
     )
     hyq.run(0.6, CROUCHED)

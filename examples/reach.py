@@ -22,7 +22,7 @@ KNOTS, DT = 63, 0.5 / 63
 
 
 def main() -> None:
-    """Solve one motion on a device, and many compiled."""
+    """Solve one motion on a device, and many with compiled kernels."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=1000)

@@ -1,7 +1,7 @@
-"""Learn an arm's payload from motions with PyTorch: analytic gradients inside a training loop.
+"""Learning of unmodelled torques with PyTorch: analytic gradients inside a training loop.
 
 The torques of an arm are those of the model plus an unknown constant in each joint (a load that was
-not modelled, friction). Forward dynamics is a layer; its gradient is Pinion's, not autodiff's.
+not modelled, friction). Forward dynamics is a layer; its gradient is Pinion's, not from autodiff.
 """
 
 from __future__ import annotations

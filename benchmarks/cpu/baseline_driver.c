@@ -84,7 +84,7 @@ static double nanoseconds(clockid_t clock)
 
 /* Evaluates `groups` groups of LANES states, `rounds` times. An array has the elements of one group after
  * those of the previous group, the lanes of an element side by side; `in_size` and `out_size` are elements
- * per group. `cpu` and `wall` receive the nanoseconds of each round: this thread's processor time, and wall
+ * per group. `cpu` and `wall` receive the nanoseconds of each round: this thread's CPU time, and wall
  * time. Returns 0, or 1 if there are more than MOST_ARRAYS arrays. */
 int baseline_time(size_t groups, size_t rounds, size_t inputs, const real *const *in,
                   const size_t *in_size, size_t outputs, real *const *out, const size_t *out_size,

@@ -1,4 +1,4 @@
-"""Generates the baseline's C: ``python -m benchmarks.cpu.generate_baseline``.
+"""Generation of the baseline's C: ``python -m benchmarks.cpu.generate_baseline``.
 
 The baseline is what Pinocchio and CasADi give without a special code generator: Pinocchio's own
 algorithms, traced through ``casadi::SX`` (``casadi_trace.cpp``), simplified and written as C by
@@ -67,7 +67,7 @@ def build_tracer(folder: Path) -> tuple[Path, dict[str, Any]]:
         ],
         folder / "casadi_trace",
         [source, source.with_name("pinocchio_model.hpp"), includes[0] / "pinocchio" / "config.hpp"],
-        note="Compiling casadi_trace.cpp, half a minute or more.",
+        note="Compiling casadi_trace.cpp takes half a minute or more.",
     )
     return program, {
         "compiler": compiler_version(compiler),
@@ -98,7 +98,7 @@ def count_operations(casadi: Any, function: Any) -> dict[str, int]:
 
 
 def generate(casadi: Any, robot: str, traces: Path, folder: Path, only: list[str]) -> Any:
-    """Write the compressed C of a robot's functions; return a record for each file by its name."""
+    """Write the compressed C of a robot's functions; return a record for each file, by name."""
     record = {}
     model = (traces / "model.txt").read_bytes()
     for function in sorted({path.name.split(".")[0] for path in traces.glob("*.casadi")}):
@@ -143,15 +143,21 @@ def generate(casadi: Any, robot: str, traces: Path, folder: Path, only: list[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--robots", nargs="+", default=ROBOTS, choices=ROBOTS)
-    parser.add_argument("--functions", nargs="+", default=[], help="all that Pinocchio has")
+    parser.add_argument(
+        "--functions", nargs="+", default=[], help="all functions that Pinocchio has"
+    )
     parser.add_argument("--folder", type=Path, default=BASELINE)
-    parser.add_argument("--cache", type=Path, default=CACHE, help="where the program is built")
+    parser.add_argument(
+        "--cache", type=Path, default=CACHE, help="folder in which the program is built"
+    )
     parser.add_argument("--date", default=date.today().isoformat())
     options = parser.parse_args()
     try:
         casadi_version, pinocchio_version = version("casadi"), version("pin")
     except ModuleNotFoundError as error:
-        raise MissingToolError(f"{error}: install it with pip install pin casadi.") from error
+        raise MissingToolError(
+            f"{error}: install the packages with pip install pin casadi."
+        ) from error
     casadi = import_module("casadi")
     options.cache.mkdir(parents=True, exist_ok=True)
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""The share of lanes in the ratio to CasADi's C: ``python -m benchmarks.cpu.lanes``.
+"""The effect of SIMD lanes on the ratio to CasADi's C: ``python -m benchmarks.cpu.lanes``.
 
-The baseline computes one state after another, Pinion as many as a vector register holds numbers.
-Here the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``:
+The baseline computes one state after another, Pinion one state per lane of a vector register. Here
+the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``:
 the same operations in the same order, on as many states at once, with sines of glibc's libmvec. All
-take turns, on one core; figures are medians of the rounds, nanoseconds of processor time per state.
+take turns, on one core; figures are medians of the rounds, nanoseconds of CPU time per state.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _LITERAL = re.compile(r"(?<![\w.])(\d+\.\d*(?:[eE][+-]?\d+)?)")
 
 
 def register_bytes() -> int:
-    """Return the bytes of a vector register of this machine."""
+    """Return the size in bytes of this machine's vector registers."""
     return {"avx512": 64, "avx2": 32}.get(isa.best().name, 16)
 
 
 def lanes_text(text: str) -> str:
-    """Return CasADi's C with each literal in ``R()``, which makes a vector of it."""
+    """Return CasADi's C with each literal wrapped in ``R()``, which makes a vector of it."""
     text = re.sub(r"casadi_real (\w+_default_in)\(", r"double \1(", bare(text))
     return _LITERAL.sub(r"R(\1)", text)
 
@@ -76,11 +76,11 @@ class Lanes:
 
     Members
     -------
-    lanes : states at once; 1 for one after another.
+    lanes : number of states at once; 1 for one after another.
     built : compiler, flags and source of sines.
     worst : largest error against the float model, relative to the largest element of block and
         state.
-    run : computes all states once; returns nanoseconds of processor time per state.
+    run : computes all states once; returns nanoseconds of CPU time per state.
     """
 
     dtype: str
@@ -99,7 +99,7 @@ def casadi_lanes(
     states: int = STATES,
     cache: Path = CACHE,
 ) -> Lanes:
-    """Compile the baseline for a number of lanes, and check its results.
+    """Compile the baseline for a number of lanes and check its results.
 
     Errors
     ------
@@ -122,7 +122,7 @@ def casadi_lanes(
         ],
         cache / f"{robot}_{name}_{dtype}_{lanes}.so",
         [driver, source],
-        note=f"Compiling {name} of {robot}, {lanes} states at once: a minute or more.",
+        note=f"Compiling {name} of {robot} for {lanes} states at once takes a minute or more.",
     )
     of = States(robot, name, states)
     inputs = [_grouped(array, lanes, dtype) for array in of.inputs]
@@ -222,8 +222,8 @@ def main() -> None:
         return
     for dtype, kind in record["dtypes"].items():
         cells = ", ".join(f"{way} {ns:.1f}" for way, ns in kind["ns"].items())
-        print(f"{dtype}, {kind['lanes']} lanes, ns a state: {cells}")
-    print(f"operations a state: {record['operations']}")
+        print(f"{dtype}, {kind['lanes']} lanes, ns per state: {cells}")
+    print(f"operations per state: {record['operations']}")
 
 
 if __name__ == "__main__":

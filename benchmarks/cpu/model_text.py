@@ -1,4 +1,4 @@
-"""Robots as text for `pinocchio_model.hpp`: one joint per line, without residues."""
+"""Robots as text for `pinocchio_model.hpp`: one joint per line, without rounding residues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pinion.robot.inertia import INERTIA_TOLERANCE, about_com, com
 
 
 def model_text(model: Model) -> str:
-    """Return number of joints and gravity, then a line per joint.
+    """Return the text of a model: number of joints and gravity, then a line per joint.
 
     A line has the joint's name and kind, its parent (0 for the base, k for the joint of line k),
     the rotation (9, row by row, child to parent) and origin (3) of its frame [m], then mass [kg],
@@ -28,8 +28,8 @@ def model_text(model: Model) -> str:
         if joint.kind not in (JointKind.REVOLUTE, JointKind.PRISMATIC) or joint.armature:
             raise ValueError(
                 f"The joint {joint.name!r} of {model.name!r} is {joint.kind.value} with a rotor "
-                f"inertia of {joint.armature!r}; the opponents support revolute and prismatic "
-                "joints without one."
+                f"inertia of {joint.armature!r}: the opponents support only revolute and "
+                "prismatic joints without rotor inertia."
             )
         last = number - 1
         while last not in (body.parent, -1):
@@ -37,16 +37,16 @@ def model_text(model: Model) -> str:
         if last != body.parent:
             raise ValueError(
                 f"The joint {joint.name!r} of {model.name!r} is not next to its parent's "
-                "subtree; number the joints depth first."
+                "subtree: number the joints depth first."
             )
     gravity = " ".join(map(repr, model.gravity))
     return "\n".join([f"{len(model.bodies)} {gravity}", *map(_line, model.bodies)]) + "\n"
 
 
 def model_digest(text: str) -> str:
-    """Return the SHA-256 of a model's text with its numbers to 12 digits.
+    """Return the SHA-256 of a model's text, with numbers rounded to 12 digits.
 
-    It is the same for one robot, whatever the order in which its inertias were summed.
+    It is the same for a robot whatever the order in which its inertias were summed.
     """
     words = (word for line in text.splitlines() for word in (*line.split(" "), "\n"))
     return hashlib.sha256(" ".join(map(_to_twelve, words)).encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""Opponents of the CPU kernels: ``python -m benchmarks.cpu.opponents``.
+"""Implementations with which the CPU kernels are compared: ``python -m benchmarks.cpu.opponents``.
 
-Three opponents, each float64 and on one core:
+Three opponents, each in float64 and on one core:
 
 - `casadi_c`: the baseline, Pinocchio's algorithms as C that CasADi wrote (generate_baseline.py),
   compiled by every available C compiler;
@@ -8,7 +8,7 @@ Three opponents, each float64 and on one core:
 - `pinocchio_python`: Pinocchio's Python functions, one state per call.
 
 Each returns `Opponent` objects that are compiled and agree with the float model. Their `time`
-measures rounds, so that a caller may take turns among opponents. A missing tool raises
+measures rounds, so that a caller can alternate between opponents. A missing tool raises
 `MissingToolError`.
 """
 
@@ -67,7 +67,7 @@ TOLERANCE = 1e-10
 """Largest allowed error of an opponent, relative to the largest element of block and state."""
 
 LARGE = 20_000
-"""Number of operations from which compiling takes minutes.
+"""Number of operations above which compiling takes minutes.
 
 The gradients of atlas take gcc a minute with -O2, and longer without the tests that divide their
 text into blocks; clang's code is as fast with -O1 as with -O3.
@@ -80,7 +80,7 @@ class Rounds:
 
     Members
     -------
-    cpu : processor time of the thread; the more reliable one on a busy machine.
+    cpu : CPU time of the thread; the more reliable one on a busy machine.
     wall : wall time.
     """
 
@@ -132,7 +132,7 @@ def baseline_c(robot: str, name: str) -> str:
     packed = path.read_bytes()
     if hashlib.sha256(packed).hexdigest() != record()["files"][path.name]["sha256"]:
         raise ValueError(
-            f"The file {path.name} does not match RECORD.json; generate both anew with "
+            f"The file {path.name} does not match RECORD.json: generate both again with "
             "python -m benchmarks.cpu.generate_baseline."
         )
     return lzma.decompress(packed).decode()
@@ -144,7 +144,7 @@ def record() -> Any:
 
 
 def bare(text: str) -> str:
-    """Return CasADi's C without its tests for null arguments, which cost gcc up to a tenth."""
+    """Return CasADi's C without its tests for null arguments, which cost up to a tenth with gcc."""
     text = re.sub(r"arg\[(\d+)\]\? (arg\[\1\]\[\d+\]) : 0;", r"\2;", text)
     return re.sub(r"if \(res\[(\d+)\]!=0\) (res\[\1\]\[)", r"\2", text)
 
@@ -192,7 +192,7 @@ def casadi_c(
                 ],
                 cache / f"{robot}_{name}.so",
                 [driver, source],
-                note=f"Compiling {name} of {robot}, minutes." if large else "",
+                note=f"Compiling {name} of {robot} takes minutes." if large else "",
             )
             outputs = [np.zeros_like(array) for array in states_of.expected]
             run = Library(library, states_of.inputs, outputs)
@@ -222,7 +222,7 @@ class Library:
         self._lanes = lanes
 
     def __call__(self, rounds: int) -> Rounds:
-        """Run all states, and return the nanoseconds per state."""
+        """Compute all states, and return the nanoseconds per state."""
         size = ctypes.c_size_t
         groups = len(self._inputs[0])
         cpu, wall = np.zeros(rounds), np.zeros(rounds)
@@ -237,7 +237,7 @@ class Library:
             *(ctypes.c_void_p(array.ctypes.data) for array in (cpu, wall)),
         )
         if failed:
-            raise ValueError("The function has more arrays than baseline_driver.c has room for.")
+            raise ValueError("The function has more arrays than baseline_driver.c supports.")
         states = groups * self._lanes
         return Rounds(cpu=tuple(cpu / states), wall=tuple(wall / states))
 
@@ -274,7 +274,7 @@ def pinocchio_native(
         ],
         cache / f"pinocchio_{name}",
         [source, FOLDER / "pinocchio_model.hpp", includes[0] / "pinocchio" / "config.hpp"],
-        note=f"Compiling Pinocchio's {name} with {compiler}, half a minute or more.",
+        note=f"Compiling Pinocchio's {name} with {compiler} takes half a minute or more.",
     )
     run = _Program(program, states_of)
     run(1)
@@ -320,7 +320,7 @@ class _Program:
 
 
 def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
-    """Return Pinocchio's Python function, called for one state after another.
+    """Return Pinocchio's Python function, which is called for one state after another.
 
     Errors
     ------
@@ -358,7 +358,7 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
         name="pinocchio-python",
         robot=robot,
         function=name,
-        built=f"Pinocchio {version('pin')}, Python {platform.python_version()}, one state a call",
+        built=f"Pinocchio {version('pin')}, Python {platform.python_version()}, one state per call",
         states=states,
         worst=states_of.worst(outputs),
         _time=run,
@@ -366,7 +366,7 @@ def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
 
 
 def _python_model(pin: Any, model: Model) -> Any:
-    """Return the model of ``model_text`` in Pinocchio's Python."""
+    """Return Pinocchio's Python model for ``model_text``."""
     header, *lines = model_text(model).splitlines()
     pin_model = pin.Model()
     pin_model.gravity.linear = np.array([float(word) for word in header.split()[1:]])
@@ -402,7 +402,7 @@ def _python_call(pin: Any, name: str) -> Callable[..., Any]:
         "fd_derivatives_from_minv": from_minv,
     }
     if name not in calls:
-        raise MissingToolError(f"Pinocchio has no function that is '{name}'.")
+        raise MissingToolError(f"Pinocchio has no counterpart of '{name}'.")
     return calls[name]
 
 
@@ -446,8 +446,8 @@ class States:
         if not worst <= tolerance:
             raise ArithmeticError(
                 f"The results of {self.function.name} for {self.robot} differ from the float "
-                f"model's by {worst:.3g} of their largest element, more than {tolerance:g}; "
-                "the opponent is built wrongly and its time is meaningless."
+                f"model's by {worst:.3g} of their largest element, more than {tolerance:g}: "
+                "the opponent is wrong, and its time is meaningless."
             )
         return worst
 

@@ -2,10 +2,10 @@
 //
 //   pinocchio_native MODEL INPUTS OUTPUTS STATES ROUNDS
 //
-// Compile with -DFUNCTION=rnea and the like; a function a program keeps compiling within memory.
-// MODEL is a text of model_text.py, INPUTS the arrays of all states one after the other (float64,
-// in the order q, qd, qdd or tau, minv). Writes the results to OUTPUTS in the same way, whole and
-// row by row, and prints nanoseconds an evaluation of each round as JSON.
+// Compile with -DFUNCTION=rnea and the like: one function per program limits the compiler's memory.
+// MODEL is a text of model_text.py, INPUTS the arrays of all states one after another (float64,
+// in the order q, qd, qdd or tau, minv). Writes the results to OUTPUTS in the same order, whole and
+// row by row, and prints the nanoseconds per evaluation of each round as JSON.
 //
 // A round calls the function once for each state. Results stay in Pinocchio's Data: neither copies
 // nor the missing triangle of a symmetric matrix are in its time.

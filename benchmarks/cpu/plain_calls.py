@@ -1,15 +1,15 @@
-"""The cost of a plain call beside one with ``out``: ``python -m benchmarks.cpu.plain_calls``.
+"""The cost of a plain call relative to one with ``out``: ``python -m benchmarks.cpu.plain_calls``.
 
 Each size of batch is called in several ways that take turns in one process, so that other work on
-the machine disturbs all alike. Figures are medians of the rounds: nanoseconds of the thread's
-processor time per sample, and ratios to `out` within a round.
+the machine disturbs all alike. Figures are medians of the rounds: nanoseconds of the thread's CPU
+time per sample, and ratios to `out` within a round.
 
 - `out`: existing arrays; `result`: the `Result` of an earlier call;
 - `plain`: a name keeps the result until the next one replaces it;
 - `new memory`: the same without memory of earlier results (``reuse=False``);
 - `no rotations`: as `out`, without checking quaternions, if the robot has any;
-- `no flags`: as `out` without Python, and without checking which results are finite, beside
-  `flags`, the same with the check.
+- `no flags`: as `out` without Python, and without checking which results are finite;
+- `flags`: the same with the check.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from pinion.robot import load
 
 SIZES = (16, 64, 256, 1024, 4096, 16_384, 100_000)
 SECONDS = 0.02
-"""Approximate time of one turn of one way [s]."""
+"""Approximate time of one turn of one way of calling [s]."""
 
 
 def measure(
     robot: str, name: str, dtype: str, count: int, *, rounds: int, floating_base: bool = False
 ) -> dict[str, Any]:
-    """Return nanoseconds per sample by way, and ratios to a call with ``out``."""
+    """Return nanoseconds per sample by way of calling, and ratios to a call with ``out``."""
     model = load(robot, floating_base=floating_base)
     row = named_function(name)
     samples = sample(model, row, count, distribution="reference", seed=1)
@@ -113,7 +113,7 @@ def _loop(kernel: cpu.Kernel, arguments: dict[str, Any]) -> Callable[[int], None
 
 
 def timed(call: Callable[[int], None], repeat: int) -> float:
-    """Return this thread's processor time of repeated calls [s]."""
+    """Return the CPU time that this thread takes for repeated calls [s]."""
     start = time.thread_time()
     call(repeat)
     return time.thread_time() - start

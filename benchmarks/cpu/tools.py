@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 CACHE = Path(__file__).resolve().parents[2] / "build" / "opponents"
-"""Folder of compiled programs and libraries; git ignores it and `make clean` removes it."""
+"""Folder of compiled programs and libraries; git ignores it, and `make clean` removes it."""
 
 PINOCCHIO_DEFINES = (
     "-DBOOST_MPL_LIMIT_LIST_SIZE=30",
@@ -28,11 +28,11 @@ PINOCCHIO_DEFINES = (
 
 
 class MissingToolError(RuntimeError):
-    """A tool or package is missing on this machine; the message names it."""
+    """Error for a tool or package that is missing on this machine; the message names it."""
 
 
 def compilers(names: Sequence[str]) -> list[str]:
-    """Return the names that are programs here, in order, one for each real program."""
+    """Return the names that are programs on this machine, in order, without aliases."""
     versions: dict[Path, str] = {}
     for name in names:
         path = shutil.which(name)
@@ -42,7 +42,7 @@ def compilers(names: Sequence[str]) -> list[str]:
 
 
 def first_compiler(names: Sequence[str], language: str) -> str:
-    """Return the first of the names that is a program here, or raise `MissingToolError`."""
+    """Return the first name that is a program on this machine, or raise `MissingToolError`."""
     available = compilers(names)
     if not available:
         raise MissingToolError(
@@ -67,12 +67,14 @@ def package_folder(package: str) -> Path:
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
-        raise MissingToolError(f"The package {package!r} is not installed: pip install {package}.")
+        raise MissingToolError(
+            f"The package {package!r} is not installed: run pip install {package}."
+        )
     return Path(spec.origin).parent
 
 
 def pinocchio_headers() -> Path:
-    """Return the headers in Pinocchio's wheel, with Boost's beside them.
+    """Return the folder of the headers in Pinocchio's wheel, which include Boost's.
 
     Errors
     ------
@@ -81,7 +83,7 @@ def pinocchio_headers() -> Path:
     for folder in package_folder("pinocchio").resolve().parents:
         if (folder / "include" / "pinocchio" / "fwd.hpp").is_file():
             return folder / "include"
-    raise MissingToolError("The installed Pinocchio has no C++ headers: pip install pin.")
+    raise MissingToolError("The installed Pinocchio has no C++ headers: run pip install pin.")
 
 
 def eigen_headers() -> Path:
@@ -93,7 +95,7 @@ def eigen_headers() -> Path:
     ):
         if (Path(folder) / "Eigen" / "Core").is_file():
             return Path(folder)
-    raise MissingToolError("Eigen's headers are not installed: apt-get install libeigen3-dev.")
+    raise MissingToolError("Eigen's headers are not installed: run apt-get install libeigen3-dev.")
 
 
 def native_flag() -> str:
@@ -104,14 +106,14 @@ def native_flag() -> str:
 def build_once(
     command: Sequence[str], output: Path, sources: Sequence[Path], *, note: str = ""
 ) -> Path:
-    """Compile unless it was done before with the same sources, flags, compiler and processor.
+    """Compile, unless this was done before with the same sources, flags, compiler and CPU.
 
     Parameters
     ----------
     command : the compiler, its flags and its source files, without ``-o``.
     output : the program or library; a hash of all its dependencies becomes part of its name.
     sources : files whose content is hashed.
-    note : a sentence for standard error if compiling takes long.
+    note : a message for standard error if compiling takes long.
     """
     key_parts = [*command, compiler_version(command[0]), _processor()]
     key_parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in sources]

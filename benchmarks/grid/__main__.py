@@ -52,13 +52,13 @@ FLAGS = ("-std=c++17", "-O3", "-ftz=true", "-prec-div=false", "-prec-sqrt=false"
 
 SIZES = (16, 128, 1024, 16384, 131072)
 INPUTS, CHECKED = 16384, 128
-"""Different samples, which larger batches repeat, and those with an expected result."""
+"""Number of different samples, which larger batches repeat, and of those with expected results."""
 
 LIMIT = 1e-3
 """Largest error relative to the largest expected value; those of the H200 were below 1e-6."""
 
 SECONDS = 600
-"""Limit that only ends a program that hangs."""
+"""Timeout that only ends a program that hangs."""
 
 COLUMNS = {
     "k baked": ("kernel", "baked"),
@@ -74,7 +74,7 @@ COLUMNS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Equipment:
-    """Interpreter that has GRiD's generator, compiler, and architecture of the GPU (``sm_90``).
+    """Interpreter with GRiD's generator, compiler, and architecture of the GPU (``sm_90``).
 
     ``names`` has the GPU's name and the versions of driver, compiler and GRiD, for the record.
     """
@@ -86,13 +86,13 @@ class Equipment:
 
 
 def output_of(*command: str) -> str:
-    """Return a program's standard output, or an empty text if it fails."""
+    """Return a program's standard output, or an empty string if it fails."""
     completed = subprocess.run(command, capture_output=True, text=True)
     return "" if completed.returncode else completed.stdout.strip()
 
 
 def equipment() -> Equipment:
-    """Return the tools and the GPU, or raise `MissingToolError` for the first one missing."""
+    """Return the tools and the GPU, or raise `MissingToolError` for the first that is missing."""
     script = shutil.which("grid-generate")
     beside = str(Path(script).resolve().parent) if script else ""
     interpreters = (sys.executable, shutil.which("python3", path=beside) if script else None)
@@ -101,8 +101,8 @@ def equipment() -> Equipment:
     python = next((python for python, version in versions.items() if version), None)
     if python is None:
         raise MissingToolError(
-            "GRiD's generator is not installed: pip install grid-rbd==0.6.0, in this environment "
-            "or in one whose grid-generate is on the PATH."
+            "GRiD's generator is not installed: run pip install grid-rbd==0.6.0, in this "
+            "environment or in one whose grid-generate is on the PATH."
         )
     nvcc = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     if nvcc is None:
@@ -130,7 +130,7 @@ def equipment() -> Equipment:
 
 
 def generate(python: str, folder: Path) -> None:
-    """Write GRiD's header of the five algorithms, and the URDF that it is for."""
+    """Write GRiD's header of the five algorithms, and the URDF for which it is generated."""
     (folder / f"{ROBOT}.urdf").write_text(urdf_text(ROBOT), encoding="utf-8")
     command = [python, "-m", "grid_codegen.cli", f"{ROBOT}.urdf", "-o", "grid.cuh"]
     command += ["--algorithm-list", ",".join(entry for entry, _ in ALGORITHMS.values())]
@@ -140,7 +140,8 @@ def generate(python: str, folder: Path) -> None:
 def write_samples(folder: Path) -> None:
     """Write random inputs in float32, and the float model's results in float64.
 
-    A sample is ``q qd qdd tau``. Jacobians are in columns, by ``q`` and then by ``qd``, as GRiD's.
+    A sample is ``q qd qdd tau``. Jacobians are in columns, first for ``q`` and then for ``qd``, as
+    GRiD's.
     """
     rng = np.random.default_rng(14)
     limits = np.deg2rad([170, 120, 170, 120, 170, 120, 175])  # of the URDF
@@ -160,7 +161,7 @@ def write_samples(folder: Path) -> None:
 
 
 def compiled(name: str, tools: Equipment, folder: Path) -> Path | None:
-    """Return the program of an algorithm; None, after the compiler's errors, without one."""
+    """Return the program of an algorithm; if it does not compile, print the errors, return None."""
     program, number = folder / name, list(ALGORITHMS).index(name)
     command = [tools.nvcc, f"-arch={tools.architecture}", *FLAGS, f"-I{folder}", f"-DFN={number}"]
     completed = subprocess.run(
@@ -173,7 +174,7 @@ def compiled(name: str, tools: Equipment, folder: Path) -> Path | None:
 
 
 def measured(program: Path, folder: Path, sizes: Sequence[int]) -> list[dict[str, Any]]:
-    """Run a program and return its measurements, also those before it fails."""
+    """Run a program and return its measurements, including those before a failure."""
     with (folder / f"{program.name}.jsonl").open("w+", encoding="utf-8") as lines:
         command = [str(program), str(folder), *map(str, sizes)]
         try:
@@ -183,19 +184,19 @@ def measured(program: Path, folder: Path, sizes: Sequence[int]) -> list[dict[str
         lines.seek(0)
         rows = [row_of(line) for line in lines if line.endswith("}\n")]
     if code != 0:
-        end = f"ran for more than {SECONDS} s" if code is None else f"ended with code {code}"
+        end = f"ran for more than {SECONDS} s" if code is None else f"exited with code {code}"
         print(f"{program.name} {end}.", file=sys.stderr)
     return rows
 
 
 def row_of(line: str) -> dict[str, Any]:
-    """Return a line of ``bench.cu``; numbers that are not finite, which JSON lacks, are None."""
+    """Return a line of ``bench.cu``; numbers that are not finite are None, as JSON lacks them."""
     row: dict[str, Any] = json.loads(re.sub(r":-?(?:inf|nan)\b", ":null", line))
     return row
 
 
 def faults(rows: Rows, sizes: Sequence[int]) -> list[str]:
-    """Return a sentence for each wrong result and each function without a measurement."""
+    """Return a message for each wrong result and each function without a measurement."""
     sentences = [
         f"{row['function']}, {row['way']} ({row['variant']}), N = {row['N']}: "
         f"the error {row['error']} is above {LIMIT} or not finite."
@@ -211,7 +212,7 @@ def faults(rows: Rows, sizes: Sequence[int]) -> list[str]:
 
 
 def table(rows: Rows) -> str:
-    """Return a line of times for each function and size."""
+    """Return a table with a line of times for each function and size."""
     lines: dict[tuple[str, int], dict[tuple[str, str], Mapping[str, Any]]] = {}
     for row in rows:
         line = lines.setdefault((row["function"], row["N"]), {})

@@ -1,6 +1,6 @@
 // Times one algorithm of the header that GRiD 0.6.0 generates for the iiwa14; -DFN=0..4 selects it.
-// usage: bench FOLDER N..., where FOLDER has inputs.f32 and the expected results NAME.f64.
-// Every measurement is a line of JSON on standard output, errors are on standard error.
+// usage: bench FOLDER N..., where FOLDER holds inputs.f32 and the expected results NAME.f64.
+// Every measurement is a line of JSON on standard output; errors go to standard error.
 #include "grid.cuh"
 #include <algorithm>
 #include <chrono>

@@ -19,7 +19,7 @@ from .records import RECORDS, ROOT, RecordError, chosen, gpu_record
 
 
 def made() -> Mapping[Path, str]:
-    """Return every file that follows from the records, with its text."""
+    """Return every file that is derived from the records, with its text."""
     docs, readme = ROOT / "docs", ROOT / "README.md"
     timing, cuda = docs / "timing.md", docs / "cuda.md"
     cores, factor, batches = (
@@ -37,7 +37,7 @@ def made() -> Mapping[Path, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, write, or check."""
+    """Measure records, then write pages or check them."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("records", nargs="*", metavar="RECORD", help=", ".join(RECORDS))
     parser.add_argument("--check", action="store_true", help="write nothing; say what differs")

@@ -71,7 +71,7 @@ def backends() -> str:
 
 
 def with_partitions(text: str, batches: Mapping[str, Any]) -> str:
-    """Return docs/cuda.md with the host's parts of the partition that has two.
+    """Return docs/cuda.md with the times of the host's two parts of the partition `split`.
 
     Raises
     ------
@@ -83,12 +83,12 @@ def with_partitions(text: str, batches: Mapping[str, Any]) -> str:
         for row in batches["partitions"]
         if row["partition"] == "split"
     ]
-    table = grid(("samples", "host before the device, us", "host after it, us"), rows)
+    table = grid(("samples", "host, before the device, us", "host, after the device, us"), rows)
     return marked(text, "partitions", table, page="docs/cuda.md")
 
 
 def with_gpu(text: str, record: Mapping[str, Any]) -> str:
-    """Return docs/cuda.md with times on a GPU.
+    """Return docs/cuda.md with the recorded times on a GPU.
 
     Raises
     ------

@@ -20,12 +20,12 @@ N = 128
 def headline(
     cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]
 ) -> str:
-    """Return a short table of counted, measured and modelled figures, beside others'."""
+    """Return a short table of counted, measured and modelled figures, with those of others."""
     fast_core = whole_range(factor)
     ours = [row for _, row in beside(cores, factor, fast_core["robot"])]
     every, rated, uniform = (row["dsp"] for row in ours)
     if len({row["ii"] for row in ours}) != 1:
-        raise ValueError("The cores of the first page have different intervals.")
+        raise ValueError("The cores of the first page differ in their intervals.")
     designs = [d for d in cores["published"]["design"] if d["robot"] == fast_core["robot"]]
     theirs = []
     for design in designs:
@@ -50,16 +50,16 @@ def headline(
             "-",
         ),
         (
-            f"{N} gradients on one core of a processor",
+            f"{N} gradients on one core of a CPU",
             f"**{_us(batches, 'Pinion CPU, float64, one processor')}** in float64, "
             f"{_us(batches, 'Pinion CPU, float32, one processor')} in float32, measured",
             f"{_us(batches, 'Pinocchio as C by CasADi, float64, one processor')} "
-            "(Pinocchio as C by CasADi, float64, measured beside it)",
+            "(Pinocchio as C by CasADi, float64, measured in the same run)",
         ),
         (
             f"{N} gradients, M^-1 given",
             f"{_us(batches, 'Pinion CPU, float64, one processor', 'M^-1 given')} on one core of a "
-            f"processor in float64, measured; {card(batches)} behind PCIe, a model",
+            f"CPU in float64, measured; {card(batches)} behind PCIe, a model",
             f"{_us(batches, ON_FPGA, 'M^-1 given')} ({PAPER}, FPGA behind PCIe, published)",
         ),
     ]
@@ -103,7 +103,7 @@ def marked(text: str, name: str, table: str, *, page: str) -> str:
 
 
 def us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed", samples: int = N) -> float:
-    """Return microseconds of a batch in the record.
+    """Return the time of a batch in the record [us].
 
     Raises
     ------
@@ -127,7 +127,7 @@ def _us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed") -> str
 
 
 def card(batches: Mapping[str, Any], samples: int = N) -> str:
-    """Return the model's range for the card, over all links that it knows.
+    """Return the modelled range of a card's time, over all links.
 
     Raises
     ------

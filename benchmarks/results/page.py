@@ -27,7 +27,7 @@ def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def error(value: float | None) -> str:
-    """Return an error with two digits."""
+    """Return an error with two significant digits."""
     return "-" if value is None else f"{value:.1e}"
 
 
@@ -48,7 +48,7 @@ def clock(row: Figures) -> str:
 
 
 def cores(rows: Sequence[Figures]) -> str:
-    """Return cores that were built, verified and synthesised."""
+    """Return the table of the cores that were built, verified and synthesised."""
     return grid(
         (
             *("function", "robot", "formats", "for", "`--ii`", "multipliers", "DSP48E2"),
@@ -79,7 +79,7 @@ def cores(rows: Sequence[Figures]) -> str:
 
 
 def made_for(row: Figures) -> str:
-    """Return the objective of a core, and the states that its formats are made for."""
+    """Return the objective of a core, and the states for which its formats are made."""
     ranges = row.get("options", {}).get("ranges")
     return str(row["objective"]) + (f", made for {ranges}" if ranges else "")
 
@@ -102,13 +102,13 @@ def whole_range(factor: Figures) -> Figures:
 
 
 def times_fewer(theirs: float, ours: float) -> str:
-    """Return the ratio of theirs to ours, as a whole number from ten on."""
+    """Return the ratio of theirs to ours, as a whole number if it is at least 10."""
     ratio = theirs / ours
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 
 
 def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Figures]]:
-    """Return our cores to compare with published ones of a robot, each with a description."""
+    """Return Pinion's cores to compare with published ones for a robot, each with a description."""
     rated = ("rated speeds", ours(figures, robot))
     if robot != whole_range(factor)["robot"]:
         return [rated]
@@ -120,7 +120,7 @@ def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Fig
 
 
 def published(figures: Figures, factor: Figures) -> str:
-    """Return DSP blocks of published designs beside ours."""
+    """Return the DSP blocks of published designs and of Pinion's cores, side by side."""
     rows = []
     for design in figures["published"]["design"]:
         theirs = design["figures"].get("dsp")
@@ -143,15 +143,15 @@ def published(figures: Figures, factor: Figures) -> str:
             )
     return grid(
         (
-            *("design", "robot", "DSP blocks", "which is", "cycles a result"),
-            *("Pinion, for", "DSP48E2", "cycles a result", "times fewer"),
+            *("design", "robot", "DSP blocks", "kind", "cycles per result"),
+            *("Pinion, for", "DSP48E2", "cycles per result", "times fewer"),
         ),
         rows,
     )
 
 
 def steps(figures: Figures, factor: Figures) -> str:
-    """Return the steps from the published design to ours, one change at a time."""
+    """Return the steps from the published design to Pinion's, one change at a time."""
     (paper,) = (
         design["figures"]
         for design in figures["published"]["design"]
@@ -168,7 +168,7 @@ def steps(figures: Figures, factor: Figures) -> str:
     ]
     for words, design_row in (
         ("our formulation, q16.16", ours(figures, robot, "q16.16")),
-        ("a format for each signal, whole speed range", whole_range(factor)),
+        ("per-signal formats, whole speed range", whole_range(factor)),
         ("the same for rated speeds alone", ours(figures, robot)),
     ):
         lines.append(
@@ -187,15 +187,15 @@ def steps(figures: Figures, factor: Figures) -> str:
     ]
     return grid(
         (
-            *("what", "multipliers", "DSP blocks", "cycles a result", "which is"),
-            *("this step, times fewer", "all steps"),
+            *("what", "multipliers", "DSP blocks", "cycles per result", "kind"),
+            *("times fewer, this step", "all steps"),
         ),
         [(*row, *both) for row, both in zip(lines, ratios, strict=True)],
     )
 
 
 def functions(figures: Figures) -> str:
-    """Return every function in one uniform format."""
+    """Return the table of every function in one uniform format."""
     rows = []
     for row in figures["functions"]:
         label = f"`{row['function']}`"
@@ -219,7 +219,7 @@ def functions(figures: Figures) -> str:
         )
     return grid(
         (
-            *("function", "products", "additions", "reciprocals", "multipliers", "the fewest"),
+            *("function", "products", "additions", "reciprocals", "multipliers", "minimum"),
             *("adders", "schedule, cycles", "words in / out", "error, median", "error, largest"),
         ),
         rows,
@@ -227,10 +227,10 @@ def functions(figures: Figures) -> str:
 
 
 def intervals(figures: Figures) -> str:
-    """Return RNEA at many intervals."""
+    """Return the table of `rnea` at many intervals."""
     return grid(
         (
-            *("cycles a result (`--ii`)", "multipliers", "adders", "sine units"),
+            *("cycles per result (`--ii`)", "multipliers", "adders", "sine units"),
             *("schedule, cycles", "words of storage"),
         ),
         [
@@ -244,7 +244,7 @@ def intervals(figures: Figures) -> str:
 
 
 def robots(figures: Figures) -> str:
-    """Return RNEA of many robots."""
+    """Return the table of `rnea` for many robots."""
     return grid(
         ("robot, `--ii 8`", "joints", "products", "multipliers", "adders", "schedule, cycles"),
         [
@@ -306,7 +306,7 @@ def batches(figures: Figures) -> str:
 
 
 def built(figures: Figures) -> str:
-    """Return how others' measured code was built, a line each."""
+    """Return how others' measured code was built, one line each."""
     notes = {
         row["by"]: row["note"].partition(";")[0]
         for row in figures["rows"]
@@ -337,22 +337,22 @@ def lanes(figures: Figures) -> str:
 
     widths = " and ".join(str(kind["lanes"]) for kind in kinds.values())
     return grid(
-        (f"`{figures['function']}`, {figures['robot']}, ns a state", *kinds),
+        (f"`{figures['function']}`, {figures['robot']}, ns per state", *kinds),
         [
-            ns("CasADi's C, one state after the other", "scalar"),
+            ns("CasADi's C, one state after another", "scalar"),
             ns(f"the same C, {widths} states at once", "lanes"),
-            ns("Pinion, arrays in blocks, as those lanes have theirs", "blocks"),
+            ns("Pinion, arrays in blocks, as for those lanes", "blocks"),
             ns("Pinion, arrays (n, ...)", "rows"),
-            times("lanes: first row by second", [ratio(d, "scalar", "lanes") for d in kinds]),
+            times("lanes: first row over second", [ratio(d, "scalar", "lanes") for d in kinds]),
             times(
-                f"operations: {counts['theirs']:,} by {counts['ours']:,} a state",
+                f"operations: {counts['theirs']:,} / {counts['ours']:,} per state",
                 [operations] * len(kinds),
             ),
             times(
-                "the rest: order of instructions, fused products, registers, sines",
+                "the remainder: order of instructions, fused products, registers, sines",
                 [ratio(d, "lanes", "blocks") / operations for d in kinds],
             ),
-            times("together: first row by third", [ratio(d, "scalar", "blocks") for d in kinds]),
+            times("together: first row over third", [ratio(d, "scalar", "blocks") for d in kinds]),
         ],
     )
 
@@ -367,7 +367,7 @@ def lanes_built(figures: Figures) -> str:
 
 
 def by_threads(figures: Figures) -> str:
-    """Return Pinocchio's published figure of several threads, beside ours of one."""
+    """Return Pinocchio's published time on several threads, with Pinion's on one."""
     at = {
         row["by"]: row["us_per_batch"]
         for row in figures["rows"]
@@ -376,21 +376,21 @@ def by_threads(figures: Figures) -> str:
     theirs = at["Pinocchio code generation"]
     ours = [at[f"Pinion CPU, {dtype}, one processor"] for dtype in ("float64", "float32")]
     return (
-        f"{theirs:g} us at N = 128, {theirs / 128 * 1e3:.0f} ns a state. One core of the machine "
+        f"{theirs:g} us at N = 128, {theirs / 128 * 1e3:.0f} ns per state. One core of the machine "
         f"of the batches\nabove takes {ours[0]:.3g} us in float64 and {ours[1]:.3g} in float32."
     )
 
 
 def spread(figures: Figures) -> str:
-    """Return how far the measured times of batches scatter, if it is recorded."""
+    """Return how much the measured times of batches vary, if that is recorded."""
     spreads = [row["spread"] for row in figures["rows"] if row.get("spread") is not None]
     if spreads:
         return (
-            f"In brackets the width of the middle half of {figures['rounds']} rounds, over their "
-            f"median; at most {max(spreads):.0%} here."
+            f"Parentheses give the interquartile range of {figures['rounds']} rounds, relative to "
+            f"their median; it is at most {max(spreads):.0%} here."
         )
     return (
-        "How far the rounds of this run lay apart was not kept; runs on this shared machine differ "
+        "The spread of the rounds of this run was not recorded; runs on this shared machine differ "
         "by up to a factor of two."
     )
 
@@ -417,7 +417,7 @@ def programs(figures: Figures) -> str:
 
 
 def program_errors(figures: Figures) -> str:
-    """Return the largest errors of programs: of reference states, and of the others."""
+    """Return the largest errors of programs: on reference states, and on the others."""
     kinds = ("fine", "float32", "fast")
     return grid(
         (
@@ -446,7 +446,7 @@ def program_errors(figures: Figures) -> str:
 
 
 def flagged_programs(figures: Figures) -> str:
-    """Return how many states of a program were flagged, those of the worse precision."""
+    """Return how many states of each program were flagged, at the precision with more flags."""
     most: dict[str, int] = {}
     for row in figures["errors"]:
         for function, _, distribution, count in row["flagged"]:
@@ -456,7 +456,7 @@ def flagged_programs(figures: Figures) -> str:
 
 
 def processor_card(figures: Figures) -> str:
-    """Return what the card that is shipped takes of its part."""
+    """Return the resources that the shipped card takes of its part."""
     card = figures["card"]
     use = card["use"]
     return (

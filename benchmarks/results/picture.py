@@ -1,4 +1,4 @@
-"""The picture on the first page: blocks beside published designs, and times of a batch.
+"""The picture on the first page: DSP blocks of published designs and Pinion's, and batch times.
 
 It is written as text instead of by Matplotlib, whose files differ between versions: a test compares
 it with the records letter by letter, and it follows a dark page.
@@ -86,8 +86,8 @@ def drawn(cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[
         largest = max(bar.value for bar in bars)
         panel, height = _panel(
             f"{words} of the gradient's core, iiwa14",
-            f"Pinion's counted by Yosys, a result every {factor['column']['ii']} cycles.\n"
-            "The others' published, or derived where it says so.",
+            f"Pinion's: counted by Yosys, a result every {factor['column']['ii']} cycles.\n"
+            "The others': published, or derived where stated.",
             bars,
             top=height,
             length=partial(_share, largest),
@@ -107,7 +107,7 @@ def drawn(cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         f'viewBox="0 0 {WIDTH} {height}" role="img">\n'
-        f"<title>Pinion beside others: DSP blocks and times of batches</title>\n"
+        f"<title>Pinion compared with others: DSP blocks and times of batches</title>\n"
         f"<style>{_STYLE}</style>\n"
         # A page may be dark while the system is light, or the other way round.
         f'<rect class="paper" width="{WIDTH}" height="{height}" rx="6"/>\n{body}\n</svg>\n'
@@ -140,7 +140,7 @@ def _panel(
 
 
 def _counts(cores: Mapping[str, Any], factor: Mapping[str, Any], key: str) -> list[_Bar]:
-    """Return our cores beside published designs that state the count."""
+    """Return the counts of Pinion's cores and of published designs that state theirs."""
     bars = []
     for words, row in beside(cores, factor, "iiwa14"):
         # Others' reports also count lookup tables that serve as memory.
@@ -170,5 +170,7 @@ def _times(batches: Mapping[str, Any]) -> list[_Bar]:
     names = [bar.name for bar in bars]
     missing = [name for name in (*SHOWN.values(), CARD) if name not in names]
     if missing:
-        raise ValueError(f"The record of batches has no rows of {', '.join(missing)}.")
+        raise ValueError(
+            f"The record of batches has no rows of {', '.join(missing)}: measure it again."
+        )
     return sorted(bars, key=lambda bar: bar.value)

@@ -21,25 +21,25 @@ FOLDER = ROOT / "benchmarks" / "records"
 
 
 class RecordError(ValueError):
-    """A record is missing, damaged, or of another command."""
+    """Error for a record that is missing, damaged, or from another command."""
 
 
 def gpu_record() -> dict[str, Any]:
-    """Read the figures of a GPU, which no command measures anew on another machine."""
+    """Read the figures of a GPU, which no command can measure again on another machine."""
     record: dict[str, Any] = json.loads((FOLDER / "gpu.json").read_text(encoding="utf-8"))
     return record
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A measurement whose figures pages show.
+    """A measurement whose figures appear on pages.
 
     Members
     -------
     name : of its file, without the suffix.
-    words : of the command, as typed.
+    words : words of the command, as typed.
     slow : its duration on two idle cores, in words.
-    before : a command whose result it needs.
+    before : a command whose result the measurement needs.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Record:
         Raises
         ------
         RecordError
-            If it was never measured, or the file is not the command's.
+            If it was never measured, or the file is from another command.
         """
         try:
             record = json.loads(self.file.read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ class Record:
         wrong = [key for key in ("command", "date", "machine", "figures") if key not in record]
         if wrong or record["command"] != self.command:
             raise RecordError(
-                f"The record '{self.name}' is not of '{self.command}': measure it again with "
+                f"The record '{self.name}' is not from '{self.command}': measure it again with "
                 f"'make results MEASURE={self.name}'."
             )
         return dict(record)
@@ -93,7 +93,7 @@ class Record:
         self.keep(json.loads(_output(self.words)))
 
     def keep(self, figures: Mapping[str, Any]) -> None:
-        """Write the figures completely or not at all."""
+        """Write the figures, completely or not at all."""
         recorded = {key: value for key, value in figures.items() if key not in LEFT_OUT}
         record = {
             "command": self.command,
@@ -123,12 +123,12 @@ RECORDS = {
         Record(
             name="cores",
             words=("pinion", "bench", "core", "--measure", "--json"),
-            slow="an hour; builds are kept, so that an interrupted run goes on",
+            slow="an hour; builds are kept, so that an interrupted run can continue",
         ),
         Record(
             name="factor",
             words=("python", "-m", "benchmarks.factor", "--json"),
-            slow="a quarter of an hour; the build is kept, so that an interrupted run goes on",
+            slow="a quarter of an hour; the build is kept, so that an interrupted run can continue",
         ),
         Record(
             name="functions",
@@ -161,7 +161,7 @@ RECORDS = {
         Record(
             name="lanes",
             words=("python", "-m", "benchmarks.cpu.lanes", "--json"),
-            slow="three minutes, most of them for compilers",
+            slow="three minutes, mostly for compilers",
         ),
     )
 }
@@ -188,7 +188,7 @@ def chosen(names: Sequence[str]) -> list[Record]:
     """
     for name in names:
         if name not in RECORDS:
-            raise RecordError(f"There is no record '{name}'; there are {', '.join(RECORDS)}.")
+            raise RecordError(f"There is no record '{name}': choose from {', '.join(RECORDS)}.")
     return [RECORDS[name] for name in names]
 
 

@@ -1,4 +1,4 @@
-"""Writes the page of real files: ``python -m benchmarks.robots DIR -o docs/robots.md``."""
+"""Writing of the page of real files: ``python -m benchmarks.robots DIR -o docs/robots.md``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,19 @@ SEED = 0
 def main(arguments: list[str]) -> int:
     """Survey a folder of URDFs; see ``--help``."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.robots", description=__doc__)
-    parser.add_argument("folder", type=Path, help="searched for *.urdf, with its folders")
-    parser.add_argument("-o", "--output", type=Path, help="the page; standard output without it")
-    parser.add_argument("--package", default="the folder", help="what the files are, for the page")
-    parser.add_argument("--states", type=int, default=20, help="random states a robot (20)")
-    parser.add_argument("--only", help="only files whose path holds this text")
+    parser.add_argument(
+        "folder", type=Path, help="folder to search for *.urdf, with its subfolders"
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, help="file of the page; by default standard output"
+    )
+    parser.add_argument(
+        "--package", default="the folder", help="description of the files, for the page"
+    )
+    parser.add_argument("--states", type=int, default=20, help="random states per robot (20)")
+    parser.add_argument("--only", help="only files whose path contains this text")
     parser.add_argument("--cores", type=Path, metavar="DIR", help="build cores too, in this folder")
-    parser.add_argument("--requests", type=int, default=300, help="requests a core (300)")
+    parser.add_argument("--requests", type=int, default=300, help="requests per core (300)")
     parser.add_argument("--seconds", type=int, default=600, help="time for each core (600)")
     options = parser.parse_args(arguments)
     paths = sorted(options.folder.rglob("*.urdf"))
@@ -81,7 +87,9 @@ def _row(path: Path, folder: Path, states: int, *, floating: bool) -> Row:
     if isinstance(robot, Refused):
         return Row(file=file, reason=robot.reason.replace(str(path), path.name))
     if massless(robot.model):
-        return Row(file=file, reason="Nothing that moves has any mass: it serves kinematics.")
+        return Row(
+            file=file, reason="Nothing that moves has any mass: the file supports kinematics only."
+        )
     errors = survey(robot.model, robot.other, states=states, seed=SEED)
     exact = None
     if max(errors[name] for name in FUNCTIONS if name in errors) > GOAL:
@@ -97,7 +105,7 @@ def _row(path: Path, folder: Path, states: int, *, floating: bool) -> Row:
 
 
 def _short(path: Path, folder: Path) -> str:
-    """Return the file with its robot's folder, since files of different robots may share a name."""
+    """Return the file with its robot's folder, since files of different robots may share names."""
     inside = path.relative_to(folder).parts
     return "/".join(dict.fromkeys((inside[max(0, len(inside) - 3)], inside[-1])))
 

@@ -3,7 +3,7 @@
 For each state and each block of a result (tau, M, dqdd_dq, ...) the error is the largest difference
 in any entry, over the largest entry of Pinocchio's block, since entries near zero have no scale. A
 gradient that vanishes has none either: its scale is at least ``FLOOR`` of the largest effort or
-acceleration. States are drawn within the joints' limits; efforts are those of random accelerations.
+acceleration. States are sampled within the joints' limits; efforts are for random accelerations.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ CONDITION = "condition"
 def errors(model: Model, other: Any, *, states: int, seed: int) -> dict[str, float]:
     """Return the largest error of each of ``FUNCTIONS`` over random states; NaN counts as infinite.
 
-    Forward dynamics is missing if it does not exist.
+    Forward dynamics is left out if it does not exist.
     """
     return {name: value for name, value in survey(model, other, states=states, seed=seed).items()
             if name != CONDITION}  # fmt: skip
 
 
 def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float, float] | None:
-    """Return the errors of M^-1, ours and Pinocchio's, against the same algorithm in 80 bits.
+    """Return the errors of M^-1, Pinion's and Pinocchio's, against the same algorithm in 80 bits.
 
     None if there are no such floats, or if the two libraries read different robots.
     """
@@ -71,7 +71,7 @@ def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float
 
 
 def survey(model: Model, other: Any, *, states: int, seed: int) -> dict[str, float]:
-    """Return the same, and ``CONDITION``."""
+    """Return the result of `errors`, and ``CONDITION``."""
     rng = np.random.default_rng(seed)
     q = dynamics.random_configuration(model, rng, states)
     qd = rng.uniform(-RATE, RATE, (states, model.nv))
@@ -95,7 +95,7 @@ def survey(model: Model, other: Any, *, states: int, seed: int) -> dict[str, flo
 
 
 def pose_error(model: Model, other: Any, *, states: int, seed: int) -> float:
-    """Return the largest difference of any link's pose to Pinocchio's, in entries of R and in m."""
+    """Return the largest difference of any link's pose from Pinocchio's, in entries of R and m."""
     pin = import_module("pinocchio")
     data, worst = other.createData(), 0.0
     q = dynamics.random_configuration(model, np.random.default_rng(seed), states)
@@ -120,7 +120,7 @@ def _error(computed: Array, want: Array, floor: Array) -> float:
 
 
 def _largest(block: Array) -> Array:
-    """Return the size of the largest entry of each state's block."""
+    """Return the absolute value of the largest entry of each state's block."""
     return np.asarray(np.max(np.abs(block), axis=tuple(range(1, block.ndim))))
 
 

@@ -1,4 +1,4 @@
-"""Builds cores of real files and sends requests through their RTL."""
+"""Building of cores for real files, whose RTL then computes requests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """Figures of a core; ``failure`` is the reason if it failed, and the rest is None then."""
+    """Figures of a core; if it failed, ``failure`` is the reason and the rest is None."""
 
     robot: str
     joints: int
@@ -67,7 +67,7 @@ class Core:
 
 
 class TooLongError(Exception):
-    """A core exceeded its time limit."""
+    """Error for a core that exceeded its time limit."""
 
 
 def measured(
@@ -78,13 +78,13 @@ def measured(
     seconds: int,
     progress: Progress,
 ) -> Iterator[Core]:
-    """Build and verify the cases one after another; earlier measurements are read.
+    """Build and verify the cases one after another, except those measured earlier.
 
     Parameters
     ----------
     files : by name without suffix.
     folder : of the builds.
-    requests : number for each core.
+    requests : number of requests for each core.
     seconds : time limit of a core.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def _core(case: Case, path: Path, folder: Path, *, requests: int, seconds: int) 
 
 @contextmanager
 def _limit(seconds: int) -> Iterator[None]:
-    """Raise `TooLongError` in the main thread when the time is over."""
+    """Raise `TooLongError` in the main thread when the time is up."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise TooLongError(f"It took longer than {seconds} seconds.")

@@ -40,7 +40,7 @@ def compiled_mjcf(path: Path) -> Any | None:
 def survey(model: Model, compiled: Any, *, states: int, seed: int) -> dict[str, float]:
     """Return the largest error of each of ``FUNCTIONS`` over random states; NaN counts as infinite.
 
-    Forward dynamics is missing if it does not exist.
+    Forward dynamics is left out if it does not exist.
     """
     mujoco = import_module("mujoco")
     _rigid_alone(mujoco, compiled)
@@ -66,7 +66,7 @@ def survey(model: Model, compiled: Any, *, states: int, seed: int) -> dict[str, 
 
 
 def _rigid_alone(mujoco: Any, compiled: Any) -> None:
-    """Switch off in MuJoCo's model whatever Pinion does not model."""
+    """Switch off, in MuJoCo's model, whatever Pinion does not model."""
     flags = mujoco.mjtDisableBit
     for name in ("CONSTRAINT", "SPRING", "DAMPER"):
         compiled.opt.disableflags |= int(getattr(flags, f"mjDSBL_{name}"))
@@ -77,7 +77,7 @@ def _rigid_alone(mujoco: Any, compiled: Any) -> None:
 def _theirs(
     mujoco: Any, compiled: Any, data: Any, model: Model, state: tuple[Array, Array, Array]
 ) -> tuple[Array, Array]:
-    """Return efforts and the inertia matrix in our coordinates.
+    """Return MuJoCo's efforts and inertia matrix in Pinion's coordinates.
 
     MuJoCo's quaternions begin with w, and a free joint's linear velocity is in world axes; its
     acceleration is the rate of that.

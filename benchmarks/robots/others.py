@@ -1,4 +1,4 @@
-"""Robots in other packages of PyPI: URDFs against Pinocchio, and MJCF files against MuJoCo.
+"""Robots in other packages of PyPI: URDFs compared with Pinocchio, MJCF files with MuJoCo.
 
 ``python -m benchmarks.robots.others FOLDER docs/robots.md`` surveys a folder for each package, as
 ``.ci/corpus`` creates them, and writes the table between its marks on the page.
@@ -68,7 +68,7 @@ def _mjcf(path: Path) -> Row | None:
 
 
 def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    """Return the part of the page, with its marks."""
+    """Return this module's part of the page, with its marks."""
     rows = [(package, row) for package, package_rows in packages for row in package_rows]
     agreed = [(package, row) for package, row in rows if row.errors is not None]
     agreeing = sum(max(row.errors.values()) <= GOAL for _, row in agreed if row.errors)
@@ -90,10 +90,10 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
         "<!-- others -->",
         "## Other packages",
         "",
-        "URDFs of other packages against Pinocchio, and MJCF files against MuJoCo, whose",
+        "URDFs of other packages compared with Pinocchio, and MJCF files with MuJoCo, whose",
         "constraints, springs, dampers, fluids and gravity compensation are off; errors as above,",
-        f"of {STATES} states each. Of robots without mass the poses of links are compared. Files",
-        "that are the same in one package count once. `make test-corpus` fetches the packages and",
+        f"over {STATES} states each. For robots without mass, the poses of links are compared.",
+        "Identical files in one package count once. `make test-corpus` fetches the packages and",
         "checks these files; made by",
         "",
         "    python -m benchmarks.robots.others build/corpus docs/robots.md",
@@ -111,7 +111,7 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
 
 
 def _kind(reason: str) -> str:
-    """Return a reason without the names and numbers of one file, to count equal ones together."""
+    """Return a reason without a file's names and numbers, so that equal reasons count together."""
     return re.sub(r"(?<![\w'])\d+ (?=joints|faults)", "N ", re.sub(r"'[^']*'", "X", reason))
 
 

@@ -1,4 +1,4 @@
-"""The page with the tables: docs/robots.md."""
+"""The page with the tables, docs/robots.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Row:
     file, joints, options : its short name, number of velocities, and required options.
     errors, condition : the largest ones by function, and the largest condition number of M.
     rounding : if an error is above ``GOAL``, ours and Pinocchio's in M^-1, if it is rounding.
-    reason : why it did not open; ``errors`` is None then.
+    reason : why it could not be opened; ``errors`` is None then.
     """
 
     file: str
@@ -84,54 +84,55 @@ def _head(survey: Survey) -> str:
     return f"""# Real files
 
 Every URDF of {survey.package}, opened and compared with Pinocchio {survey.pinocchio} on
-{survey.date}. Both read the same file, each on its own. Made by
+{survey.date}. Each library reads the file with its own parser. Made by
 
     {survey.command}
 
 where DIR is a folder with the files, such as a package's unzipped wheel from PyPI.
 
-An error is, of {survey.states} random states within the joints' limits, the largest difference in
-any entry of a block (tau, M, dqdd_dq, ...) over the largest entry of Pinocchio's block for that
-state; a gradient's scale is at least {FLOOR:g} of the largest effort or acceleration, since some
-vanish. By default Pinocchio treats mimic joints as independent joints, and so do the functions of
-`pinion.dynamics` on a robot as loaded. Errors above {GOAL:g} are in bold. The condition number of
-M, in the last column but one, amplifies rounding in M^-1 in either library: the iCub's head is a
-point, so that in some states the three joints of its neck hardly move any inertia.
+An error is the largest difference in any entry of a block (tau, M, dqdd_dq, ...), relative to the
+largest entry of Pinocchio's block for that state, over {survey.states} random states within the
+joints' limits; a gradient's divisor is at least {FLOOR:g} of the largest effort or acceleration,
+since some gradients vanish. By default Pinocchio treats mimic joints as independent joints, and
+so do the functions of `pinion.dynamics` on a robot as loaded. Errors above {GOAL:g} are in bold.
+The condition number of M, in the second to last column, amplifies rounding in M^-1 in either
+library: the iCub's head is a point mass, so that in some states the three joints of its neck
+hardly move any inertia.
 
-The last column has the options that a file needs if it does not open as it is.
+The last column has the options that a file needs if it does not open without any.
 
-## What is judged
+## What is checked
 
-- Only moving bodies are judged, after `--lock` and `--tip`, and each as a whole, with the links
-  that are fixed to it. Links of the fixed base, or that are cut off, do not matter; an odd link of
-  a physical body is noted. A message names all the faults of a robot.
-- An inertia that no real body can have (a negative principal moment, one that exceeds the sum of
-  the others, or an inertia without mass) is an error. It is kept, with a warning, with
+- Only moving bodies are checked, after `--lock` and `--tip`, and each as a whole, with the links
+  that are fixed to it. Links that belong to the fixed base, or are cut off, do not matter; an
+  implausible link of a physical body is noted. A message names all the faults of a robot.
+- An inertia that no physical body can have (a negative principal moment, one that exceeds the sum
+  of the others, or an inertia without mass) is an error. It is kept, with a warning, if you give
   `--accept-inertia`, `load(..., accept_inertia=True)` or, in the file,
   `<pinion accept_inertia="true"/>` in the `<inertial>`. A negative mass is never kept.
 - Links without mass may be between joints as long as every joint moves some inertia in some
   position: then the joint-space inertia matrix is positive definite in nearly all positions. A
-  joint that moves none (a link without mass at the end of a branch, a point mass on the axis, two
-  joints on one axis with nothing between them) is an error, unless the joint has an armature. With
-  `accept_inertia` it is kept too: inverse dynamics and the inertia matrix work, and functions that
-  need the matrix's inverse raise an error.
-- A robot whose moving links have no mass, as in files for pictures, supports kinematics: poses and
-  Jacobians work, and every function of its inertia is refused.
-- Masses below 1e-15 kg, and tensors that are below 1e-24 kg m^2 or those of a radius of gyration
-  below 1e-8 m, are rounding errors of programs, and read as zeros.
-- A mimic joint must follow an existing joint and not, through others, itself. If it is locked by
-  `--lock`, or cut off, it does not matter.
-- Elements that are not read are not judged: visuals, sensors, transmissions, calibrations,
-  namespaces and prefixes, limits of fixed and position limits of continuous joints. If one of
-  `<inertial>`, `<axis>`, ... appears twice, the first counts, with a note. A limit of -1 counts as
-  none, with a note, and so does an infinite one, without. A rotor's inertia in a `<transmission>`,
-  springs, velocity decays and joints in a `<gazebo>`, and a `<loop_joint>` are left out, with a
-  note, unless the joint's `<pinion>` says the same. A DOCTYPE with external declarations is
-  refused.
-- Always refused: a file that is not a regular file (a pipe, a device) or has more than 64 MiB,
-  unexpanded xacro in an element that is read, two `<parent>` or `<child>` of one
-  joint, coordinates above 1e7 m, angles above 1e6 rad, digits of other scripts than ASCII, and
-  names with control characters.
+  joint that moves no inertia (a link without mass at the end of a branch, a point mass on the
+  axis, two joints on one axis with nothing between them) is an error, unless the joint has an
+  armature. With `accept_inertia` such a joint is kept too: inverse dynamics and the inertia
+  matrix work, and functions that need the matrix's inverse raise an error.
+- A robot whose moving links have no mass, as in files for visualisation, supports kinematics:
+  poses and Jacobians work, and every function of its inertia is refused.
+- Masses below 1e-15 kg, and inertia tensors that are below 1e-24 kg m^2 or correspond to a radius
+  of gyration below 1e-8 m, are rounding errors of programs, and are read as zeros.
+- A mimic joint must follow an existing joint, and must not follow itself through others. If it is
+  locked by `--lock`, or cut off, it does not matter.
+- Elements that are not read are not checked: visuals, sensors, transmissions, calibrations,
+  namespaces and prefixes, limits of fixed joints and position limits of continuous joints. If one
+  of `<inertial>`, `<axis>`, ... appears twice, the first counts, with a note. A limit of -1
+  counts as no limit, with a note, and so does an infinite one, without a note. A rotor's inertia
+  in a `<transmission>`, springs, velocity decays and joints in a `<gazebo>`, and a `<loop_joint>`
+  are left out, with a note, unless the joint's `<pinion>` says the same. A DOCTYPE with external
+  declarations is refused.
+- Always refused: a file that is not a regular file (a pipe, a device) or is larger than 64 MiB,
+  unexpanded xacro in an element that is read, two `<parent>` or `<child>` elements in one joint,
+  coordinates above 1e7 m, angles above 1e6 rad, digits other than ASCII digits, and names with
+  control characters.
 """
 
 
@@ -146,7 +147,7 @@ def _counts(rows: Sequence[Row]) -> str:
 
 
 def _roundings(rows: Sequence[Row]) -> list[str]:
-    """Return whose rounding causes differences between equal robots."""
+    """Return which library's rounding causes the differences between equal robots."""
     roundings = [(row.file, *row.rounding) for row in rows if row.rounding is not None]
     if not roundings:
         return []
@@ -154,7 +155,11 @@ def _roundings(rows: Sequence[Row]) -> list[str]:
         f"- `{file}`: ours is off by {ours:.1e}, Pinocchio's by {theirs:.1e}"
         for file, ours, theirs in roundings
     ]
-    return ["Where it is rounding alone, M^-1 against the same in 80-bit floats:\n", *lines, ""]
+    return [
+        "Where the difference is only rounding, M^-1 compared with 80-bit floats:\n",
+        *lines,
+        "",
+    ]
 
 
 def _refusals(rows: Sequence[Row]) -> list[str]:
@@ -183,9 +188,9 @@ def _cores(cores: Sequence[Core]) -> str:
     text = (
         "## Cores\n\n"
         "Built with formats `auto`; random requests of the reference distribution go through the "
-        "RTL in the compiled simulation. A mismatch is a request whose answer differs from the "
+        "RTL in the compiled simulation. A mismatch is a request whose result differs from the "
         "exact integers in any bit; the error is against the float function, relative to the "
-        "largest word of the answer.\n"
+        "largest word of the result.\n"
     )
     return "\n".join([text, *markdown(table), "", *failures])
 

@@ -1,7 +1,8 @@
-"""Control by computed torque: tau = M(q) (qdd_des + Kv ed + Kp e) + h(q, qd), as one core.
+"""Computed-torque control: tau = M(q) (qdd_des + Kv ed + Kp e) + h(q, qd), as one core.
 
-Inverse dynamics of the commanded acceleration is that sum, so one recursion does it all. The errors
-e = q_des - q and ed = qd_des - qd come with the request, where whoever plans the motion has them.
+Inverse dynamics of the commanded acceleration is that sum, so one recursion computes it all. The
+errors e = q_des - q and ed = qd_des - qd come with the request, since whoever plans the motion has
+them.
 
 ``pinion build iiwa14 examples/functions/computed_torque.py:computed_torque -o build/torque``
 """

@@ -1,8 +1,8 @@
-"""Kinetic energy of a robot with its gradient by positions and rates, as one core.
+"""Kinetic energy of a robot and its gradient with respect to q and qd, as one core.
 
-T = qd^T M(q) qd / 2. Of a robot that rests, inverse dynamics without gravity gives M(q) x for an
-acceleration x, and its gradient by q that of M(q) x; so dT/dqd = M qd, and dT/dq is half of qd^T
-times the gradient of M x by q at x = qd.
+T = qd^T M(q) qd / 2. At zero velocity and without gravity, inverse dynamics gives M(q) x for an
+acceleration x, and its gradient with respect to q is that of M(q) x; so dT/dqd = M qd, and dT/dq is
+half of qd^T times the gradient of M x with respect to q at x = qd.
 
 ``pinion build iiwa14 examples/functions/energy_gradient.py:energy_gradient -o build/energy``
 """
@@ -32,7 +32,7 @@ from pinion.robot import Model
     joint_space=True,
 )
 def energy_gradient(model: Model, q: Any, qd: Any) -> tuple[Any, Any, Any]:
-    """Kinetic energy and its gradient by q and qd."""
+    """Kinetic energy and its gradient with respect to q and qd."""
     weightless = replace(model, gravity=(0.0, 0.0, 0.0))
     resting = [0.0] * model.nv
     momentum = np.array(dynamics.rnea_scalars(weightless, q, resting, qd))

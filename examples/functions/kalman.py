@@ -1,8 +1,8 @@
-"""One step of a Kalman filter for four states, without a robot: measurement, then prediction.
+"""One step of a Kalman filter for four states, without a robot: update, then prediction.
 
-A point moves in a plane with a velocity that changes little; its place is measured every 0.1 s. The
+A point moves in a plane with a slowly changing velocity; its position is measured every 0.1 s. The
 state is (x, y, vx, vy) in metres and metres per second. Numbers of that size suit fixed point; in
-millimetres, or with variances of a millionth, the same filter would want other formats (``auto``).
+millimetres, or with variances of a millionth, the same filter would need other formats (``auto``).
 
 ``pinion build none examples/functions/kalman.py:kalman -o build/kalman``
 """
@@ -30,7 +30,7 @@ R = 0.04 * np.eye(2)
 
 
 def covariances(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Draw symmetric positive covariances of at most half a metre."""
+    """Sample symmetric positive definite covariances, of standard deviations of at most 0.5 m."""
     turn, _ = np.linalg.qr(rng.normal(size=(count, 4, 4)))
     spread = rng.uniform(0.02, 0.25, (count, 1, 4))
     return np.asarray((turn * spread) @ np.swapaxes(turn, 1, 2))
@@ -48,7 +48,7 @@ def covariances(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
     },
 )
 def kalman(x: Any, P: Any, measured: Any) -> dict[str, Any]:
-    """Kalman filter of four states: take a measurement in, predict a step ahead."""
+    """Kalman filter for four states: include a measurement, then predict one step ahead."""
     S = P[:2, :2] + R
     a, b, d = S[0, 0], S[0, 1], S[1, 1]
     inverse = np.array([[d, -b], [-b, a]]) / (a * d - b * b)

@@ -1,10 +1,10 @@
-"""A PID controller with anti-windup, without a robot: its memory continues from sample to sample.
+"""A PID controller with anti-windup, without a robot; its state persists between samples.
 
 The output is limited, like an actuator's torque. At the limit the integral must not grow further,
-or the controller would overshoot for as long as it grew: the excess over the limit is taken back
+or the controller would overshoot for as long as it grew: the excess over the limit is subtracted
 from the integral (back-calculation; Astrom and Hagglund, PID Controllers, 1995, section
-3.5). The derivative is that of the measurement, through a filter of first order, so that neither a
-step of the target nor noise kicks.
+3.5). The derivative is that of the measurement, through a first-order filter, so that neither a
+step of the target nor noise causes a kick.
 
 ``pinion build none examples/functions/pid.py:pid --ii auto -o build/pid``
 """
@@ -31,7 +31,7 @@ BACK = 4.0
 """Rate at which the integral gives back the excess over the limit [1/s]."""
 
 A = 1.0 / (1.0 + CUTOFF * STEP)
-"""Share of the last derivative that the filter keeps, by backward differences."""
+"""Fraction of the last derivative that the filter keeps, by backward differences."""
 
 
 @function(

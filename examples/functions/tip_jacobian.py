@@ -1,7 +1,7 @@
-"""Pose of a robot's tip with the Jacobian, as one core.
+"""Pose of a robot's tip and its Jacobian, as one core.
 
-``pinion build iiwa14 examples/functions/tip_jacobian.py:tip_jacobian -o build/tip`` takes the tip
-of the robot, the moving link that nothing hangs on; of several ``--tip LINK`` says which.
+``pinion build iiwa14 examples/functions/tip_jacobian.py:tip_jacobian -o build/tip`` uses the tip
+of the robot, the moving link without children; ``--tip LINK`` selects one of several.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pinion.robot import Model, tip_of
 
 
 def in_numpy(model: Model, q: Any) -> dict[str, Any]:
-    """Return the same on arrays (n, nq), as the reference for verification."""
+    """Return the same for arrays (n, nq), as the reference for verification."""
     link = tip_of(model)
     rotation, position = dynamics.frame_placement(model, q, link)
     jacobian = dynamics.frame_jacobian(model, q, link)

@@ -1,6 +1,6 @@
-r"""A control law in operational space, as one core: state, pose and load of the tip in, torque out.
+r"""A control law in operational space, as one core: state, tip target and load in, torque out.
 
-With J the Jacobian of the tip, x and R its place and rotation, and the subscript d for the target,
+With J the Jacobian of the tip, x and R its position and rotation, and a subscript d for the target,
 
     f   = TURN 1/2 sum_i r_i x r_d,i - SPIN w                      moment [N m]
           STIFF clamp(x_d - x) + DAMP clamp(xd_d - xd) - m g       force [N]
@@ -10,10 +10,10 @@ a spring and a damper at the tip, the torques that hold the arm and its load m a
 its own motion, and damping of joint motions that do not move the tip (Khatib, "A unified approach
 for motion and force control of robot manipulators: the operational space formulation", 1987;
 without the inertia at the tip, which grows without bound near singular postures). The columns r_i
-of both rotations give the turn between them (Siciliano, Sciavicco, Villani, Oriolo, "Robotics",
+of both rotations give the rotation between them (Siciliano, Sciavicco, Villani, Oriolo, "Robotics",
 2009, section 3.7.3). Errors are limited before they are multiplied.
 
-``pinion build iiwa14 examples/functions/tip_law.py:tip_law -o build/tip`` takes the tip of the
+``pinion build iiwa14 examples/functions/tip_law.py:tip_law -o build/tip`` uses the tip of the
 robot, the moving link without children; for a robot with several tips choose ``--tip LINK``.
 """
 
@@ -29,7 +29,7 @@ from pinion.api import POSITION, VELOCITY, array, clamp, function, uniform
 from pinion.robot import Model, tip_of
 
 STIFF, DAMP = 2000.0, 100.0
-"""Stiffness and damping of the tip's place [N/m, N s/m]."""
+"""Stiffness and damping of the tip's position [N/m, N s/m]."""
 
 TURN, SPIN = 100.0, 5.0
 """Stiffness and damping of the tip's rotation [N m, N m s/rad]."""
@@ -38,11 +38,11 @@ REST = 0.5
 """Damping of every joint [N m s/rad]."""
 
 AWAY, RATE = 0.02, 0.2
-"""Largest errors [m, m/s]: each asks for up to 40 N in each direction."""
+"""Largest errors [m, m/s]: each causes up to 40 N in each direction."""
 
 
 def rotations(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Draw rotations of any direction, (count, 3, 3)."""
+    """Sample uniformly random rotations, (count, 3, 3)."""
     w, x, y, z = np.moveaxis(rng.normal(size=(count, 4)), -1, 0)
     norm = np.sqrt(w * w + x * x + y * y + z * z)
     w, x, y, z = w / norm, x / norm, y / norm, z / norm
@@ -76,7 +76,7 @@ def tip_law(
     *,
     region: Any,
 ) -> list[Any]:
-    """Stiffness and damping at the tip, with the arm's own forces and a load held."""
+    """Stiffness and damping at the tip, with the arm's own forces and a load compensated."""
     link = tip_of(model)
     rotation, place = dynamics.frame_placement_scalars(model, q, link, region)
     at_tip: Any = {"reference": "local_world_aligned", "region": region}

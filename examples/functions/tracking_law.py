@@ -10,7 +10,7 @@ With q, qd the state and the subscript d for the reference,
 which is computed torque (Siciliano, Sciavicco, Villani, Oriolo, "Robotics", 2009, section 8.5.2)
 with a load at the tip, friction, and springs and dampers at the joints, since at the wrist an
 acceleration takes little torque compared with the error of friction. Both errors are limited before
-they are multiplied, so that a reference far from the robot asks for a bounded acceleration, and the
+they are multiplied, so that a reference far from the robot causes a bounded acceleration, and the
 number formats of a core need not hold a larger one. Friction is computed from the reference's rate,
 which has no noise where the step is steep.
 
@@ -34,7 +34,7 @@ DAMPING = (10.0, 10.0, 10.0, 10.0, 4.0, 4.0, 2.0)
 """Stiffness and damping at the joints, base to tip [N m/rad, N m s/rad]."""
 
 POSITION_ERROR, RATE_ERROR = 0.05, 0.5
-"""Largest errors [rad, rad/s]: each asks for up to 20 rad/s^2."""
+"""Largest errors [rad, rad/s]: each causes up to 20 rad/s^2."""
 
 LOAD, CENTRE = 2.0, (0.0, 0.0, 0.08)
 """Load of the last link [kg], and its centre of mass in that link [m]."""
@@ -75,7 +75,7 @@ def at_joint(k: int, e: Any, ed: Any, rate: Any) -> Any:
     """Return the effort [N m] of a joint's spring, damper and friction at a rate.
 
     Dry friction changes sign as x (3 - x^2) / 2 for x from -1 to 1, which meets the constants
-    outside without a bend. The last figures hold for all joints beyond them.
+    outside smoothly. The last figures apply to all further joints.
     """
     at = min(k, len(COULOMB) - 1)
     x = clamp(rate, -WIDTH, WIDTH) * (1.0 / WIDTH)

@@ -112,10 +112,12 @@ def test_a_request_has_the_options_of_its_parts() -> None:
 
 
 def test_an_option_that_a_device_has_not_is_named() -> None:
-    with pytest.raises(pinion.InputError, match="'float' has no option 'ii'; it has progress, and"):
+    message = "'float' has no option 'ii'; its own options are progress, and every device has"
+    with pytest.raises(pinion.InputError, match=message):
         pinion.backend("two_link", "rnea", device="float", ii=4)
     # Options of rows and robots belong to every device.
-    with pytest.raises(pinion.InputError, match=r"'tipp', perhaps tip; .* every .*outputs.* tip,"):
+    message = r"'tipp' \(did you mean 'tip'\?\); .* every .*outputs.* tip,"
+    with pytest.raises(pinion.InputError, match=message):
         pinion.backend("two_link", "rnea", tipp="link_2")  # type: ignore[call-arg]  # a mistake
     with pytest.raises(TypeError, match="no option 'output'"):
         pinion.row_of("rnea", output=["tau"])  # type: ignore[call-arg]  # a mistake
@@ -123,7 +125,7 @@ def test_an_option_that_a_device_has_not_is_named() -> None:
 
 def test_a_device_is_named() -> None:
     nothing: Any = None
-    with pytest.raises(ValueError, match="The device is None: give the name of one"):
+    with pytest.raises(ValueError, match="The device is None: give the name of a device"):
         pinion.backend("two_link", "rnea", device=nothing)
 
 
@@ -275,7 +277,7 @@ def test_arrays_go_in_by_position_and_by_name(computed: Any) -> None:
 @pytest.mark.parametrize(
     ("values", "named", "needle"),
     [
-        (4, (), "4 arrays are given by position, but there are 3 inputs: q, qd, qdd; leave 1 out"),
+        (4, (), r"by position \(4; inputs: q, qd, qdd\): leave 1 out"),
         (1, ("q", "qd", "qdd"), "'q' is given twice, by position and by name"),
         (3, ("qdd",), "'qdd' is given twice"),
         (2, (), "'qdd' is missing"),

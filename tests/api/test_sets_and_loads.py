@@ -156,7 +156,9 @@ def test_a_link_that_is_not_symmetric_takes_its_four_numbers_or_the_file_s_remai
     assert np.array_equal(twice, inverse(*state, parameters=2.0 * four).tau)
     assert np.array_equal(twice, inverse(*state, inertia={link: parameter.full(2.0 * four)}).tau)
     assert not np.array_equal(twice, inverse(*state).tau)
-    with pytest.raises(InputError, match=r"differs from the robot's file .* give its 4 numbers"):
+    with pytest.raises(
+        InputError, match=r"differs from the robot's file .* give only its 4 numbers"
+    ):
         inverse(*state, inertia={link: {"mass": 1.0}})
 
 
@@ -181,7 +183,7 @@ def test_a_robot_whose_file_has_an_impossible_link_takes_its_own_set() -> None:
     [
         ({"parameters": 5}, "The option parameters is 5: give names"),
         ({"parameters": (5,)}, r"The option parameters is \(5,\): give names"),
-        ({"parameters": HAND, "parameter_range": 5}, "The parameter_range is 5: give a text"),
+        ({"parameters": HAND, "parameter_range": 5}, "The parameter_range is 5: give a string"),
     ],
 )
 def test_options_of_another_type_are_a_sentence(options: Any, message: str) -> None:
@@ -198,7 +200,7 @@ def test_sets_of_another_form_are_a_sentence() -> None:
     names = (HAND, "iiwa_link_6:on-axis")
     inverse = pinion.backend("iiwa14", "rnea", device="float", parameters=names)
     for sets, message in (
-        (5, "The 'inertia' is '5': give a dictionary"),
+        (5, "'inertia' is '5': give a dictionary"),
         ({"iiwa_link_6": np.ones(4), "iiwa_link_6:on-axis": np.ones(4)}, "name one link twice"),
         ({"iiwa_link_6": np.ones(5)}, "10 numbers, the 4 of 'iiwa_link_6:on-axis' or mass, com"),
     ):
@@ -231,7 +233,7 @@ SAMPLE_4[4, 4] = 0.3
         ({HAND: {"mass": 1.0, "inertia": (1, 0, 0, 0.1, 0, 0.1)}}, "0.1, 0.1, 1 kg m.2, breaking"),
         ({HAND: {"mass": 1.0, "inertia": (-1, 0, 0, 1, 0, 1)}}, "not positive definite; correct"),
         ({HAND: SAMPLE_4}, f"inertia of the link '{HAND}' in sample 4 is not physical"),
-        ({"nothing": np.ones(10)}, f"no parameters of 'nothing' but of '{HAND}', 'gravity'"),
+        ({"nothing": np.ones(10)}, f"no parameters of 'nothing', only of '{HAND}', 'gravity'"),
         ({HAND: np.ones(9)}, "give 10 numbers or mass, com and inertia"),
         ({HAND: {"com": (0, 0, 0)}}, "give 10 numbers or mass, com and inertia"),
         ({"gravity": {"mass": 1.0}}, "give 3 numbers, for all"),
@@ -333,7 +335,7 @@ def test_a_load_that_no_body_can_be_is_a_sentence(load_of: Any, message: str) ->
 
 def test_a_backend_without_parameters_says_how_to_open_it() -> None:
     inverse = pinion.backend("iiwa14", "rnea", device="float")
-    advice = r"parameters=\('iiwa_link_7',\), in the layout aos, to attach"
+    advice = r"parameters=\('iiwa_link_7',\) and the layout aos"
     with pytest.raises(InputError, match=advice):
         inverse.attach(HAND, mass=1.0)
 

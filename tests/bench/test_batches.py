@@ -146,7 +146,7 @@ def test_texts_from_files_do_nothing_but_show(tmp_path: Path) -> None:
     ("change", "needle"),
     [
         ({"label": "guessed"}, "'guessed'"),
-        ({"samples": 0}, "0 samples"),
+        ({"samples": 0}, "'samples' of row 0 is 0"),
         ({"us_per_batch": -1.0}, "-1.0"),
         ({"ns_per_sample": float("inf")}, "inf"),
         ({"machine": None}, "'machine'"),

@@ -28,7 +28,7 @@ def line(name: str, n: int, error: str = "1e-07", way: str = "kernel, baked") ->
 @pytest.mark.parametrize(
     ("installed", "cards", "needle"),
     [
-        ((), "", "GRiD's generator is not installed: pip install grid-rbd"),
+        ((), "", "GRiD's generator is not installed: run pip install grid-rbd"),
         (TOOLS[:1], "", "nvcc is not installed: install NVIDIA's CUDA Toolkit"),
         (TOOLS[:2], "", "no NVIDIA GPU: run this on a machine that has one"),
         (TOOLS, "", "no NVIDIA GPU"),
@@ -122,7 +122,7 @@ def test_a_measurement_is_recorded(
     assert [row["function"] for row in record["rows"]] == [
         n for n in grid.ALGORITHMS if n != broken
     ]
-    assert ("ended with code 3" in capsys.readouterr().err) == (broken == "aba")
+    assert ("exited with code 3" in capsys.readouterr().err) == (broken == "aba")
     widths = {name: np.fromfile(tmp_path / f"{name}.f64").size // 128 for name in grid.ALGORITHMS}
     assert list(widths.values()) == [7, 7, 7, 98, 98]
 

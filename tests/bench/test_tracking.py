@@ -87,7 +87,7 @@ def data() -> dict[str, Any]:
 def test_tables_say_what_was_measured_and_what_is_a_model(data: dict[str, Any]) -> None:
     table = tracking_table(data)
     assert [line[0] for line in table.rows][:4] == [NAMES[r["name"]] for r in data["rows"]]
-    assert table.rows[-1][0] == "nothing unknown, float64"
+    assert table.rows[-1][0] == "no disturbances, float64"
     assert table.rows[3][-2:] == (800, 0) and table.rows[0][3] is None
     times = solve_times_table(data)
     # The time of a simulation gives no rate.
@@ -103,13 +103,13 @@ def test_tables_say_what_was_measured_and_what_is_a_model(data: dict[str, Any]) 
     times = solve_times_table(real)
     assert [line[-1] for line in times.rows] == ["1111", "1111", None, "1111"]
     assert times.rows[3][0] == tracking_table(real).rows[3][0] == "card, xdma:0"
-    assert "gradients from the card none" in finding(real)
+    assert "gradients from the card, none" in finding(real)
 
 
 def test_the_finding_is_what_came_out(data: dict[str, Any]) -> None:
     text = finding(data)
-    assert "by at most 0.002 %, inside the allowed 1%" in text
-    assert "Of 800 gradients from RTL none differ" in text and "the same states as" in text
+    assert "by at most 0.002 %, within the allowed 1 %" in text
+    assert "Of 800 gradients from RTL, none differ" in text and "the same states as" in text
     wrong = deepcopy(data)
     wrong["rows"][3] |= {"mismatches": 1, "max_over": -0.25}
     wrong |= {"within": False, "ok": False, "card_path_is_the_integers": False}

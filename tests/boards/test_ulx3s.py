@@ -50,9 +50,9 @@ def test_dividers_are_in_range_and_near(mhz: float) -> None:
 
 def test_impossible_clocks_are_refused() -> None:
     assert INPUT_MHZ[0] <= 25 <= INPUT_MHZ[1]
-    with pytest.raises(ClockError, match=r"makes a clock of 3\.125 to 400 MHz, not of 500 MHz"):
+    with pytest.raises(ClockError, match=r"generates a clock of 3\.125 to 400 MHz, not 500 MHz"):
         nearest_pll(input_mhz=25, wanted_mhz=500)
-    with pytest.raises(ClockError, match="takes an input of 8 to 400 MHz, not of 5 MHz"):
+    with pytest.raises(ClockError, match="takes an input of 8 to 400 MHz, not 5 MHz"):
         nearest_pll(input_mhz=5, wanted_mhz=50)
 
 
@@ -142,7 +142,7 @@ def test_a_bitstream_comes_out(folder: Path) -> None:
     assert path["delay_ns"] == pytest.approx(1000 / result["fmax_mhz"], abs=0.01)
     assert path["delay_ns"] == pytest.approx(path["logic_ns"] + path["routing_ns"], abs=0.01)
     assert dict(summary(result))["critical path"] == (
-        f"{path['delay_ns']} ns, {path['routing_ns']} of them wires, from {path['start']} to "
+        f"{path['delay_ns']} ns, of which {path['routing_ns']} in wires, from {path['start']} to "
         f"{path['end']}"
     )
     bits = Path(result["bitstream"]).read_bytes()

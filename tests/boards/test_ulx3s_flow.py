@@ -160,7 +160,7 @@ def test_a_result_is_what_the_tools_left(
             f"# {record.robot}, {record.function.replace('_', chr(92) + '_')}, on the "
             f"ULX3S ({PART})",
             "",
-            f"Routed: 63.00 MHz, wanted 62.5 MHz, met. {versions}.",
+            f"Routed: 63.00 MHz, requested 62.5 MHz, met. {versions}.",
             "",
             "| | used | of | % |",
             "| --- | --- | --- | --- |",
@@ -169,7 +169,7 @@ def test_a_result_is_what_the_tools_left(
             "| MULT18X18D | 39 | 156 | 25.0 |",
             "| DP16KD | 0 | 208 | 0.0 |",
             "",
-            "Critical path: 4.125 ns, of which 3.25 ns are wires, from `first` to `last`:",
+            "Critical path: 4.125 ns, of which 3.25 ns are routing, from `first` to `last`:",
             "",
             "- `middle`",
             "- `last`",
@@ -189,7 +189,7 @@ def test_a_run_without_a_seed_a_path_or_a_limit(
     ((_, arguments, named),) = run.ran
     assert "--seed" not in arguments and named["timeout"] is None
     page = (tmp_path / flow.NAME / flow.PAGE).read_text()
-    assert "62.00 MHz, wanted 62.5 MHz, missed." in page and "Critical" not in page
+    assert "62.00 MHz, requested 62.5 MHz, missed." in page and "Critical" not in page
 
 
 @pytest.mark.parametrize(("achieved", "met"), [(62.49, False), (62.5, True), (63.0, True)])
@@ -217,7 +217,7 @@ def test_a_crowded_design_is_spread_after_counting(
     steps: list[str] = []
     monkeypatch.setattr(flow, "spread", lambda netlist, top: {"spread": netlist, "top": top})
     result = flow.bitstream(tmp_path, progress=Progress(steps.append))
-    assert steps[1] == "Leaving every third row of tiles to wires"
+    assert steps[1] == "Reserving every third row of tiles for wires"
     (_, arguments, _), _ = run.ran
     assert arguments[arguments.index("--json") + 1] == "spread.json"
     target = tmp_path / flow.NAME

@@ -41,7 +41,7 @@ def test_the_bitstream_that_is_shipped_is_of_the_default_machine(
     assert hashlib.sha256(data).hexdigest() == record["bitstream_sha256"]
     assert record["met"] and record["fmax_mhz"] >= record["clock_mhz"] == 100.0
     assert str(tmp_path / "new" / BIT) in capsys.readouterr().out.replace("\n", "")
-    with pytest.raises(BitstreamError, match="is not of a team of 2 lanes"):
+    with pytest.raises(BitstreamError, match="is not for a team of 2 lanes"):
         write_prebuilt(tmp_path / "other", Machine(lanes=2))
     assert not (tmp_path / "other").exists()
 

@@ -123,7 +123,7 @@ def twice(q: Any) -> Any:
     [
         ({"device": "abacus"}, "A batch has no device 'abacus'"),
         ({"device": "xdma:0"}, "Use a campaign for cards"),
-        ({"device": "cuda"}, "None of the 1 workers has the device 'cuda'"),
+        ({"device": "cuda"}, "No worker (1 in all) has the device 'cuda'"),
         ({"dtype": "int8"}, "There is no dtype 'int8'"),
         ({"states": None}, "Give either requests"),
         ({"arrays": _requests(3)}, "Give either requests"),

@@ -216,8 +216,8 @@ def test_what_always_fails_ends_the_campaign(
         ({"device": "rtl:1"}, "There is no device 'rtl:1'"),
         ({"device": "rtl,integers"}, "Every worker has 'rtl'"),
         ({"device": "cuda:0"}, "every worker declares its device"),
-        ({"device": "cuda,xdma"}, "must be different and of one kind"),
-        ({"device": "cuda"}, "None of the 1 workers has the device 'cuda'"),
+        ({"device": "cuda,xdma"}, "must be different and of the same kind"),
+        ({"device": "cuda"}, "No worker (1 in all) has the device 'cuda'"),
         ({"states": 0}, "at least 1 state"),
         ({"states": None}, "a number of states"),
         ({"chunk": 0}, "at least 1 state"),
@@ -293,7 +293,7 @@ def test_a_device_is_named_by_resources() -> None:
     assert own_device("cuda", {"cuda": 1.0, "cuda:1": 1.0}) == "cuda:1"
     assert own_device("cuda", {"cuda": 1.0}) == "cuda"
     assert own_device("rtl", {"cuda:1": 1.0}) == "rtl"
-    with pytest.raises(ClusterError, match="a worker for each"):
+    with pytest.raises(ClusterError, match="one worker for each"):
         own_device("xdma", {"xdma:0": 1.0, "xdma:1": 1.0})
 
 

@@ -194,7 +194,7 @@ def test_a_database_of_something_else_stays_as_it_is(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE letters (text TEXT)")
     before = path.read_bytes()
-    with pytest.raises(CampaignError, match="database of something else"):
+    with pytest.raises(CampaignError, match="a database, but not a Pinion campaign"):
         StateStore.open(path, PLAN)
     assert path.read_bytes() == before
 

@@ -123,7 +123,7 @@ def test_chains_that_are_none_are_refused() -> None:
         "must precede": {"parent": np.array([-1, 2, 1])},
         "not a path": {"main": np.array([0, 2])},
         "no links": {"main": np.array([], np.int64)},
-        "one each": {"kinds": (None,)},
+        "not 3: give one kind per body": {"kinds": (None,)},
         "not 3": {"kinds": (JointKind.SPHERICAL, None, None)},
     }
     for message, changes in bad.items():
@@ -144,7 +144,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
             rnea(chain, *arguments)
     for message, options in {
         "choose one of": {"joints": "round"},
-        "give one each": {"joints": [1]},
+        "give one joint per link": {"joints": [1]},
         "0 to 6": {"joints": [1, 7, 1]},
         "branches must be 0 or more": {"branches": -1},
     }.items():

@@ -122,9 +122,9 @@ def test_scans_of_what_is_no_line_of_elements_are_refused() -> None:
     ones = np.ones((1, 3))
     for message, arguments in {
         "choose one of 'sequential'": (ones, "fast"),
-        "one element or more": (np.ones((1, 0)), "blelloch"),
+        "at least one element": (np.ones((1, 0)), "blelloch"),
         "same batch and length": ((ones, np.ones((1, 4))), "blelloch"),
-        "pass one or more": ((), "blelloch"),
+        "pass at least one array": ((), "blelloch"),
     }.items():
         with pytest.raises(DynamicsError, match=message):
             scan(SUM, *arguments)  # type: ignore[arg-type]

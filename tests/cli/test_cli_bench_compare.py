@@ -198,7 +198,7 @@ def test_grid_is_named_with_its_version(monkeypatch: pytest.MonkeyPatch) -> None
     )
     monkeypatch.setattr(bench_compare, "installed_version", lambda package: "0.6.0")
     collected.grid()
-    assert collected.left_out() == {"GRiD": "The calls of grid-rbd 0.6.0 were not tested here."}
+    assert collected.left_out() == {"GRiD": "The calls of grid-rbd 0.6.0 have not been tested."}
     assert collected.rows == []
 
 

@@ -213,7 +213,7 @@ def test_verify_says_when_fewer_requests_take_the_place_of_more(
     pinion: Pinion, built: Built
 ) -> None:
     outputs = {n: pinion("verify", built.folder, "--samples", n).out for n in (200, 20, 30)}
-    assert "now show these 20 requests; the last check had 200" in " ".join(outputs[20].split())
+    assert "these 20 requests instead of the last check's 200" in " ".join(outputs[20].split())
     assert "now show" not in outputs[30]
 
 
@@ -359,5 +359,5 @@ def test_a_build_that_is_replaced_is_said(pinion: Pinion, tmp_path: Path) -> Non
     again = pinion("build", "pendulum", "gravity", "-o", tmp_path / "b")
     before, after = again.err.splitlines()
     assert again.code == 0
-    assert before.endswith("b' holds a build, which is replaced when this one is complete.")
-    assert after == "The same build was there, and is unchanged."
+    assert before.endswith("b' holds a build, which is replaced once this one is complete.")
+    assert after == "The folder already held the same build; it is unchanged."

@@ -28,9 +28,9 @@ def test_a_campaign_says_what_it_found_and_goes_on(
     again = pinion("campaign", built.folder, *options)
     assert again.code == 0, again.err
     assert f"Digest of these figures: {first.json['digest'][:16]}" in again.out
-    assert "Every result is a number; no limit of the error was given" in again.out
+    assert "Every result is finite; no error limit was given" in again.out
     strict = pinion("campaign", built.folder, *options[:-1], tmp_path / "d", "--max-error", 0.1)
-    assert strict.code == 0 and "Everything holds." in strict.out
+    assert strict.code == 0 and "All checks passed." in strict.out
     assert max(map(len, again.out.splitlines())) <= 160
     pinion("campaign", built.folder, *options, "--chunk", 2).refused("chunk 10000 instead of 2")
 
@@ -68,7 +68,7 @@ def test_a_batch_keeps_results_and_goes_on(pinion: Pinion, tmp_path: Path) -> No
     ((start, arrays),) = read_results(file)
     assert start == 0 and arrays.keys() == {"tau"} and arrays["tau"].shape == (5, 2)
     again = pinion("batch", "two_link", "rnea", *options)
-    assert again.code == 0 and "All results are there." in again.out
+    assert again.code == 0 and "All results are complete and finite." in again.out
     another = pinion("batch", "two_link", "gravity", *options[2:], "--states", 5)
     another.refused(
         "holds other results (robot and function 'two_link rnea' instead of 'two_link gravity', "
@@ -136,5 +136,5 @@ def test_an_interruption_says_what_is_kept(tmp_path: Path) -> None:
     file.touch()
     message = interrupted(0, "request", file, cast(typer.Context, context))
     assert message.startswith(
-        f"Interrupted before another chunk was finished; what {file} had is kep"
+        f"Interrupted before another chunk was finished; the chunks in {file} are kep"
     )

@@ -83,7 +83,7 @@ def test_demo_in_small(
     ]
     row = next(line for line in printed.out.splitlines() if line.split()[:1] == ["multipliers"])
     assert sorted(map(int, row.split()[1:])) == least
-    assert "Every bit equals that of the integers" in printed.out
+    assert "Every bit agrees with the integers" in printed.out
     assert str(folder / "schedule_crba.png") in printed.out
 
 
@@ -148,7 +148,7 @@ RIGHT: dict[str, Any] = {
 }
 """The figures of a function that the verdict reads, if everything holds."""
 
-HOLDS = "Every bit equals that of the integers; every error is inside its budget."
+HOLDS = "Every bit agrees with the integers; every error is within its budget."
 
 
 @pytest.mark.parametrize(
@@ -157,16 +157,16 @@ HOLDS = "Every bit equals that of the integers; every error is inside its budget
         ({}, HOLDS),
         (
             {"mismatches": 1},
-            "The RTL and the integers DIFFER; every error is inside its budget.",
+            "The RTL and the integers DIFFER; every error is within its budget.",
         ),
-        ({"budget_held": False}, "Every bit equals that of the integers; a budget is BROKEN."),
+        ({"budget_held": False}, "Every bit agrees with the integers; a budget is BROKEN."),
         (
             {"accuracy_held": False},
             f"{HOLDS.removesuffix('.')}; a relative error is ABOVE its promise.",
         ),
         (
             {"valid": 0, "budget_held": None, "accuracy_held": None},
-            "Every bit equals that of the integers; a function has NO valid result, so no "
+            "Every bit agrees with the integers; a function has NO valid result, so no "
             "error of it was checked.",
         ),
         (
@@ -175,7 +175,7 @@ HOLDS = "Every bit equals that of the integers; every error is inside its budget
         ),
         (
             {"cycles_per_result": 9},
-            f"{HOLDS.removesuffix('.')}; results do NOT come at the promised rate.",
+            f"{HOLDS.removesuffix('.')}; results do NOT arrive at the promised rate.",
         ),
     ],
 )

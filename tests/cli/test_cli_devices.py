@@ -71,7 +71,7 @@ def test_a_good_card_is_told_in_numbers_and_names(listed: Any, tmp_path: Path) -
     }
     assert figures["at"] == str(tmp_path) and [s["name"] for s in figures["simulated"]] == ["sim"]
     output = listed("--at", tmp_path).out
-    for text in ("rnea", "0123456789abcdef", "quiet", "187.5", "Always there: sim"):
+    for text in ("rnea", "0123456789abcdef", "quiet", "187.5", "Always available: sim"):
         assert text in output
     assert "No card" not in output
 
@@ -116,7 +116,7 @@ def test_no_card_is_a_sentence_that_says_what_to_do(listed: Any, tmp_path: Path)
     completed = listed("--at", tmp_path)
     output = " ".join(completed.out.split())
     assert f"No card: there are no files xdma*_user in {tmp_path}." in output
-    assert "load the kernel module xdma" in output and "Always there: sim" in output
+    assert "load the kernel module xdma" in output and "Always available: sim" in output
     assert listed("--at", tmp_path, "--json").json["cards"] == []
 
 

@@ -185,7 +185,7 @@ def test_values_are_numbers_where_they_look_like_numbers() -> None:
     }
     with pytest.raises(UsageError, match="'objective' is swept twice"):
         explore.axes_of("1", "q16.16", "latency", ["objective=area"])
-    with pytest.raises(UsageError, match="The interval is 0 cycles: give 1 or more"):
+    with pytest.raises(UsageError, match="The interval is 0 cycles: give at least 1"):
         explore.axes_of("8,0", "q16.16", None, None)
 
 
@@ -277,11 +277,11 @@ def test_no_sweep_takes_figures_of_another_away(pinion: Pinion, tmp_path: Path) 
     assert "The earlier sweep (ii 4; formats q16.16; 30 samples) has figures that these" in sentence
     (tmp_path / "explore.json").write_text("{}")
     sentence = " ".join(pinion(*command).out.split())
-    assert "The earlier sweep has figures that these files lack: it is kept as " in sentence
+    assert "The earlier sweep has figures that these files lack, so it is kept as " in sentence
     assert (tmp_path / "explore-5.json").read_text() == "{}"
     (tmp_path / "explore.json").unlink()  # only the table of a sweep is left
     sentence = " ".join(pinion(*command).out.split())
-    assert "The earlier sweep has figures that these files lack: it is kept as " in sentence
+    assert "The earlier sweep has figures that these files lack, so it is kept as " in sentence
 
 
 @pytest.mark.slow

@@ -42,6 +42,6 @@ def test_wrong_input_is_one_sentence_and_leaves_nothing(pinion: Pinion, tmp_path
     refused("--cuda", "two_link", "rnea", "--name", "7up", needles=["'7up'"])
     refused("--cuda", "two_link", "rnea", "--dtype", "half", needles=["dtype 'half'"])
     refused("--cuda", "two_link", "rnea", out="file/out", needles=["file/out'", "choose another"])
-    refused("--cpu", "two_link", "rnea", "--force", needles=["Only --cuda has --dtype"])
-    refused("two_link", "--dtype", "float64", needles=["Only --cuda has --dtype"])
+    refused("--cpu", "two_link", "rnea", "--force", needles=["are only for --cuda"])
+    refused("two_link", "--dtype", "float64", needles=["are only for --cuda"])
     refused("two_link", "rnea", needles=["--cpu or --cuda"])

@@ -41,7 +41,7 @@ def test_a_bench_of_the_processor(pinion: Pinion, tmp_path: Path) -> None:
     assert data["command"] == f"pinion bench mpc cpu64 cpu32 -o {folder} --seconds 0.1"
     assert 0 < data["rows"][1]["apart_mm"] < 1e-3
     page = (folder / "tracking.md").read_text()
-    assert "this processor, float32" in page and "MODEL" not in page
+    assert "this CPU, float32" in page and "MODEL" not in page
     assert json.loads((folder / "tracking.json").read_text())["rows"] == data["rows"]
 
 
@@ -54,16 +54,16 @@ def test_the_demonstration(pinion: Pinion, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(film, "film", refuse)
     completed = pinion("demo", "mpc", "--folder", tmp_path / "demo")
     assert completed.code == 0, completed.err
-    for text in ("Model predictive".lower(), "this processor, float64", "The tip stays within",
-                 "The motion itself is not drawn. No off-screen renderer"):  # fmt: skip
+    for text in ("Model predictive".lower(), "this CPU, float64", "The tip stays within",
+                 "The motion itself was not drawn. No off-screen renderer"):  # fmt: skip
         assert text in completed.out, text
     assert is_a_picture(tmp_path / "demo" / "tracking.png")
 
 
 def test_what_is_refused(pinion: Pinion, tmp_path: Path) -> None:
     pinion("demo", "chess").refused("'chess'", "give mpc")
-    pinion("demo", "mpc", "--requests", 5).refused("--requests", "is for cores")
-    pinion("demo", "mpc", "--functions", "rnea").refused("--functions", "is for cores")
+    pinion("demo", "mpc", "--requests", 5).refused("--requests", "is only for cores")
+    pinion("demo", "mpc", "--functions", "rnea").refused("--functions", "is only for cores")
     pinion("bench", "mpc", "abacus").refused("'abacus'", "float64, cpu64, cpu32, cuda")
     pinion("bench", "mpc", "--seconds", 0.01).refused("0.01 s is too short")
     file = tmp_path / "file"

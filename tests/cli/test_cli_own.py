@@ -61,7 +61,7 @@ def late(x, last):
         # Half of the state is a product in its loop, which takes longer than the link.
         (
             "summed",
-            ["the loop through 'total' takes", "without it the interval would be 1:"],
+            ["the loop through 'total' takes", "without the loop the interval would be 1:"],
         ),
         # A state without a loop changes nothing.
         ("late", ["1 word", "a core is never faster"]),

@@ -54,11 +54,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     # Mistakes in tracing.
     "if": (
         of("if x > 0.5:  #!\n    return x\nreturn -x"),
-        ("neither true nor false yet: in place of `if`", "select(condition, a, b)"),
+        ("neither true nor false yet: instead of `if`", "select(condition, a, b)"),
     ),
     "if and": (
         of("if x > 0.1 and x < 0.5:  #!\n    return x\nreturn -x"),
-        ("(a < b) & (b < c); in place of `if`",),
+        ("(a < b) & (b < c); instead of `if`",),
     ),
     "where": (of("return np.where(x > 0.5, x, 0.0)  #!"), ("yet: write select(condition, a, b)",)),
     "clip": (vector("return np.clip(v, -1, 1)[0]  #!"), ("yet: write clamp(x, low, high)",)),
@@ -69,10 +69,10 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "while": (of("while x < 1.0:  #!\n    x = x + x\nreturn x"), ("`for` over a fixed range",)),
     "and": (
         of("y = x and x > 0.1  #!\nreturn y * 1.0"),
-        ("in place of `and`", "(a < b) & (b < c)"),
+        ("instead of `and`", "(a < b) & (b < c)"),
     ),
-    "not": (of("return 1.0 * (not x)  #!"), ("in place of `and`, `or`, `not`",)),
-    "chain": (of("y = 0.1 < x < 0.9  #!\nreturn y"), ("in place of `and`", "a < b < c")),
+    "not": (of("return 1.0 * (not x)  #!"), ("instead of `and`, `or`, `not`",)),
+    "chain": (of("y = 0.1 < x < 0.9  #!\nreturn y"), ("instead of `and`", "a < b < c")),
     "max": (of("return max(x, 0.0)  #!"), ("neither true nor false", "write maximum(a, b)")),
     "assert": (of("assert x  #!\nreturn x"), ("leave the assertion out",)),
     "float": (of("return float(x)  #!"), ("`float(x)`", "value: leave it out")),
@@ -100,7 +100,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "loop": (of("y = 0.0\nfor k in x:  #!\n    y = y + k\nreturn y"), ("no elements",)),
     "length": (of("return len(x) * x  #!"), ("one number", "has no len()")),
-    "math": (of("return math.sin(x)  #!"), ("`math.sin(x)`", "value: write sin(x), of pinion.api")),
+    "math": (of("return math.sin(x)  #!"), ("`math.sin(x)`", "value: write sin(x) from pinion")),
     "tangent": (of("return np.tan(x)  #!"), ("rule for traced values: write sin(x) / cos(x)",)),
     "degrees": (of("return math.radians(x)  #!"), ("value: write x * (math.pi / 180.0)",)),
     "hyperbolic": (of("return math.tanh(x)  #!"), ("value: write look_up() in a table",)),
@@ -111,7 +111,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "state that stays": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
         "def f(x, s):\n    return x + s, s  #!\n",
-        ("the state 's' of 'f' stays as it begins",),
+        ("the state 's' of 'f' never changes",),
     ),
     "state without a parameter": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
@@ -219,7 +219,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "too few": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})\n'
         "def f(x):\n    return (x,)  #!\n",
-        ("returns 1 values", "2 outputs y, z"),
+        ("returns 1 value for", "2 outputs y, z"),
     ),
     "constant output": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})\n'
@@ -256,7 +256,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "unused input": (taking("x", '{"x": X, "z": X}'), ("no parameter for its input 'z'",)),
     "unknown input": (taking("x, gain"), ("'gain' of 'f' is not an input",)),
     "starred": (taking("x, *rest"), ("'rest'", "by its name")),
-    "no sampling": (described('{"x": array()}'), ("'x' of 'f' does not say how it is drawn",)),
+    "no sampling": (described('{"x": array()}'), ("'x' of 'f' does not say how it is sampled",)),
     "no inputs": (described("{}", parameters=""), ("'f' has no input",)),
     "no outputs": (described('{"x": X}', "{}"), ("'f' has no output",)),
     "dimension": (
@@ -276,7 +276,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()},  #!\n'
         '    states={"s": state("m", initial=[1, 2])}, dims={"m": 3})\n'
         "def f(x, s):\n    return x + s[0], s\n",
-        ("'s' of 'f' has 3 elements but 2 initial values",),
+        ("'s' of 'f' has 3 elements, but 2 initial values",),
     ),
     "growing state": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()},\n'
@@ -300,7 +300,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         HEAD + "def draw(rng, count):\n    return rng.uniform(size=(count, 2))  #!\n"
         '@function(inputs={"x": array(3, sampling=draw)}, outputs={"y": array()})\n'
         "def f(x):\n    return x[0]\n",
-        ("sampling of 'x' draws an array", ", 2)", "must return"),
+        ("sampling of 'x' returns an array", ", 2)", "must return"),
     ),
     "sampling raises": (
         HEAD + "def draw(rng, count):\n    return rng.uniform(count, missing)  #!\n"
@@ -341,13 +341,13 @@ ROBOTS = {
     "drawn as joints are": (
         '{"v": array(2, sampling=VELOCITY)}',
         "def f(v):  #!\n    return v[0] + v[1]\n",
-        ("'v' of 'f' has the shape (2,), but VELOCITY has (7,)",),
+        ("'v' of 'f' has shape (2,), but VELOCITY has (7,)",),
     ),
     "joint space": (
         '{"q": array("nq", sampling=POSITION)}',
         "def f(model, q):\n    return frame_placement_scalars(model, q, model.tips[0])[1][0]  #!\n",
         (
-            "differs between its trace and its trace for a robot that moves",
+            "differs between its trace and one for a robot that moves",
             "leave joint_space=True out",
         ),
     ),
@@ -405,5 +405,5 @@ def test_a_file_elsewhere_is_named_so_that_it_can_be_opened(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     completed = pinion("info", "none", "--function", "../own.py:f")
-    completed.refused("does not say how it is drawn")
+    completed.refused("does not say how it is sampled")
     assert Path(completed.err.partition(":")[0]).is_file()

@@ -49,9 +49,9 @@ def test_figures_errors_and_the_folder(tmp_path: Path, pinion: Pinion) -> None:
         assert 0.0 < entry["rel_err"] < 1e-3 and entry["rel_err_float32"] > 0.0
     assert (place / LISTING).exists() and (place / PICTURE).exists()
     text = pinion(*command).out
-    assert "Relative errors of 40 states each" in text
+    assert "Relative errors over 40 states each" in text
     assert all(name in text for name in DISTRIBUTIONS)
-    assert f"Written to {place}. It had this program already." in " ".join(text.split())
+    assert f"Written to {place}. It already held this program." in " ".join(text.split())
 
 
 @pytest.mark.parametrize(
@@ -105,16 +105,16 @@ def test_a_program_is_verified_and_reported(folder: Path, pinion: Pinion) -> Non
 @pytest.mark.parametrize(
     ("verb", "sentence"),
     [
-        (("verify", "DIR", "--netlist"), "leave all options but --samples, --seed and"),
-        (("verify", "DIR", "--bound"), "leave all options but --samples, --seed and"),
+        (("verify", "DIR", "--netlist"), "leave out all options except --samples"),
+        (("verify", "DIR", "--bound"), "leave out all options except --samples"),
         (("run", "DIR", "--device", "sim", "--input", "IN", "-o", "OUT"), "not run on 'sim'"),
         (("run", "DIR", "--device", "processor:fog", "--input", "IN", "-o", "OUT"), "at 'fog'"),
         (("run", "DIR", "-o", "OUT"), "A run of aba needs requests: give --input IN.npz"),
         (("run", "two_link", "fog", "--input", "IN", "-o", "OUT"), "'fog'"),
-        (("synth", "DIR"), "holds a program of the dynamics processor, and this needs a core"),
-        (("export", "DIR", "-o", "OUT"), "and this needs a core"),
-        (("bitstream", "DIR"), "and this needs a core"),
-        (("report", "DIR", "-o", "OUT"), "its schedule is the picture schedule.svg"),
+        (("synth", "DIR"), "holds a program of the dynamics processor, but a core is needed"),
+        (("export", "DIR", "-o", "OUT"), "but a core is needed"),
+        (("bitstream", "DIR"), "but a core is needed"),
+        (("report", "DIR", "-o", "OUT"), "for its schedule, see the picture schedule.svg"),
         (("campaign", "DIR", "-o", "OUT", "--states", "9", "--device", "rtl"), "run on 'rtl'"),
         (("program", "two_link", "aba", "--states", "0", "-o", "OUT"), "give --states at least 1"),
         (("program", "two_link", "aba", "-o", "IN"), "is a file: give the name of a folder"),

@@ -258,7 +258,7 @@ def test_a_build_says_how_far_it_is_on_standard_error(
     printed = capfd.readouterr()
     assert left.value.code == 0 and json.loads(printed.out)["ii"] == 2
     assert PROGRESS.sub("", printed.err) == ""
-    steps = ["Loading", "Tracing", "Taking out", "Scheduling", "Bounding", "Writing"]
+    steps = ["Loading", "Tracing", "Removing", "Scheduling", "Bounding", "Writing"]
     places = [printed.err.index(f" s  {step}") for step in steps]
     assert places == sorted(places)
     assert "Scheduling at one result every 2 cycles: 100%" in printed.err

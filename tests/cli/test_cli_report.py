@@ -74,7 +74,7 @@ def test_only_rows_of_the_target_and_counts_where_they_are_kept(
     shutil.copytree(folder, alone)
     shutil.rmtree(alone / Manifest.read(folder).target, ignore_errors=True)
     bare = pinion("report", alone).out
-    assert "MHz, asked for" in bare and f"`pinion synth {alone}`" in " ".join(bare.split())
+    assert "MHz, requested" in bare and f"`pinion synth {alone}`" in " ".join(bare.split())
     for head in ("LUT4", "18 x 18", "routed", "netlist", "Yosys", "estimated"):
         assert head not in bare.partition("Not counted")[0]
     assert len(pinion("report", alone, "--markdown").out.splitlines()[0].split("|")) == 11
@@ -113,8 +113,8 @@ def test_units_shares_and_the_last_verification(
     assert figures["multipliers in the core"] == manifest.multipliers
     assert figures["multipliers, sine and reciprocal"] == manifest.table_multipliers
     assert figures["% of part (die): DSP"] == "0.45 (1.35)"
-    assert figures["% of part (die): LUT, memory too"] == "1.50 (4.50)"
-    wrong = "requests wrong, of verified ones"
+    assert figures["% of part (die): LUT, including memory"] == "1.50 (4.50)"
+    wrong = "requests wrong, of those verified"
     assert wrong not in figures
     build_hash_text = f"{manifest.hash:016x}"
     for build_hash, failed, advice in (
@@ -137,7 +137,7 @@ def test_what_is_not_counted_or_routed_is_said_once(folder: Path) -> None:
     assert uncounted([row | {"counted": {}}]) == []
     (sentence,) = uncounted([row, row | {"folder": "c"}, row])
     assert sentence.startswith("Not counted yet: `pinion synth 'a b'` counts DSP")
-    assert sentence.endswith("; so for 2 more of these builds.")
+    assert sentence.endswith("; the same applies to 2 more of these builds.")
     (unseen,) = uncounted([row | {"counted": {}, "verified": None}])
     assert unseen.startswith("Not verified yet: `pinion verify 'a b'` compares RTL")
     _, routed = uncounted([row | {"target": "ulx3s"}])

@@ -247,7 +247,7 @@ def test_json_in_a_pipe_is_one_line(process: Pinion) -> None:
 
 def test_a_robot_of_many_joints_is_shown_in_part(pinion: Pinion) -> None:
     completed = pinion("info", "chain_230")
-    assert "The first 200 joints and links are listed; --json has 30 more." in " ".join(
+    assert "The first 200 joints and links are listed; --json gives all, 30 more." in " ".join(
         completed.out.split()
     )
     assert (
@@ -270,7 +270,7 @@ def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
     moon = ("--gravity", "0, 0,-1.62")
     output = pinion("info", "two_link", *moon).out
     assert "(0, 0, -1.62) m/s^2" in output
-    assert "Gravity is (0, 0, -1.62) m/s^2, as it was asked for." in output
+    assert "Gravity is (0, 0, -1.62) m/s^2, as requested." in output
     assert pinion("info", "two_link", "--gravity", "-1,0,2e-3", "--json").json["gravity"] == [
         *(-1.0, 0.0, 2e-3)
     ]
@@ -279,7 +279,7 @@ def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
     assert figures["hash"] != plain["hash"]
     core = open_build(tmp_path / "moon")
     assert core.model.gravity == (0.0, 0.0, -1.62)
-    assert any("as it was asked for" in note for note in core.model.notes)
+    assert any("as requested" in note for note in core.model.notes)
     assert pinion("verify", tmp_path / "moon", "--samples", "50", "--json").json["ok"]
     states = {name: np.array([[x]]) for name, x in (("q", 0.5), ("qd", 0.0), ("qdd", 0.0))}
     np.savez(tmp_path / "in.npz", **states)
@@ -297,4 +297,4 @@ def test_gravity_is_an_option_of_every_verb_that_opens_a_robot(
 
 @pytest.mark.parametrize("text", ["1,2", "0,0,down", "0,0,inf", "0;0;1", "\u0661,0,0", "1_0,0,0"])
 def test_a_gravity_that_is_none_is_refused(pinion: Pinion, text: str) -> None:
-    pinion("info", "two_link", "--gravity", text).refused(text, "three numbers", "0,0,-1.62")
+    pinion("info", "two_link", "--gravity", text).refused(text, "comma-separated", "0,0,-1.62")

@@ -71,7 +71,7 @@ def test_run_says_what_it_wrote_and_flags_what_saturated(
     out.write_text("old")
     completed = pinion("run", built.folder, "--input", tmp_path / "in.npz", "--output", out)
     assert completed.code == 0 and completed.err == ""
-    assert "Saturated, do not use their values: 1 of" in completed.out
+    assert "values must not be used: 1." in completed.out
     assert f"Written to {out}, replacing the earlier file: tau (12, 2)" in completed.out
     with np.load(out) as results:
         assert results["saturated"].nonzero()[0].tolist() == [3]

@@ -47,11 +47,11 @@ def test_info_tells_what_is_snapped_and_what_it_saves(pinion: Pinion, path: Path
     text = words(pinion("info", path).out)
     assert "Took 2 rounded angles (1.5708 rad) for right angles" in text
     exact, rounded = saved(text)
-    assert exact < 0.8 * rounded and "unless with snap=False (--no-snap)" in text
+    assert exact < 0.8 * rounded and "unless snap=False (--no-snap) is set" in text
     summary = pinion("info", path, "--function", "aba", "--json").json
     assert set(summary["snapping"]) == {*FIGURES - {"result_tau"}, "result_qdd"}
     # The table above the sentence has its count in the row that the sentence names.
-    assert "products, those by constants too, before equal values" in text
+    assert "products, including those by constants, before equal values" in text
     for name in ("aba", "frame_jacobian"):
         counted = pinion("info", path, "--function", name, "--json").json
         steps = [row["step"] for row in counted["savings"]]

@@ -34,8 +34,8 @@ def test_build_chooses_formats_by_a_task_and_says_so(task_build: Built, task: Pa
     for words in (
         "auto by task short: ",
         "Formats chosen by the task 'short': ",
-        "where --max-error 1e-3 takes ",
-        "mm in float64, and differs by ",
+        "whereas --max-error 1e-3 takes ",
+        "mm in float64, and differs from that by ",
         "on motions that the search had not seen",
         "Single results may have large errors: up to ",
     ):
@@ -58,7 +58,7 @@ def test_verify_needs_no_robot_in_motion(pinion: Pinion, task_build: Built) -> N
     assert (
         completed.code == 0 and "Formats chosen by the task 'short': the build measured" in output
     )
-    assert "the measured errors are promised" in output
+    assert "the promise is the measured errors" in output
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_verify_needs_no_robot_in_motion(pinion: Pinion, task_build: Built) -> N
         ("minv", (), ["the formats are q16.16", "give formats auto"]),
         ("minv", ("--formats", "q12.20"), ["the formats are q12.20"]),
         ("minv", ("--formats", "auto14"), ["the formats are auto14"]),
-        ("minv", ("--formats", "auto", "--max-error", "1e-3"), ["0.001 cannot be asked for"]),
+        ("minv", ("--formats", "auto", "--max-error", "1e-3"), ["0.001 cannot be requested"]),
         ("rnea", ("--formats", "auto"), ["cannot use 'rnea'", "fd_derivatives"]),
         ("minv", ("--formats", "auto", "--ranges", "nowhere"), ["nowhere"]),
         ("nothing", ("--formats", "auto"), ["nothing"]),
@@ -98,4 +98,4 @@ def test_mistakes_in_the_file_are_refused(pinion: Pinion, tmp_path: Path) -> Non
     # A task beyond all formats.
     path.write_text(SHORT.replace("loss = 0.01", "loss = 1e-9\nheld_out_loss = 1e-9", 1))
     options = ("--formats", "auto", "--task", path, "-o", tmp_path / "core")
-    pinion("build", "two_link", "minv", *options).refused("short", "loss of 1e-09", "larger loss")
+    pinion("build", "two_link", "minv", *options).refused("short", "at most 1e-09", "larger loss")

@@ -76,7 +76,7 @@ def test_version(pinion: Pinion) -> None:
             ["'lf_lowerleg'", "'rh_lowerleg'", "--tip"],
         ),
         (["export", "x", "--tip", "lf_lowerleg", "-o", "y"], ["--tip", "--cpu"]),
-        (["verify", "x", "--samples", "0"], ["'--samples' takes a number from 1 on, not '0'"]),
+        (["verify", "x", "--samples", "0"], ["'--samples' takes a number of at least 1, not '0'"]),
         (
             ["verify", "x", "--samples", "many"],
             ["'--samples'", "in digits, not 'many'", "verify -"],
@@ -109,7 +109,7 @@ def test_version(pinion: Pinion) -> None:
         (["run", "x", "--input", "a.npz"], ["'x'", "not a build folder"]),
         (["robots", "more"], ["more"]),
         (["bench", "speed"], ["'speed'", "core", "functions"]),
-        (["bench", "scaling", "iiwa14"], ["takes no 'iiwa14'", "scaling"]),
+        (["bench", "scaling", "iiwa14"], ["leave 'iiwa14' out", "scaling"]),
         (["bench", "scaling", "--largest", "5"], ["--largest 5", "10 links"]),
         (["demo", "--requests", "1"], ["--requests"]),
     ],
@@ -200,9 +200,7 @@ def test_a_full_disk_is_a_sentence_whatever_came_of_it() -> None:
     except ValueError as error:
         message = errors.sentence(error)
     assert (
-        message is not None
-        and message.startswith("There is no room")
-        and message.endswith("place.")
+        message is not None and message.startswith("There is no room") and message.endswith("path.")
     )
     # Any other error of a system call without a file is a defect.
     assert errors.sentence(OSError(errno.EBADF, "Bad file descriptor")) is None

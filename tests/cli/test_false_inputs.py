@@ -301,9 +301,7 @@ def test_where_every_request_is_flagged_nothing_was_checked(
     completed = pinion(*COMPARING[name](folder, tmp_path))
     assert completed.code == 1, completed
     if name != "verify, promises":
-        assert (
-            "Every bit agrees, but no accuracy was checked: all 40 requests left" in completed.out
-        )
+        assert "but no accuracy was checked: all 40 requests overflowed" in completed.out
         completed = pinion(*COMPARING[name](folder, tmp_path), "--json")
         assert (
             completed.code == 1 and completed.json["ok"] is False and completed.json["valid"] == 0
@@ -468,7 +466,7 @@ def here(scheduler: str | None) -> Iterator[Any]:
     some_rows(
         [
             (lambda words, flags: (words, flags), (), ""),
-            (flagged, (), "of 40 states none has a valid result"),
+            (flagged, (), "None of 40 states has a valid result"),
             (other_words, ("--verify",), "the check failed"),
         ],
         lambda change, options, sentence: change is other_words,
@@ -553,7 +551,7 @@ def test_the_demonstration_passes_on_nothing_false(
     assert completed.json["ok"] == figures["ok"] == (not wrong)
     printed = pinion("demo", "--functions", "rnea")
     assert printed.code == completed.code
-    assert ("Every bit equals that of the integers; every error is inside" in printed.out) == (
+    assert ("Every bit agrees with the integers; every error is within" in printed.out) == (
         not wrong
     )
 
@@ -573,7 +571,7 @@ def test_a_table_of_functions_fails_with_a_budget(
     completed = pinion("bench", "functions", "--json")
     assert completed.code == (0 if accuracy_held else 1)
     assert ("budgets do not hold for rnea." in completed.err) == (accuracy_held is False)
-    assert ("no request has a valid result of rnea." in completed.err) == (accuracy_held is None)
+    assert ("no request has a valid result for rnea." in completed.err) == (accuracy_held is None)
 
 
 @pytest.mark.parametrize(

@@ -297,7 +297,7 @@ def test_what_cannot_be_compiled_is_said_in_a_sentence(cache_folder: Path) -> No
     with pytest.raises(ComputeError, match="Unknown dtype 'None'"):
         cpu.compile("iiwa14", "rnea", dtype=nothing, cache=cache_folder)
     for threads in (-1, "two", 1.5, None):
-        with pytest.raises(ComputeError, match=f"or 0 for all processors, not {threads!r}"):
+        with pytest.raises(ComputeError, match=f"or 0 for all CPU cores, not {threads!r}"):
             cpu.compile("iiwa14", "rnea", threads=cast(Any, threads), cache=cache_folder)
     with pytest.raises(InputError, match="no function 'dance'"):
         cpu.compile("iiwa14", "dance", cache=cache_folder)
@@ -400,7 +400,7 @@ def test_the_front_has_the_cpu_beside_the_float_model(
         for opened in (fast, slow):
             with pytest.raises(InputError, match=r"'qd' at index \[7, 1\] is nan"):
                 opened.run(**broken)
-    with pytest.raises(InputError, match="'cpu' has no option 'ii'; it has dtype"):
+    with pytest.raises(InputError, match="'cpu' has no option 'ii'; its own options are dtype"):
         backend("two_link", "aba", device="cpu", ii=2)
     with pytest.raises(InputError, match="no address, but '3'"):
         backend("two_link", "aba", device="cpu:3")

@@ -151,7 +151,7 @@ def test_torch_refuses_what_does_not_fit() -> None:
     with pytest.raises(InputError, match="takes q, qd, tau, not 2 arrays"):
         call(q, qd)
     step = dynamics("two_link", "euler_step")
-    with pytest.raises(InputError, match="'euler_step' has no gradient by 'dt'"):
+    with pytest.raises(InputError, match="'euler_step' has no gradient with respect to 'dt'"):
         step(q, qd, tau, torch.tensor(0.01, dtype=torch.float64, requires_grad=True))
 
 
@@ -285,7 +285,7 @@ def test_jax_refuses_a_gradient_that_does_not_exist() -> None:
 
     q, qd, tau = jnp.ones((3, 2))
     step = dynamics("two_link", "euler_step")
-    with pytest.raises(InputError, match="'euler_step' has no gradient by 'dt'"):
+    with pytest.raises(InputError, match="'euler_step' has no gradient with respect to 'dt'"):
         jax.grad(lambda dt: step(q, qd, tau, dt).q_next.sum())(0.01)
     rate = dynamics("two_link", "centroidal_rate")
     with pytest.raises(InputError, match="'centroidal_derivatives' has no gradient: use 'centr"):

@@ -96,7 +96,7 @@ def test_threads_of_a_gpu_compute_the_same(tmp_path: Path) -> None:
 
 def test_threads_of_a_block_refuse_what_they_do_not_know() -> None:
     with pytest.raises(
-        ComputeError, match=r"'iiwa_joint_1' has an armature of 0\.\d+, which kernels of a"
+        ComputeError, match=r"'iiwa_joint_1' has an armature of 0\.\d+, which kernels with"
     ):
         cooperative.source(with_terms(load("iiwa14"), 3), "aba")
     model = load("iiwa14")

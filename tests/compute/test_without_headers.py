@@ -282,7 +282,7 @@ def test_what_the_runtime_answers_is_said(pair: Callable[..., Pair]) -> None:
     with pytest.raises(ComputeError, match="an invalid layout or stride"):
         runtime.run(slow.address, 1, (good, [View(space.ctypes.data, 9, 2)] * 3), flags, 1)
     stranger = KernelStruct(abi=99, bytes=8, lanes=8, inputs=3, outputs=3)
-    with pytest.raises(ComputeError, match="of another version of Pinion"):
+    with pytest.raises(ComputeError, match="compiled by another version of Pinion"):
         runtime.run(ctypes.addressof(stranger), 1, (good, good), flags, 1)
     full: Any = SimpleNamespace(pinion_run_flagged=lambda *arguments: 3)
     with pytest.raises(MemoryError):

@@ -108,7 +108,7 @@ def test_a_tip_that_is_no_link() -> None:
         ({"start": [0.0, 0.0, 0.0]}, "'start' ends in 3 numbers"),
         ({"start": [[[0.0, 0.0]]]}, "'start' has the shape"),
         ({"start": [0.0, np.inf]}, "'start' at .1,. is inf"),
-        ({"start": 1.0}, "'start' is one number"),
+        ({"start": 1.0}, "'start' is a single number"),
         ({"start": [0.0, 0.0], "goal": np.zeros((2, 2))}, "'goal' is for 2 problems"),
         ({"start": [0.0, 0.0], "goal": np.zeros((1, 5, 2))}, "and 5 knots"),
         ({"start": [0.0, 0.0], "tip": np.zeros((1, 2))}, "'tip' ends in 2 numbers"),

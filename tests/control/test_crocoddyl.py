@@ -56,5 +56,5 @@ def test_what_is_no_knot() -> None:
             ActionModel(problem, plant, knot=21)
         with pytest.raises(ControlError, match="no problem 2"):
             ActionModel(problem, plant, which=2)
-        with pytest.raises(ControlError, match="in steps of"):
+        with pytest.raises(ControlError, match="steps of"):
             ActionModel(reach(), plant)

@@ -360,7 +360,7 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
     with pytest.raises(ControlError, match="period 3 is not finite"):
         controller.update(3, np.full(6, np.nan))
     robot = scene.simulated()
-    with pytest.raises(ControlError, match=r"no multiple of the robot's step of 0\.003"):
+    with pytest.raises(ControlError, match=r"not a multiple of the robot's step, 0\.003"):
         track(controller, type(robot)(scene.model(), step=0.003))
     controller.update(0, motion.states()[0])
     with pytest.raises(ControlError, match="has been used"):

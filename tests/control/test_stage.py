@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_a_sentence() -> None:
         x, u = states(problem)
         with pytest.raises(ControlError, match="'tip' is missing"):
             stage(x, u, goal=np.zeros(4))
-        with pytest.raises(ControlError, match=r"'u' has the shape \(1, 2\): give \(2, 2\)"):
+        with pytest.raises(ControlError, match=r"give \(2,\) or \(2, 2\)"):
             stage(x, u[:1], goal=np.zeros(4))
-        with pytest.raises(ControlError, match="'x' has numbers that are not finite"):
+        with pytest.raises(ControlError, match="'x' has an infinite or NaN value"):
             stage(x * np.inf, u, goal=np.zeros(4))

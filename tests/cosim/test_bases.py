@@ -361,7 +361,7 @@ def test_a_coupled_model_is_made_once_and_undone() -> None:
     assert coupled(plain) is plain
     bodies = list(model.bodies)
     bodies[2] = replace(bodies[2], joint=replace(bodies[2].joint, mimic=Mimic(joint="left_tip")))
-    with pytest.raises(RobotError, match="form a circle"):
+    with pytest.raises(RobotError, match="form a cycle"):
         coupled(replace(model, bodies=tuple(bodies)))
 
 

@@ -192,7 +192,7 @@ def test_refusals_are_sentences(
     bad.write_text("module pinion_core(input clk; endmodule\n")
     beats, last = np.zeros((2, 2), np.uint32), np.array([False, True])
     options: dict[str, Any] = {"folder": tmp_path, "last": last, "expected_beats": 2}
-    with pytest.raises(BenchError, match=r"icarus bench ended with status .*bench\.log"):
+    with pytest.raises(BenchError, match=r"icarus bench exited with code .*bench\.log"):
         run_bench(verilog=bad, simulator="icarus", beats=beats, **options)
     with pytest.raises(ValueError, match="no simulator 'vcs'"):
         run_bench(verilog=bad, simulator="vcs", beats=beats, **options)  # type: ignore[arg-type]

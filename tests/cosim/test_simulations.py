@@ -105,7 +105,7 @@ def test_a_stream_without_states_is_one_run(folder: Path, monkeypatch: pytest.Mo
     assert idles is idle and stalls is stall
     assert (result.beats == sent(Reference(core_build), words).beats).all()
     core.surplus = 2
-    with pytest.raises(StreamError, match="2 beats more"):
+    with pytest.raises(StreamError, match="2 in surplus"):
         simulated(core_build, words)
 
 

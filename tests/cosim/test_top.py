@@ -213,9 +213,9 @@ def test_registers(fresh: CompiledTop) -> None:
         fresh.read(DEAD)
     with pytest.raises(RegisterError, match="0xf0 could not be written: no answer"):
         fresh.write(DEAD, 1)
-    with pytest.raises(RegisterError, match="0xe0 could not be read: the card gave response 2"):
+    with pytest.raises(RegisterError, match="0xe0 could not be read: the card sent response 2"):
         fresh.read(REFUSED)
-    with pytest.raises(RegisterError, match="0xe0 could not be written: the card gave response 2"):
+    with pytest.raises(RegisterError, match="0xe0 could not be written: the card sent response 2"):
         fresh.write(REFUSED, 1)
     with pytest.raises(ValueError, match="does not fit"):
         fresh.write(SCRATCH, 1 << 32)
@@ -256,7 +256,7 @@ def test_runs_that_cannot_be_are_refused(fresh: CompiledTop) -> None:
     sent = beats(4, seed=1)
     with pytest.raises(ValueError, match=r"\(n, 16\) array of uint32, not \(4, 8\)"):
         fresh.run(beats=sent[:, :8], room=0)
-    with pytest.raises(ValueError, match=r"4 beats, but keep has the shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"keep must have shape \(4,\), one .* not \(3,\)"):
         fresh.run(beats=sent, keep=np.zeros(3, np.uint64), room=0)
     with pytest.raises(ValueError, match="must not be negative, but is -1"):
         fresh.run(beats=sent, room=-1)

@@ -195,7 +195,7 @@ QUANTITIES: Mapping[str, Quantity] = {
             (WHERE, r"tip's error from (\S+) to\s+(\S+) mm"),
             (
                 LAW,
-                r"\| float64 \| 1,000 \|[^|]*\|[^|]*\| (\S+) mm [\s\S]*?bit by bit of the line "
+                r"\| float64 \| 1,000 \|[^|]*\|[^|]*\| (\S+) mm [\s\S]*?every bit of the line "
                 r"\| 1,000 \|[^|]*\|[^|]*\| (\S+) mm",
             ),
         ]
@@ -213,7 +213,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     **{
         f"chains by {name}": Quantity(
             places=[
-                ("docs/cpu.md", rf"Nanoseconds a robot[\s\S]*?\| `{name}`[^|]*\| (\S+) \|"),
+                ("docs/cpu.md", rf"Nanoseconds per robot[\s\S]*?\| `{name}`[^|]*\| (\S+) \|"),
             ],
             value=partial(chains, name),
             digits=3,

@@ -121,7 +121,7 @@ FAULTS: dict[str, tuple[Callable[[StrictNodes], None], type[Exception], str]] = 
     "read fails": (read_fault(errno.EIO), LinkError, "errno 5"),
     "busy": (read_fault(errno.EBUSY), DriverError, "in use"),
     "bad memory": (write_fault(errno.EFAULT), DriverError, "EFAULT"),
-    "short write": (short_write, TransportError, "took 128 of"),
+    "short write": (short_write, TransportError, "accepted 128 of"),
     "short read": (short_read, TornStreamError, "returned 128 of"),
     "damaged result": (damaged(70), TornStreamError, "checksum"),
     "damaged magic": (damaged(0), TornStreamError, "magic"),

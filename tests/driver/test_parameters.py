@@ -125,7 +125,7 @@ def test_parameters_outside_the_range_are_refused(word: int, value: float, name:
         low, high = list(BOUNDS.values())[[0, 1, 3].index(word)]
         with pytest.raises(
             DriverError,
-            match=rf"{name} of request 17 is {value:g}, outside of {low:g} to {high:g}.*3.0kg@0.2m",
+            match=rf"{name} of request 17 is {value:g}, outside {low:g} to {high:g}.*3.0kg@0.2m",
         ):
             device.run(**arrays)
         assert not transport.sizes

@@ -421,7 +421,7 @@ def test_the_supervisor_looks_at_the_card_now_and_then(clock: Clock) -> None:
     task = session.next_task()
     assert isinstance(task, Recover) and task.fault is not None
     assert isinstance(task.fault.error, CardTimeoutError) and task.fault.packet is packet
-    assert "within 40 s" in str(task.fault.error) and "1 requests" in str(task.fault.error)
+    assert "within 40 s" in str(task.fault.error) and "1 request " in str(task.fault.error)
     assert "not all of it could be sent" in str(task.fault.error), "nobody wrote it"
 
 
@@ -492,7 +492,7 @@ def test_a_packet_has_eight_chances_and_a_new_number_each_time() -> None:
     again = supervisor._seal_again([*parts, last], TransportError("the last"))
     assert again == parts == supervisor._sealer.sealed
     with pytest.raises(
-        TransportError, match=r"1 requests was sent 8 times.* The last one: the last"
+        TransportError, match=r"1 request was sent 8 times.* The last fault: the last"
     ):
         other.future.result(0)
     assert other.released == [(0, False)] and batch.released == []

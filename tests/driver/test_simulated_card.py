@@ -175,7 +175,7 @@ def test_the_float_backend_takes_single_requests_and_refuses_wrong_ones() -> Non
     with backend("two_link", "rnea", device="float") as model:
         result = model.run(q=[0.1, 0.2], qd=[0, 0], qdd=[0, 0])
         assert result.tau.shape == (2,) and result.saturated.shape == ()
-        with pytest.raises(InputError, match="axis 0 is 3 long instead of 2"):
+        with pytest.raises(InputError, match="axis 0 has length 3 instead of 2"):
             model.run(q=[0.1, 0.2, 0.3], qd=[0, 0], qdd=[0, 0])
 
 

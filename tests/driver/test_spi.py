@@ -111,7 +111,7 @@ def test_parameters_are_mapped_and_keep_their_bounds() -> None:
         device.run(q=Q, load=(2.0, -0.5))
     values = np.frombuffer(sent[0][:16], dtype=np.float32)
     assert np.array_equal(values, [*Q, 2.0, -1.0])
-    with pytest.raises(DriverError, match=r"load\[0\] is 3.5, outside of 0 to 3"):
+    with pytest.raises(DriverError, match=r"load\[0\] is 3.5, outside 0 to 3"):
         device.run(q=Q, load=(3.5, 0.0))
     assert len(sent) == 1
 

@@ -48,7 +48,7 @@ def test_identity_is_checked_before_a_stream_is_opened() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "kind", "words"),
     [
-        ("IDENTITY", 0x12345678, WrongCardError, ("no Pinion card", "0x12345678")),
+        ("IDENTITY", 0x12345678, WrongCardError, ("not a Pinion card", "0x12345678")),
         ("IDENTITY", 0xFFFFFFFF, WrongCardError, ("left the bus",)),
         ("VERSION", 9, WrongCardError, ("version 9", "version 1")),
         ("BUILD_HIGH", 0xABC, WrongBuildError, ("00000abc", f"{manifest().hash:016x}")),
@@ -123,7 +123,7 @@ def test_a_transfer_that_is_cut_off_is_torn_and_not_continued() -> None:
     card = transport(nodes)
     nodes._check = lambda data: None  # type: ignore[method-assign]
     nodes.on_write = lambda call, data: 64
-    with pytest.raises(TornStreamError, match="took 64 of 256 bytes"):
+    with pytest.raises(TornStreamError, match="accepted 64 of 256 bytes"):
         card.send(card.allocate(256))
     assert nodes.writes == 1
     nodes.stale(np.zeros(64, np.uint8))

@@ -70,8 +70,9 @@ def test_gaps_are_named_below() -> None:
     """Each row that Pinion lacks has a line in the list of gaps."""
     below = PAGE.partition("## What Pinion lacks")[2].casefold()
     gaps = [row[0] for row in EVERY if row[1].startswith("**no**")]
+    kinematics = "derivatives of kinematics with respect to positions"
     words = {
-        "derivatives of kinematics by positions": "derivatives of kinematics by positions",
+        kinematics: kinematics,
         "friction of contacts": "constrained dynamics: friction",
         "collisions and distances": "collisions and distances",
     }

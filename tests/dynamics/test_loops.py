@@ -500,7 +500,7 @@ def test_mujoco_with_a_stiff_connect_agrees(tmp_path: Path) -> None:
     file = mjcf(tmp_path, CONNECT)
     model, compiled = load(file), mujoco.MjModel.from_xml_path(str(file))
     assert model.loops == (("coupler@0.8,0.0,0.0", "rocker@0.5,0.0,0.0", "3d"),)
-    assert any("rows in contact keep this loop (3d) closed" in note for note in model.notes)
+    assert any("functions in contact keep this loop (3d) closed" in note for note in model.notes)
     data = mujoco.MjData(compiled)
     q = closed_angles(0.4)
     data.qpos[:], data.qvel[:], data.qfrc_applied[:] = q, 0.0, (2.0, 1.0, -1.0)
@@ -554,7 +554,10 @@ def test_loops_survive_files_and_edits_drop_them_with_a_note() -> None:
     model = four_bar()
     assert model_from_dict(model_to_dict(model)) == model
     for less in (lock_joints(model, {"rocker_joint": 0.3}), cut_to_tip(model, "coupler")):
-        note = "The loop of 'coupler@0.8,0,0' and 'rocker@0.5,0,0' is gone with a part of it."
+        note = (
+            "The loop of 'coupler@0.8,0,0' and 'rocker@0.5,0,0' was left out: its frames do not "
+            "belong to two bodies of the robot."
+        )
         if less.loops:
             assert note not in less.notes and loops_of(less)[0].partner.body == -1  # type: ignore[union-attr]
         else:

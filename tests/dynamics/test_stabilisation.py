@@ -170,15 +170,15 @@ def test_a_loop_that_starts_open_closes() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"position_gain": 10.0}, "There is a position_gain of contacts, but no target: give both"),
-        ({"target": np.zeros((4, 3))}, "There is a target of contacts, but no position_gain"),
+        ({"position_gain": 10.0}, "There is a position_gain for contacts, but no target: give "),
+        ({"target": np.zeros((4, 3))}, "There is a target for contacts, but no position_gain"),
         (
             {"velocity_gain": [1.0, 2.0]},
             r"velocity_gain has shape \(2,\), but the robot 'hyq' has 4",
         ),
         (
             {"velocity_gain": -1.0},
-            r"velocity_gain has the entry -1.0: pass finite numbers from 0 on",
+            r"velocity_gain has the entry -1.0: pass finite numbers of at least 0",
         ),
         ({"velocity_gain": np.nan}, "velocity_gain has the entry nan"),
         (

@@ -165,5 +165,5 @@ def test_formats_too_wide_are_refused() -> None:
 
 
 def test_integers_outside_of_the_format_are_refused() -> None:
-    with pytest.raises(FormatError, match="128 is not an integer"):
+    with pytest.raises(FormatError, match="128 does not fit"):
         fixed_to_float32(np.array([0, 128]), Format(8, 4))

@@ -180,7 +180,7 @@ def test_targets_without_one_are_refused() -> None:
 
 
 def test_angles_outside_of_the_format_are_refused() -> None:
-    with pytest.raises(FormatError, match="angle 32768 is not an integer"):
+    with pytest.raises(FormatError, match="angle 32768 does not fit"):
         unit("q8.8", "q2.8").compute(np.array([0, 32768]))
 
 

@@ -83,7 +83,7 @@ def test_the_readme_tells_what_needs_no_pinion(built: Path, exported: Path, tmp_
     assert in_words(multipliers_of((built / "core.il").read_text())) in readme
     for kind, number in manifest.units.items():
         assert f"| `{kind}` | {number} | {unit_name(kind)} |" in readme
-    assert "macro `PINION_DSP48E2` of other exports" in readme
+    assert "`PINION_DSP48E2`, which selects explicit" in readme
     for wrong in ("(s)", " 1 words", " 1 beats", " 1 cycles", " 1 adders", "every 1 "):
         assert wrong not in readme, wrong
     vectors = json.loads((exported / "tb/vectors.json").read_text())
@@ -97,7 +97,7 @@ def test_the_readme_tells_what_needs_no_pinion(built: Path, exported: Path, tmp_
     make(tmp_path / "auto", tmp_path / "out", requests=4)
     readme = (tmp_path / "out/README.md").read_text()
     assert "`ifdef PINION_DSP48E2" in (tmp_path / "out/rtl/pendulum_rnea.v").read_text()
-    assert "-verilog_define PINION_DSP48E2`" in readme and "of other exports" not in readme
+    assert "-verilog_define PINION_DSP48E2`" in readme and "in other exports" not in readme
     assert "One result every cycle;" in readme
 
 
@@ -275,7 +275,9 @@ def test_bad_input_is_refused_and_nothing_is_written(built: Path, tmp_path: Path
         with pytest.raises(ExportError, match="cannot name a module"):
             make(built, out, name=name)
     for name, language in (("module", "Verilog"), ("logic", "SystemVerilog"), ("signal", "VHDL")):
-        message = f"'{name}' cannot name a module, it is a keyword of {language}: .* {name}_core"
+        message = (
+            f"'{name}' cannot name a module, because it is a keyword of {language}: .* {name}_core"
+        )
         with pytest.raises(ExportError, match=message):
             make(built, out, name=name)
     full = tmp_path / "full"
@@ -295,7 +297,7 @@ def test_bad_input_is_refused_and_nothing_is_written(built: Path, tmp_path: Path
     with pytest.raises(ManifestError, match=r"core\.il' is not the file that was built"):
         make(broken, out)
     write_digests(broken)
-    with pytest.raises(ExportError, match="not the core of its manifest"):
+    with pytest.raises(ExportError, match="does not match its manifest"):
         make(broken, out)
     (broken / "core.il").unlink()
     with pytest.raises(ManifestError, match=r"core\.il' is missing"):

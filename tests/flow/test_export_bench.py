@@ -273,10 +273,10 @@ def _no_words(data: dict[str, Any]) -> None:
     some_rows(
         [
             (_nothing, "nothing was compared"),
-            (_no_words, "has 0 words there, not 1"),
+            (_no_words, "vectors.json has 0 words for result 0"),
             (_word, "result 3 (request 3 of vectors.json)"),
             (_flag, "the flag of result 5"),
-            (_hash, "another build's core"),
+            (_hash, "the core belongs to another build"),
         ],
         lambda change, message: change in (_word, _flag),
     ),
@@ -306,7 +306,7 @@ def test_a_core_that_does_not_build_is_a_sentence(exported: Path, run: Run, tmp_
     path.write_text("module pendulum_rnea (;\nendmodule\n")
     completed = run(copy)
     assert completed.returncode == 2
-    assert "icarus could not build the core: see the lines above." in completed.stderr
+    assert "icarus could not build the core: see the messages above." in completed.stderr
     assert "Traceback" not in completed.stderr
 
 

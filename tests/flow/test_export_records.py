@@ -177,4 +177,4 @@ def test_the_header_says_what_does_not_travel(manifest: Manifest) -> None:
         )
         assert f"[{array.unit}]" in line, line
         if array.sent is not None:
-            assert f"{array.words} of {sizes(array)} elements travel" in line, line
+            assert f"{array.words} of {sizes(array)} elements are transferred" in line, line

@@ -155,7 +155,7 @@ def test_a_manifest_with_such_a_name_is_refused(
         manifest.write(tmp_path)
         assert Manifest.read(tmp_path).robot == name  # long, and harmless
         return
-    with pytest.raises(ManifestError, match="The build could not be read again"):
+    with pytest.raises(ManifestError, match="The manifest cannot be read back"):
         manifest.write(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps(manifest.to_dict()))
     with pytest.raises(ManifestError, match="cannot be read"):

@@ -133,9 +133,9 @@ def test_a_unit_is_one_line_that_can_be_seen(character: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"unit": "m" * 64}, "is a long text: write at most 63"),
-        ({"name": "a" * 300}, "has a name of 300 letters: give it at most 63"),
-        ({"function": "a" * 300}, "has a name of 300 letters: give it at most 63"),
+        ({"unit": "m" * 64}, "is too long: write at most 63"),
+        ({"name": "a" * 300}, "has a name of 300 characters: give it at most 63"),
+        ({"function": "a" * 300}, "has a name of 300 characters: give it at most 63"),
         ({"name": "_arrays"}, "without a leading underscore"),
         ({"name": "saturated"}, "has a reserved name"),
     ],

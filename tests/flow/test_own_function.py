@@ -197,16 +197,16 @@ def test_what_does_not_fit_is_a_sentence(model: Model, tmp_path: Path) -> None:
     with pytest.raises(FunctionError, match=f"axis 'joints': .* one of {', '.join(DIMENSIONS)}"):
         build(model, row(inputs=(odd,)), tmp_path / "a")
     silent = Block(name="q", shape=("nq",), unit="rad")
-    with pytest.raises(FunctionError, match="'q' of 'made' does not say how it is drawn"):
+    with pytest.raises(FunctionError, match="'q' of 'made' does not say how it is sampled"):
         build(model, row(inputs=(silent,)), tmp_path / "b")
     short = Block(name="q", shape=(3,), unit="rad", sampling=Quantity.POSITION)
     with pytest.raises(FunctionError, match=r"shape \(3,\), but .*POSITION has \(2,\)"):
         build(model, row(inputs=(short,)), tmp_path / "c")
-    with pytest.raises(FunctionError, match=r"an array 'a b': give it a name of letters"):
+    with pytest.raises(FunctionError, match=r"an array named 'a b': give it a name of letters"):
         row(outputs=(Block(name="a b", shape=(), unit="1"),))
     with pytest.raises(FunctionError, match="names an array twice"):
         row(outputs=(REACH.outputs[0], REACH.outputs[0]))
-    with pytest.raises(FunctionError, match=r"cannot be drawn between 1\.0 and 0\.0"):
+    with pytest.raises(FunctionError, match=r"cannot be sampled between 1\.0 and 0\.0"):
         Uniform(1.0, 0.0)
     with pytest.raises(FunctionError, match=r"given as an object, so derivatives \(column\)"):
         build(model, row(), tmp_path / "d", derivatives="column")

@@ -227,7 +227,7 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
     "a name": (first_value("'q5.22'"), r"has the format q5\.22; write"),
     "too narrow": (first_value("[1, 0]"), r"has the format \[1, 0\]; write .* 2 to 36"),
     "too wide": (first_value("[37, 24]"), r"has the format \[37, 24\]; write .* 2 to 36"),
-    "too fine": (first_value("[27, 101]"), r"has the format \[27, 101\]; write .* 100"),
+    "too fine": (first_value("[27, 101]"), r"has the format \[27, 101\]; write .* 60"),
     "angle": (swap("angle = [27,", "angle = [99,"), r"Signal angle of .* \[99, \d+\]; write"),
 }
 

@@ -10,9 +10,9 @@ from pinion.base.progress import Progress
 from tests.support.builds import build
 
 MEASURED = {
-    "Taking out superfluous operations",
+    "Removing superfluous operations",
     "Scheduling at one result every 4 cycles",
-    "Choosing units and cycles for few inputs of selectors",
+    "Choosing units and cycles for few selector inputs",
     "Bounding the errors",
     "Elaborating the gateware",
 }
@@ -35,9 +35,9 @@ def test_steps_come_in_order_and_each_rises_to_the_whole(
     assert capfd.readouterr() == ("", "")
     assert [step for step, _ in reports] == [
         "Tracing rnea for two_link",
-        "Taking out superfluous operations",
+        "Removing superfluous operations",
         "Scheduling at one result every 4 cycles",
-        "Choosing units and cycles for few inputs of selectors",
+        "Choosing units and cycles for few selector inputs",
         "Bounding the errors",
         "Measuring the errors on every distribution of states",
         "Elaborating the gateware",

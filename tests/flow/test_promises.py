@@ -184,7 +184,7 @@ def test_a_uniform_format_that_misses_the_gate_is_told_and_fails(
     match = re.search(
         r"The largest relative error of q12\.6 is (\S+) on reference states, above the largest "
         r"allowed, 0\.01: give formats auto, .* or accept it with max_error=(\S+) "
-        r"\(--max-error\)\. It is built nevertheless; .*\.$",
+        r"\(--max-error\)\. The core is built nevertheless; .*\.$",
         message,
     )
     assert match, message
@@ -211,14 +211,14 @@ def test_the_sentence_knows_near_and_hopeless() -> None:
         (0.0074, "q16.16", ""),
         (0.0076, "q16.16", "is 0.0076 on reference states, near the largest allowed"),
         (0.0076, "auto", ""),
-        (0.5, "q8.8", "above the largest allowed, 0.01: give formats auto, or a format of more"),
+        (0.5, "q8.8", "above the largest allowed, 0.01: give formats auto, or a format with more"),
         (0.02, "plan.toml", "above the largest allowed, 0.01: give formats auto, which are chosen"),
         (
             0.02,
             "auto",
-            "finer formats were tried, and none is exact enough; ask for max_error",
+            "finer formats were tried, and none is accurate enough; ask for max_error",
         ),
-        (0.5, "auto18", "finer formats were tried, and none is exact enough. It is built"),
+        (0.5, "auto18", "finer formats were tried, and none is accurate enough. The core is built"),
     ):
         manifest = Manifest(**base | {"formats": formats, "measured": {"reference": measured}})
         message = gate_sentence(manifest)

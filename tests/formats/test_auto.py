@@ -77,7 +77,7 @@ def test_the_error_that_was_asked_for_is_reached_by_whole_units(robot: str, name
         before = sum(wide.values())
         assert bool(lines) == bool(before)
         if lines:
-            assert lines[-1].startswith(f"{before} sums of 27 x 27 bit products: largest error ")
+            assert lines[-1].startswith(f"{before} sums of 27 x 27-bit products: largest error ")
     assert before > 0
 
 
@@ -108,8 +108,8 @@ def test_an_error_out_of_reach_is_a_sentence_that_says_what_is() -> None:
     with pytest.raises(PrecisionError) as caught:
         replace(auto, max_error=1e-12).refine(real, II)
     match = re.fullmatch(
-        r"A largest relative error of 1e-12 is out of reach: with 27 x 27 bits in every product "
-        r"it is (\S+)\. Ask for max_error=(\S+) \(--max-error\)\.",
+        r"A largest relative error of 1e-12 is out of reach: with 27 x 27 bits in every product, "
+        r"the error is (\S+)\. Ask for max_error=(\S+) \(--max-error\)\.",
         str(caught.value),
     )
     assert match is not None, str(caught.value)
@@ -251,8 +251,8 @@ def test_a_refusal_names_no_figure_twice() -> None:
     tables = TableFormats(angle=word, together=0, turn=word, multiplier=DSP48E2)
     plan = AutoFormats(states={}, judged={}, scales={}, tables=tables, max_error=1e-3)
     for error, sentence in (
-        (2.58e-3, "it is 0.0026"),
-        (1.0001e-3, "it is 0.00101"),
-        (0.98e-3, "it is 98% of that in the states tried, and more than 75% leaves other states"),
+        (2.58e-3, "the error is 0.0026"),
+        (1.0001e-3, "the error is 0.00101"),
+        (0.98e-3, "the error is 98% of that in the states tried, and more than 75% leaves no room"),
     ):
         assert plan._excess(error).startswith(sentence)

@@ -408,12 +408,12 @@ def test_a_function_without_a_bound_is_refused_with_its_operation() -> None:
 
 def test_a_function_with_states_has_no_bound() -> None:
     with_state = replace(PRODUCT, states=(Feedback(Word.of("x"), 3),))
-    with pytest.raises(GraphError, match=r"states, such as 'x', over which errors accumulate"):
+    with pytest.raises(GraphError, match=r"states, such as 'x', in which errors accumulate"):
         error_bounds(with_state, PRODUCT_BOX)
 
 
 def test_a_box_that_no_format_holds_is_refused() -> None:
-    with pytest.raises(GraphError, match=r"Every request of the box raises the flag: %0"):
+    with pytest.raises(GraphError, match=r"Every request in the box raises the flag: %0"):
         error_bounds(PRODUCT, {"x": (1000.0, 1001.0), "y": (0.0, 1.0)})
 
 

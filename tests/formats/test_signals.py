@@ -182,7 +182,7 @@ def test_a_plan_that_breaks_a_rule_is_refused(ops: tuple[str, ...]) -> None:
         ports = len(node.args) // 2 * 2
         if node.op in ops and (ports > 2 or node.op != "dot") and plans < 40:
             for port in range(ports):
-                with pytest.raises(GraphError, match="have the same last-bit weight"):
+                with pytest.raises(GraphError, match="have the same LSB"):
                     lower_signals(real, damaged(plan, i, port, -1))
                 plans += 1
     assert plans > 20

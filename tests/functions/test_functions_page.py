@@ -53,7 +53,7 @@ def test_a_row_without_words_is_a_sentence(
 @pytest.mark.parametrize("robot", ["iiwa14", "hyq"])
 def test_every_new_row_is_measured(robot: str) -> None:
     """The page's last table has a line for each, on a robot that the row can be used for."""
-    lines = PAGE.read_text().partition("## What cores of them cost")[2].splitlines()
+    lines = PAGE.read_text().partition("## What their cores cost")[2].splitlines()
     cells = {tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines if "|" in line}
     for row in NEW:
         robot_name, _ = robot_for(robot, row)

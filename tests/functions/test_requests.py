@@ -32,13 +32,13 @@ def test_a_missing_name_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "words"),
     [
-        ("q", (3, 4), ("'q'", "axis 1 is 4 long instead of 2")),
-        ("q", (7,), ("'q'", "axis 0 is 7 long instead of 2")),
-        ("q", (), ("'q' has 0 axes",)),
-        ("q", (3, 2, 1), ("'q' has 3 axes",)),
-        ("weight", (3, 3, 3), ("'weight'", "axis 1 is 3 long instead of 2")),
-        ("weight", (3, 2, 2), ("'weight'", "axis 2 is 2 long instead of 3")),
-        ("weight", (3, 6), ("'weight'", "axis 0 is 3 long instead of 2")),
+        ("q", (3, 4), ("'q'", "axis 1 has length 4 instead of 2")),
+        ("q", (7,), ("'q'", "axis 0 has length 7 instead of 2")),
+        ("q", (), ("'q' has the wrong number of axes (shape ())",)),
+        ("q", (3, 2, 1), ("'q' has the wrong number of axes (shape (3, 2, 1))",)),
+        ("weight", (3, 3, 3), ("'weight'", "axis 1 has length 3 instead of 2")),
+        ("weight", (3, 2, 2), ("'weight'", "axis 2 has length 2 instead of 3")),
+        ("weight", (3, 6), ("'weight'", "axis 0 has length 3 instead of 2")),
     ],
 )
 def test_a_wrong_shape_is_refused_with_its_axis(

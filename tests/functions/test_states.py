@@ -130,7 +130,7 @@ def test_initial_values_are_finite_and_as_many_as_elements() -> None:
         state(initial=None)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(FunctionError, match="begins with nan: give finite numbers"):
         State(name="s", shape=(), unit="1", initial=float("nan"))
-    with pytest.raises(FunctionError, match="has 3 elements but 2 initial values"):
+    with pytest.raises(FunctionError, match="has 3 elements, but 2 initial values"):
         State(name="s", shape=(3,), unit="1", initial=(0.0, 1.0)).initials(ARM)
     with pytest.raises(FunctionError, match="is symmetric or has a sampling"):
         State(name="s", shape=(2, 2), unit="1", symmetric=True)
@@ -170,7 +170,7 @@ def test_a_decorated_function_returns_next_states_by_name_or_behind_its_outputs(
         ({"x": state()}, lambda x: {"y": x}, "has the name of an input or an output"),
         ({"s": state()}, lambda x: {"y": x}, "has no parameter for its state 's'"),
         ({"s": state()}, lambda x, s: {"y": x, "s": s + x}, "the state 's' of 'f' changes no"),
-        ({"s": state(2)}, lambda x, s: {"y": x + s[0], "s": x}, r"has the shape \(2,\)"),
+        ({"s": state(2)}, lambda x, s: {"y": x + s[0], "s": x}, r"has shape \(2,\)"),
     ],
 )
 def test_mistakes_with_states_are_sentences(states: Any, body: Any, sentence: str) -> None:

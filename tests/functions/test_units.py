@@ -59,11 +59,11 @@ def sentence(name: str, model: Model) -> str:
 
 def test_two_units_are_explained_where_there_are_two(mixed: Model) -> None:
     assert sentence("rnea_derivatives", load("iiwa14")) == ""
-    assert sentence("rnea", mixed).endswith("the second of joints that slide.")
+    assert sentence("rnea", mixed).endswith("the second for joints that translate.")
     assert sentence("rnea_derivatives", mixed).endswith(
-        "An element of dtau_dq between the two kinds is in N/rad where its row slides and in N m/m "
-        "where its column does. An element of dtau_dqd between the two kinds is in N s/rad where "
-        "its row slides and in N m s/m where its column does."
+        "An element of dtau_dq between the two kinds is in N/rad if its row's joint translates and "
+        "in N m/m if its column's does. An element of dtau_dqd between the two kinds is in N s/rad "
+        "if its row's joint translates and in N m s/m if its column's does."
     )
     assert sentence("crba", mixed).endswith("An element of M between the two kinds is in kg m.")
     # Its matrices have one unit within each kind, and another one between them.

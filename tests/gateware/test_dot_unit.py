@@ -152,8 +152,8 @@ def test_signs_are_looked_at(check):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"products": 0}, "1 to 8 products, not 0"),
-        ({"products": 9}, "1 to 8 products, not 9"),
+        ({"products": 0}, r"1 to 8 products, not 0\."),
+        ({"products": 9}, r"1 to 8 products, not 9: split longer sums\."),
         ({"shift": -1}, "shift is -1"),
         ({"multiplier_stages": 0}, "multiplier_stages must be at least 1, not 0"),
         ({"width_b": 1}, "not 32 and 1"),

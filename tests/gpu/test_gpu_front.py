@@ -61,7 +61,7 @@ def test_backend(dtype: str, tolerance: float) -> None:
 def test_wrong_devices_are_one_sentence() -> None:
     with pytest.raises(InputError, match=r"There is no GPU 99: this machine has \d+"):
         pinion.backend("iiwa14", "rnea", device="cuda:99")
-    with pytest.raises(InputError, match="has no number"):
+    with pytest.raises(InputError, match="does not name a GPU by number"):
         pinion.backend("iiwa14", "rnea", device="cuda:first")
 
 

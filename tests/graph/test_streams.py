@@ -71,7 +71,7 @@ def test_forms_read_back_what_was_written() -> None:
         (["a", [0], 2, 0.0], "is listed twice"),
         (["b", [], 2, 0.0], "No input node reads the state 'b'"),
         (["c", [], 99, 0.0], "which does not exist"),
-        (["c", [], 2, "1"], "needs an initial number"),
+        (["c", [], 2, "1"], "has an invalid initial value"),
         (["c", [], 2], "has 3 fields"),
     ],
 )

@@ -424,8 +424,9 @@ def test_too_few_units_are_a_sentence() -> None:
     plan = designed("two_link", 2).binding.schedule
     kind = next(kind for kind in plan.units if kind.name == "add")
     units = {**plan.units, kind: plan.units[kind] - 1}
-    message = rf"{plan.units[kind] - 1} units of kind add cannot do their operations every 2 "
-    with pytest.raises(ScheduleError, match=message + rf"cycles: at least {plan.units[kind]} are"):
+    message = rf"{plan.units[kind] - 1} units? of kind add cannot perform all of its operations "
+    message += rf"every 2 cycles: use at least {plan.units[kind]}\."
+    with pytest.raises(ScheduleError, match=message):
         schedule(plan.operations, ii=2, timing=TIMING, units=units)
     with pytest.raises(ScheduleError, match="0 units of kind"):
         schedule(plan.operations, ii=2, timing=TIMING, units={})

@@ -136,7 +136,7 @@ def test_the_model_names_what_it_assumes() -> None:
         "best": ((9.3, 9.3), (11.9, 11.9)),
     }
     assert set(assumed["links"]) == {"stock", "best"}
-    assert assumed["links"]["stock"].startswith("the vendor's driver, one thread a direction")
+    assert assumed["links"]["stock"].startswith("the vendor's driver, one thread per direction")
     assert assumed["links"]["best"].startswith("a better driver on the same family of parts")
     rows = [(row["link"], row["requests"]) for row in estimates["estimates"]]
     assert rows == [(name, n) for name in ("stock", "best") for n in (16, 32, 64, 128)]

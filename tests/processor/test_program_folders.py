@@ -140,9 +140,9 @@ def test_a_whole_folder_with_another_program_is_refused(name: str, folder: Path)
 def test_what_is_no_program_is_refused(folder: Path, tmp_path: Path) -> None:
     core = tmp_path / "core"
     build("pendulum", "rnea", core, ii=2)
-    with pytest.raises(ManifestError, match="holds a core, and this needs a program"):
+    with pytest.raises(ManifestError, match="holds a core, but a program is needed"):
         ProgramFolder.read(core)
-    with pytest.raises(ManifestError, match=r"holds a program .* needs a core"):
+    with pytest.raises(ManifestError, match=r"holds a program .* but a core is needed"):
         Manifest.read_core(folder)
     program = ProgramFolder.read(folder)
     with pytest.raises(ProgramError, match="does not run on 'sim': give processor, processor:sim"):

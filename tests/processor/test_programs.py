@@ -238,7 +238,7 @@ def test_every_row_has_a_program_of_an_arm(function):
 def test_what_does_not_fit_is_a_sentence():
     row = named_function("rnea")
     model = load("iiwa14")
-    with pytest.raises(ProgramError, match=r"Lane 0 of the processor has 20 words, and .* more"):
+    with pytest.raises(ProgramError, match=r"Lane 0 of the processor has 20 words, but .* more"):
         compile_program(model, row, Machine(lanes=1, words=20))
     with pytest.raises(ProgramError, match=r"has 324 rows, 124 more than the processor's 200"):
         compile_program(model, row, Machine(lanes=4, rows=200))
@@ -303,5 +303,5 @@ def test_a_listing_has_each_slot_and_each_write():
 
 @pytest.mark.slow
 def test_a_step_of_fourth_order_of_the_arm_does_not_fit():
-    with pytest.raises(ProgramError, match="512 words, and the program needs more"):
+    with pytest.raises(ProgramError, match="512 words, but the program needs more"):
         compiled("iiwa14", "rk4_step")

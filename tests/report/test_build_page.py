@@ -243,14 +243,14 @@ def test_how_many_requests_were_wrong_is_said(build: Build, tmp_path: Path) -> N
     assert "<strong>0 of 400 requests wrong</strong>" in right and "FAILED" not in right
     assert right.count('<div class="tile good"><strong>0 of 400</strong>') == 2
     words = Page(right)
-    assert ["requests wrong, of verified ones", "0 of 400", "0 of 400"] in words.rows
+    assert ["requests wrong, of those verified", "0 of 400", "0 of 400"] in words.rows
     assert ["tau", "N m", "tau[1]", "1.00e-06", "1.00e-05", "10%", "0"] in words.rows
     wrong = verified(build, tmp_path, Verdict(mismatches=7, failed=("bits", "rate")))
     assert "<strong>FAILED</strong>, 7 of 400 requests wrong: a result word or a flag" in wrong
     assert "results are slower than the interval." in wrong
     assert wrong.count('<div class="tile bad"><strong>FAILED</strong>') == 2
     assert "0 of 400" not in wrong and "every bit agrees" not in wrong
-    assert ["requests wrong, of verified ones", *2 * ["FAILED, 7 of 400"]] in Page(wrong).rows
+    assert ["requests wrong, of those verified", *2 * ["FAILED, 7 of 400"]] in Page(wrong).rows
     # Matching bits are not everything.
     budget = verified(build, tmp_path, Verdict(mismatches=0, failed=("budget",)))
     assert "<strong>FAILED</strong>, 0 of 400 requests wrong: an error is outside" in budget

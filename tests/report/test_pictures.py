@@ -207,9 +207,9 @@ def test_errors_that_were_never_compared_are_no_good_news(tmp_path: Path) -> Non
         budget=np.full(4, 1e-3),
     )
     title = _title("crba", [none, none])
-    assert title == "crba:\nNO request has a valid result, so that no error was checked"
+    assert title == "crba:\nNO request has a valid result, so no error was checked"
     some = block("tau", ["tau[0]"], 1e-6)
-    assert "every error is inside its budget" in _title("rnea", [some])
+    assert "every error is within its budget" in _title("rnea", [some])
     draw_errors(tmp_path / "e.png", title="crba", blocks=[none])
     assert is_a_picture(tmp_path / "e.png")
     assert _nearest(none) == {

@@ -81,7 +81,7 @@ def test_only_a_whole_is_100_percent() -> None:
 
 def test_resources_are_summed_up() -> None:
     totals = resource_totals(RESOURCES)
-    assert totals.title == "Taken of a part" and totals.note == "Why."
+    assert totals.title == "Used of a part" and totals.note == "Why."
     assert totals.columns[1:] == ("number", "of the part", "of one of its 3 dies (SLRs)")
     rows = {str(name).strip(): values for name, *values in totals.rows}
     assert rows["DSP blocks"] == [8, "0.12 % of 6,840", "0.35 % of 2,280"]
@@ -143,6 +143,6 @@ def test_errors_stand_beside_their_budgets() -> None:
     assert table.title == "Nearest to their budgets" and len(table.rows) == 12
     assert table.rows[0] == ("tau[19]", 1e-3 * 19, 1e-1, "19%")
     few = budget_table({**result, "error_max": {"tau[0]": None, "tau[1]": 2e-2}})
-    assert few.title == "Against their budgets"
+    assert few.title == "Compared with their budgets"
     assert [row[-1] for row in few.rows] == ["20%", "0%"]
     assert relative_error_table(result).rows == [("tau", 1e-4, 1e-4, 1e-4)]

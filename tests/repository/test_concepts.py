@@ -63,7 +63,9 @@ PARTS: Mapping[str, Callable[[str], bool]] = {
     "equations": lambda text: (
         re.search(r"^\$\$.+\$\$$", section(text, "Equations"), re.M) is not None
     ),
-    "order": lambda text: len(re.findall(r"^\d\. ", section(text, "In our order"), re.M)) >= 3,
+    "order": lambda text: (
+        len(re.findall(r"^\d\. ", section(text, "Steps of the implementation"), re.M)) >= 3
+    ),
     "source": lambda text: (
         re.search(r"\b(?:19|20)\d\d\b|\.\./adr/", section(text, "Source")) is not None
     ),

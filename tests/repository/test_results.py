@@ -99,7 +99,7 @@ def test_the_spread_of_rounds_is_shown_where_it_was_kept(figures: dict[str, Any]
     rows = [row for row in batches["rows"] if row["label"] == "measured"]
     for measured in rows:
         measured.pop("spread", None)
-    assert "was not kept" in page.spread(batches) and "%)" not in page.batches(batches)
+    assert "was not recorded" in page.spread(batches) and "%)" not in page.batches(batches)
     for measured in rows:
         measured["spread"] = 0.12
     rows[0]["spread"] = 0.34
@@ -124,7 +124,7 @@ def test_a_record_that_is_none_is_a_sentence(
 
 def test_an_unknown_record_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert results.main(["nothing"]) == 1
-    assert "There is no record 'nothing'; there are cores, factor" in capsys.readouterr().err
+    assert "There is no record 'nothing': choose from cores, factor" in capsys.readouterr().err
 
 
 def test_a_page_without_its_place_is_refused(figures: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ def test_oblique_axes_turn_by_rotations(seed: int) -> None:
 
 def test_turned_axes_are_noted() -> None:
     notes = load_text(one_joint('<axis xyz="0 -2 0"/>')).notes
-    assert "Turned the axis (-0 -1 0)".replace("-0", "0", 1) in notes[0]
+    assert "Rotated the axis (-0 -1 0)".replace("-0", "0", 1) in notes[0]
     assert "'j'" in notes[0]
     assert (
         "oblique axis (0.6 0 0.8) of joint 'j'"

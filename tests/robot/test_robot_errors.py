@@ -97,7 +97,7 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         robot(A, '<link name="b"/>', C, joint(kind="prismatic"), joint("k", "a", "c")),
         ("'j'", "'b'", "no inertia", "along its axis"),
     ),
-    "lightest mass": (robot(A, link("b", "5e-324"), joint()), ("'b'", "5e-324", "next to nothing")),
+    "lightest mass": (robot(A, link("b", "5e-324"), joint()), ("'b'", "5e-324", "negligible")),
     "bad fixed link": (
         robot(A, B, link("c", "1", tensor(izz="9")), joint(), joint("k", "b", "c", "fixed")),
         ("'c'", "9", "triangle inequality"),
@@ -241,7 +241,7 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
             joint("k", "b", "c", extra=Z + '<mimic joint="l"/>'),
             joint("l", "c", "d", extra='<mimic joint="k"/>'),
         ),
-        ("'k' -> 'l' -> 'k'", "circle"),
+        ("'k' -> 'l' -> 'k'", "cycle"),
     ),
     "control character": (
         robot(A, link("b&#x9b;2J"), joint(child="b&#x9b;2J")),

@@ -169,11 +169,11 @@ def test_figures_that_differ_by_direction_have_a_note() -> None:
     first, second = (body.joint for body in model.bodies)
     assert (first.friction, first.effort, first.velocity) == (0.7, 9.0, 3.0)
     assert (second.friction, second.effort, second.velocity) == (0.2, 4.0, 3.0)
-    assert [note for note in model.notes if " ways" in note] == [
-        f"Joint {first.name!r} has a dry friction from -0.7 to 0.3; the larger of the two holds "
-        "both ways in the model.",
-        f"Joint {second.name!r} has effort limits from -4 to 9; the smaller of the two holds both "
-        "ways in the model.",
+    assert [note for note in model.notes if " directions" in note] == [
+        f"Joint {first.name!r} has dry friction from -0.7 to 0.3; the larger of the two applies "
+        "in both directions in the model.",
+        f"Joint {second.name!r} has effort limits from -4 to 9; the smaller of the two applies "
+        "in both directions in the model.",
     ]
 
 
@@ -211,7 +211,7 @@ def test_maps_refuse_other_robots_and_shapes() -> None:
         floating.addJoint(number, pin.JointModelSpherical(), pin.SE3.Identity(), name)
     with pytest.raises(RobotError) as error:
         v_permutation(load("two_link"), floating)
-    check(error, "'joint_1'", "revolute", "4 positions", "3 velocities")
+    check(error, "'joint_1'", "revolute", "nq 4", "nv 3")
     with pytest.raises(RobotError) as error:
         q_to_pinocchio(load("two_link"), other, np.zeros(3))
     check(error, "(3,)", "(2,)")

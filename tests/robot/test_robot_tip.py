@@ -85,7 +85,7 @@ def test_a_tie_to_a_joint_that_is_cut_ends() -> None:
     assert chain.bodies[1].joint.mimic is not None
     chain = tip(chain, "c")
     assert chain.bodies[0].joint.mimic is None
-    assert "Joint 'k' mimics no longer: 'j' was cut off." in chain.notes
+    assert "Joint 'k' no longer mimics 'j', which was cut off." in chain.notes
 
 
 def test_locking_comes_before_cutting() -> None:

@@ -1,12 +1,12 @@
 """Angle of a vector in the plane: the exact model of a CORDIC unit.
 
 The vector is mirrored into the first quadrant, shifted until a component has its highest bit set,
-and turned by plus or minus ``atan(2**-i)`` until it lies on the x axis (Volder, "The CORDIC
+and rotated by plus or minus ``atan(2**-i)`` until it lies on the x axis (Volder, "The CORDIC
 trigonometric computing technique", 1959; Muller, "Elementary Functions", 2016, chapter 7). Because
-it is shifted first, a short vector has as exact an angle as a long one.
+it is shifted first, a short vector has as accurate an angle as a long one.
 
-From turn `linear` on, the vector's length no longer changes and the tangent of an angle equals the
-angle. The remaining turns are a division, whose digits are those of the angle.
+From rotation `linear` onwards, the vector's length no longer changes and the tangent of an angle
+equals the angle. The remaining rotations are a division, whose digits are those of the angle.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Atan2:
     Parameters
     ----------
     source : Format
-        Both components; any words of the format are legal. The position of its point is irrelevant.
+        Both components; any words are legal. The position of the binary point is irrelevant.
     target : Format
         Result [rad], from -pi to +pi; needs three bits before the binary point.
 
@@ -49,7 +49,7 @@ class Atan2:
         If the target cannot represent +pi, or a width is outside the range that the model evaluates
         exactly in 64-bit integers.
 
-    Largest errors in last bits of the result, measured over two million vectors of all lengths and
+    Largest errors in LSBs of the result, measured over two million vectors of all lengths and
     near the diagonal; `error_bound` is the derived bound:
 
     =================  ========  =====  =====
@@ -75,34 +75,34 @@ class Atan2:
         if not 4 <= self.target.frac <= 32:
             raise FormatError(
                 f"The target format {self.target.name} has {self.target.frac} fraction bits; "
-                f"angles are built for 4 to 32."
+                f"the arctangent unit supports 4 to 32."
             )
 
     # -- Widths and constants -------------------------------------------------------------------
 
     @property
     def turns(self) -> int:
-        """Number of turns, by ``atan(2**-i)`` for i from 0."""
+        """Number of rotations, by ``atan(2**-i)`` for i = 0, 1, ..."""
         return self.target.frac + _MORE_TURNS
 
     @property
     def linear(self) -> int:
-        """The first turn that neglects second-order terms."""
+        """Index of the first rotation that neglects second-order terms."""
         return -(-(self.target.frac + 2 + _LINEAR_GUARD_BITS) // 3)
 
     @property
     def vector_bits(self) -> int:
-        """Bits of the components in the first quadrant."""
+        """Width of the components in the first quadrant."""
         return self.target.frac + 1 + _VECTOR_GUARD_BITS + self.turns.bit_length()
 
     @property
     def sum_frac(self) -> int:
-        """Fraction bits of the sum of angles."""
+        """Number of fraction bits of the sum of angles."""
         return self.target.frac + _SUM_GUARD_BITS
 
     @property
     def sum_guard(self) -> int:
-        """Bits of that sum below the last bit of the result."""
+        """Number of bits of that sum below the result's LSB."""
         return _SUM_GUARD_BITS
 
     @property
@@ -112,14 +112,14 @@ class Atan2:
 
     @cached_property
     def angles(self) -> tuple[int, ...]:
-        """Angles of the turns before `linear`, with `sum_frac` fraction bits."""
+        """Angles of the rotations before `linear`, with `sum_frac` fraction bits."""
         return tuple(round(math.atan(2.0**-i) * 2.0**self.sum_frac) for i in range(self.linear))
 
     def start(self, x_minus: int, y_minus: int) -> int:
-        """Return the start value of the sum of angles for the signs of the components.
+        """Return the initial value of the sum of angles for the signs of the components.
 
-        It contains half a turn, the half that rounds, and the difference between digits of 0 and 1
-        and digits of -1 and 1.
+        It contains half a turn, the half LSB for rounding, and the difference between digits of 0
+        and 1 and digits of -1 and 1.
         """
         half_turn = round(math.pi * 2.0**self.sum_frac) if x_minus else 0
         half = 1 << (_SUM_GUARD_BITS - 1)
@@ -129,7 +129,7 @@ class Atan2:
 
     @cached_property
     def error_bound(self) -> float:
-        """Bound of ``|result - atan2(y, x)|`` in real units, for every vector except (0, 0)."""
+        """Bound on ``|result - atan2(y, x)|`` in real units, for every vector except (0, 0)."""
         turns, frac = self.turns, self.target.frac
         last_turn = 2.0 ** (frac - turns + 1)
         # Each turn drops bits of both components of a vector longer than this.

@@ -1,4 +1,4 @@
-"""Conversion between IEEE-754 single precision and fixed point, on integers alone.
+"""Conversion between IEEE-754 single precision and fixed point, in integer arithmetic.
 
 These functions define the float lanes of a core; the gateware matches them bit for bit. Both
 directions are exact except for one stated rounding. They do not use the host's floating-point unit,
@@ -40,7 +40,7 @@ def check_float32_target(target: Format) -> None:
 
 
 def check_float32_source(source: Format) -> None:
-    """Raise `FormatError` if single precision holds a format's values only as subnormals, or not.
+    """Raise `FormatError` unless single precision has a format's values as normal numbers.
 
     Raises
     ------
@@ -50,8 +50,8 @@ def check_float32_source(source: Format) -> None:
     largest = source.width - 1 - source.frac
     if not 2 <= source.width <= _WIDEST or source.frac > BIAS - 1 or largest > BIAS:
         raise FormatError(
-            f"{source.name} cannot be converted to floats: words from 2**{-source.frac} to "
-            f"2**{largest} must lie in 2**-126 to 2**127, and the width in 2 to {_WIDEST} bits."
+            f"{source.name} cannot be converted to floats: its values, 2**{-source.frac} to "
+            f"2**{largest}, must be within 2**-126 to 2**127, and its width 2 to {_WIDEST} bits."
         )
 
 

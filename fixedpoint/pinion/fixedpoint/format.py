@@ -1,8 +1,8 @@
 """Number formats: position of the binary point, rounding, and overflow.
 
 A format is a signed two's-complement integer of ``width`` bits read as ``integer * 2**-frac``.
-Every function that loses information takes its rounding and overflow by name and returns which
-elements it changed.
+Every function that loses information takes the kinds of rounding and overflow as arguments and
+returns which elements it changed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Rounding(Enum):
 
     @property
     def error(self) -> float:
-        """Largest rounding error in units of the last kept bit."""
+        """Largest rounding error in LSBs of the result."""
         return 0.5 if self is Rounding.NEAREST else 1.0
 
 
@@ -66,7 +66,7 @@ class Format:
         if match is None or not 2 <= int(match[1]) + int(match[2]) <= 62 or int(match[1]) < 1:
             raise FormatError(
                 f"'{name}' is not a number format: write q<integer bits>.<fraction bits> with at "
-                "least one integer bit (the sign) and at most 62 bits together, such as q16.16."
+                "least one integer bit (the sign) and 2 to 62 bits in total, such as q16.16."
             )
         return cls(int(match[1]) + int(match[2]), int(match[2]))
 
@@ -89,7 +89,7 @@ class Format:
 
     @property
     def lsb(self) -> float:
-        """Value of the last bit."""
+        """Value of the LSB."""
         return 2.0**-self.frac
 
     @property
@@ -108,8 +108,8 @@ def check_widths(unit: str, most: int, **formats: Format) -> None:
     for role, form in formats.items():
         if not 4 <= form.width <= most:
             raise FormatError(
-                f"The {role} format {form.name} of {unit} has {form.width} bits; it must have "
-                f"4 to {most}."
+                f"The {role} format {form.name} of {unit} has a width of {form.width}; it must "
+                f"be 4 to {most} bits."
             )
 
 
@@ -121,7 +121,7 @@ def checked_words(
     bad = (x < source.min_int) | (x > source.max_int)
     if bad.any():
         raise FormatError(
-            f"The {noun} {int(x[bad].flat[0])} is not an integer of the format {source.name}; "
+            f"The {noun} {int(x[bad].flat[0])} does not fit the format {source.name}; "
             f"{advice} before this call."
         )
     return x

@@ -1,10 +1,10 @@
-"""A function of one variable as a table of polynomials, in real numbers.
+"""A function of one variable as a table of polynomials, in real arithmetic.
 
-Segments have one width, a power of two: the high bits of a fixed-point operand select the segment,
-and the low bits are the position in it. A polynomial of first or second degree around the middle of
-each segment approximates the function (Muller, "Elementary Functions", 2016, chapter 5). The same
-polynomials are evaluated in the graph's floats, on processors and in hardware; their distance from
-the user's function is measured once, when they are fitted, and stored with them.
+All segments have the same width, a power of two: the high bits of a fixed-point operand select the
+segment, and the low bits are the position in it. A polynomial of first or second degree around the
+middle of each segment approximates the function (Muller, "Elementary Functions", 2016, chapter 5).
+The same polynomials are evaluated in the graph's floats, on CPUs and in hardware; their distance
+from the user's function is measured once, when they are fitted, and stored with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pinion.base.arrays import Floats
 
 MOST_SEGMENTS = 1024
-"""Most rows of a table: two block memories."""
+"""Largest number of rows of a table: two block memories."""
 
 # Points in a segment at which the error against the user's function is measured, ends included.
 _GRID = 65
@@ -54,12 +54,12 @@ class Piecewise:
             raise ValueError("The bounds, error and coefficients of a table must be finite.")
         if not self.low < self.high:
             raise ValueError(
-                f"The bounds of a table must ascend, not {self.low!r} and {self.high!r}."
+                f"The bounds of a table must be increasing, not {self.low!r} and {self.high!r}."
             )
         if self.degree not in (1, 2) or not -1000 <= self.step <= 1000:
             raise ValueError(
                 f"A table needs polynomials of degree 1 or 2 on segments of 2**-1000 to 2**1000, "
-                f"not {self.degree} and 2**{self.step}."
+                f"not of degree {self.degree} on segments of 2**{self.step}."
             )
         count = segments(self.low, self.high, self.step)[1]
         if not 1 <= count <= MOST_SEGMENTS:
@@ -96,12 +96,14 @@ class Piecewise:
         Raises
         ------
         ValueError
-            If the bounds do not ascend, the function has no finite value in between, or no table
-            of up to 1024 segments is close enough.
+            If the bounds are not finite and increasing, the function is not finite between them, or
+            no table of up to 1024 segments is close enough.
         """
         low, high = float(low), float(high)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError(f"The bounds of a table must ascend, not {low!r} and {high!r}.")
+            raise ValueError(
+                f"The bounds of a table must be finite and increasing, not {low!r} and {high!r}."
+            )
         if not error > 0.0:
             raise ValueError(f"The largest error of a table must be positive, not {error!r}.")
         best = math.inf
@@ -114,9 +116,9 @@ class Piecewise:
                     return candidate
             step -= 1
         raise ValueError(
-            f"No table of {MOST_SEGMENTS} segments from {low!r} to {high!r} is within {error!r} of "
-            f"the function: the closest is off by {best:.3g}. Allow that error, choose a shorter "
-            "range, or split it where the function has a corner or a jump."
+            f"No table of up to {MOST_SEGMENTS} segments from {low!r} to {high!r} is within "
+            f"{error!r} of the function: the closest is off by {best:.3g}. Allow that error, "
+            "choose a shorter range, or split it where the function has a corner or a jump."
         )
 
     @classmethod
@@ -125,17 +127,20 @@ class Piecewise:
 
         Parameters
         ----------
-        x, y : samples, x ascending.
-        error : as for `fit`. Samples at multiples of one power of two are met exactly.
+        x, y : samples, x strictly increasing.
+        error : as for `fit`. Samples at multiples of a power of two are reproduced exactly.
         """
         across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if across.ndim != 1 or across.shape != up.shape or len(across) < 2:
             raise ValueError(
-                f"A table needs two or more samples, as many of x as of y, not shapes "
+                f"A table needs at least two samples, with as many x as y, not shapes "
                 f"{across.shape} and {up.shape}."
             )
         if not (np.diff(across) > 0).all():
-            raise ValueError("The samples of a table must ascend in x; sort them, each x once.")
+            raise ValueError(
+                "The x of a table's samples must be strictly increasing: sort them and remove "
+                "duplicates."
+            )
         return cls.fit(
             lambda at: float(np.interp(at, across, up)),
             float(across[0]),
@@ -181,7 +186,7 @@ class Piecewise:
             numbers = []
         if len(numbers) < 7:
             raise ValueError(
-                f"A table is at least 7 numbers separated by spaces, not '{text:.60}'."
+                f"A table is written as at least 7 numbers separated by spaces, not '{text:.60}'."
             )
         return cls.of(numbers)
 
@@ -229,7 +234,7 @@ class Piecewise:
         return np.array(self.coefficients).reshape(self.count, self.degree + 1)
 
     def _segment(self, x: Floats) -> NDArray[np.int64]:
-        """Return the segment of each operand: the nearest one outside, the first one for NaN."""
+        """Return each operand's segment: the nearest one if outside, the first one for NaN."""
         index = np.floor(x * 2.0**-self.step) - self.first
         number: NDArray[np.int64] = np.nan_to_num(np.clip(index, 0, self.count - 1)).astype(
             np.int64
@@ -247,7 +252,7 @@ class Piecewise:
         return value
 
     def floats(self, x: Any) -> Floats:
-        """Evaluate floats of any shape."""
+        """Evaluate the function at floats of any shape."""
         x = np.clip(np.asarray(x, dtype=np.float64), self.low, self.high)
         return self._at(self._segment(x), x)
 

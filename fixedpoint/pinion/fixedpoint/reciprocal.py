@@ -6,15 +6,15 @@ coefficients are shifted back instead of its value, during the hardware's memory
 the polynomial is the result, except for its sign and one rounding. This is cheap because a
 fixed-point result needs absolute, not relative accuracy:
 
-- Only an operand of few bits has a result of many. One that fits the table's index needs only the
-  constant of a segment, so each segment is expanded around its left end and its constant is the
+- Only an operand of few bits has a result of many bits. One that fits the table's index needs only
+  the constant of a segment, so each segment is expanded around its left end and its constant is the
   correctly rounded reciprocal.
 - An operand of many bits has a small result: its low bits can be dropped, the more of them the
   longer it is.
 - In between, the operands of just two bits more than the index are the most demanding; two of the
   three nodes of the interpolation are put on them.
 
-One error bound in last bits of the result then holds over the whole range, with smaller multipliers
+One error bound in LSBs of the result then holds over the whole range, with smaller multipliers
 than a Newton step needs for the leading bits alone. Invalid numbers are flagged: the reciprocal of
 zero, results beyond the format's range, and, on request, results of operands so small that they are
 mostly rounding error.
@@ -66,8 +66,8 @@ class Reciprocal:
     minimum : float, optional
         Flag every operand whose magnitude is below this (in real units), whatever its result.
     index_bits : int, optional
-        Logarithm of the number of table segments. By default the smallest number whose
-        interpolation error is at most 1/8 of the result's last bit.
+        Base-2 logarithm of the number of table segments. By default the smallest number whose
+        interpolation error is at most 1/8 LSB of the result.
 
     Raises
     ------
@@ -75,7 +75,7 @@ class Reciprocal:
         If a format is too narrow, too wide, or too far from the other one for a useful reciprocal;
         if no operand reaches `minimum`, or `index_bits` does not fit the formats.
 
-    Measured largest errors of results that are not flagged, in last bits of the result, over every
+    Measured largest errors of results that are not flagged, in LSBs of the result, over every
     operand of up to 23 bits and ten million others; `error_bound` is the derived bound:
 
     =================  ========  =====  ========  ===============================
@@ -96,7 +96,7 @@ class Reciprocal:
         if not 4 <= self.sum_frac <= 52:
             raise FormatError(
                 f"The formats {self.source.name} and {self.target.name} have {self.sum_frac} "
-                f"fraction bits together; a reciprocal needs 4 to 52. Move a binary point."
+                f"fraction bits together; a reciprocal needs 4 to 52: move a binary point."
             )
         if self.low_bits > self.source.width:
             raise FormatError(
@@ -119,7 +119,7 @@ class Reciprocal:
 
     @property
     def sum_frac(self) -> int:
-        """Fraction bits of both formats: the result of the integer n is ``2**sum_frac / n``."""
+        """Fraction bits of both formats together: the integer n gives ``2**sum_frac / n``."""
         return self.source.frac + self.target.frac
 
     @property
@@ -147,13 +147,13 @@ class Reciprocal:
 
     @property
     def kept_bits(self) -> int:
-        """Leading bits of the magnitude that are used; longer magnitudes are truncated."""
+        """Number of leading bits used of a magnitude; longer magnitudes are truncated."""
         needed = min(-(-(self.sum_frac + 1 + _GUARD_BITS) // 2), self.result_bits + 1 + _GUARD_BITS)
         return max(4, min(self.source.width, needed))
 
     @cached_property
     def segment_bits(self) -> int:
-        """Bits of the table's address: `index_bits`, or the smallest sufficient number."""
+        """Width of the table's address: `index_bits`, or the smallest sufficient number."""
         if self.index_bits is not None:
             return self.index_bits
         for bits in range(1, self.kept_bits - 3):
@@ -164,12 +164,12 @@ class Reciprocal:
 
     @property
     def remainder_bits(self) -> int:
-        """Bits of the position inside a segment, at least 2."""
+        """Width of the position inside a segment, at least 2."""
         return self.kept_bits - 1 - self.segment_bits
 
     @property
     def short_bits(self) -> int:
-        """Leading bits of the remainder that are squared."""
+        """Number of leading bits of the remainder that are squared."""
         # Magnitudes that lose bits here have a small result, or the shortest length.
         long = -(-(self.sum_frac + _GUARD_BITS - 3 * self.segment_bits) // 2)
         shortest = self.sum_frac + 2 + _GUARD_BITS - 2 * self.segment_bits - self.low_bits
@@ -177,24 +177,24 @@ class Reciprocal:
 
     @property
     def constant_frac(self) -> int:
-        """Fraction bits of the constant coefficient."""
+        """Number of fraction bits of the constant coefficient."""
         return self.result_bits + _CONSTANT_GUARD_BITS + self._crowded
 
     @property
     def linear_frac(self) -> int:
-        """Fraction bits of the linear coefficient."""
+        """Number of fraction bits of the linear coefficient."""
         frac = self.sum_frac - 1 - self._first_bits - self.segment_bits + _GUARD_BITS
         return max(frac + self._crowded, 2)
 
     @property
     def square_frac(self) -> int:
-        """Fraction bits of the quadratic coefficient."""
+        """Number of fraction bits of the quadratic coefficient."""
         frac = self.sum_frac - 2 - self._first_bits - 2 * self.segment_bits + _SQUARE_GUARD_BITS
         return max(frac + 2 * self._crowded, 2)
 
     @property
     def linear_shift(self) -> int:
-        """Bits dropped from the product of linear coefficient and remainder."""
+        """Number of bits dropped from the product of linear coefficient and remainder."""
         bits = self.linear_frac + self.linear_below + self.kept_bits
         return bits - self._unit_bits - _SUM_GUARD_BITS
 
@@ -207,42 +207,42 @@ class Reciprocal:
 
     @property
     def linear_below(self) -> int:
-        """Bits that the linear coefficient keeps below its last one when it is shifted back."""
+        """Number of bits that the linear coefficient keeps below its LSB when shifted back."""
         _, linear, _ = self.widths
         return _below(linear, 27)
 
     @property
     def square_below(self) -> int:
-        """Bits that the quadratic coefficient keeps below its last one."""
+        """Number of bits that the quadratic coefficient keeps below its LSB."""
         _, _, square = self.widths
         return _below(square, 18)
 
     @property
     def constant_shift(self) -> int:
-        """Bits by which the constant coefficient is moved up to the sum's fraction bits."""
+        """Left shift that aligns the constant coefficient with the sum."""
         return self.result_bits + _SUM_GUARD_BITS - self.constant_frac
 
     @property
     def sum_guard(self) -> int:
-        """Fraction bits of the sum below the last bit of the result."""
+        """Number of fraction bits of the sum below the result's LSB."""
         return _SUM_GUARD_BITS
 
     @property
     def late(self) -> int:
-        """Lengths of magnitudes that need no shift of the other coefficients, only of the constant.
+        """Number of magnitude lengths at which only the constant coefficient is shifted.
 
-        Shorter magnitudes do not use these coefficients.
+        Magnitudes of fewer than `_first_bits` bits do not use the others.
         """
         return self._first_bits - self.low_bits
 
     @property
     def result_bits(self) -> int:
-        """Bits of the largest magnitude of a result."""
+        """Length in bits of the largest magnitude of a result."""
         return self.sum_frac + 1 - self.low_bits
 
     @property
     def _first_bits(self) -> int:
-        """Length of the shortest magnitudes whose results fit and that need more than a constant.
+        """Length of the shortest magnitudes that fit and need more than the constant coefficient.
 
         They demand the highest accuracy of the other coefficients.
         """
@@ -250,7 +250,7 @@ class Reciprocal:
 
     @property
     def _unit_bits(self) -> int:
-        """Logarithm of ``1/v = 1`` in last bits of the result, for these magnitudes."""
+        """Base-2 logarithm of ``1/v = 1`` in LSBs of the result, at length `_first_bits`."""
         return self.sum_frac + 1 - self._first_bits
 
     @property
@@ -264,8 +264,8 @@ class Reciprocal:
 
     @property
     def _crowded(self) -> bool:
-        """Whether those magnitudes reach the right end of a segment, where coefficients have the
-        largest effect, and not just its middle."""
+        """Whether magnitudes of `_first_bits` bits reach the right end of a segment, where
+        coefficients have the largest effect, and not just its middle."""
         return self.low_bits > self.segment_bits + 2
 
     # -- Constants and errors -------------------------------------------------------------------
@@ -302,7 +302,7 @@ class Reciprocal:
         return self.constant_frac - 1, linear, square
 
     def _interpolation(self, segment_bits: int, length: int) -> float:
-        """Return the interpolation error of magnitudes of `length` bits, in last bits."""
+        """Return the interpolation error of magnitudes of `length` bits, in LSBs."""
         positions = min(length - 1 - segment_bits, 8)
         if positions < 1:
             return 0.0
@@ -315,14 +315,14 @@ class Reciprocal:
 
     @cached_property
     def error_bound(self) -> float:
-        """Bound of ``|result - 1/x|`` in real units, x being the represented operand.
+        """Bound on ``|result - 1/x|`` in real units, x being the represented operand.
 
         It holds for every result that is not flagged as beyond the target's range.
         """
         return self.target.lsb * max(self._bound(length) for length in self._lengths)
 
     def _bound(self, length: int) -> float:
-        """Return the error bound for magnitudes of `length` bits, in last bits of the result."""
+        """Return the error bound for magnitudes of `length` bits, in LSBs of the result."""
         unit = 2.0 ** (self.sum_frac + 1 - length)  # last bits in 1/v = 1
         used = length - 1 - self.segment_bits  # bits of the remainder that may be set
         last_sum = 2.0**-_SUM_GUARD_BITS
@@ -408,14 +408,14 @@ class Reciprocal:
 
 
 def _below(width: int, port: int) -> int:
-    """Return the bits that a coefficient may keep below its last one at a multiplier's port.
+    """Return how many bits a coefficient may keep below its LSB at a multiplier's port.
 
-    A sign and the last bit that represents the middle take two more.
+    A sign and the extra LSB that represents the middle take two more.
     """
     return min(max((18 if width + 2 <= 18 else port) - 2 - width, 0), _KEPT_BELOW)
 
 
 def _shifted(value: Ints, below: int, back: Ints) -> Ints:
-    """Shift truncated coefficients back; the last bit represents the middle of the interval."""
+    """Shift truncated coefficients back; an extra LSB represents the middle of the interval."""
     moved: Ints = ((value << 1 | 1) << below) >> (back + 1) << 1 | 1
     return moved

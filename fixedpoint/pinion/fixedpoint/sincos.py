@@ -30,9 +30,9 @@ class SinCos:
     target : Format
         Result, from -1 to +1 inclusive; needs two bits before the binary point.
     segment_bits : int, optional
-        Logarithm of the number of table segments in a quadrant, by turns. By default the method and
-        the number are chosen: direct if its table is small, and the smallest number whose
-        interpolation error is below 1/64 of the result's last bit.
+        Base-2 logarithm of the number of table segments in a quadrant, by turns. By default the
+        method and the number are chosen: direct if its table is small, and the smallest number
+        whose interpolation error is below 1/64 LSB of the result.
 
     Raises
     ------
@@ -40,7 +40,7 @@ class SinCos:
         If the target cannot represent +1, or a width is outside the range that the model evaluates
         exactly in 64-bit integers.
 
-    Largest errors in last bits of the result, measured against ``sin`` and ``cos`` of the exactly
+    Largest errors in LSBs of the result, measured against ``sin`` and ``cos`` of the exactly
     represented angle (`error_bound` is the derived bound):
 
     ==================  ======  ========  =====  ==============
@@ -67,7 +67,7 @@ class SinCos:
         if not 4 <= self.target.frac <= 28:
             raise FormatError(
                 f"The target format {self.target.name} has {self.target.frac} fraction bits; sine "
-                f"and cosine need 4 to 28."
+                f"and cosine support 4 to 28."
             )
         _ = self.method
 
@@ -81,7 +81,7 @@ class SinCos:
 
     @property
     def error_bound(self) -> float:
-        """Bound of ``|result - sin(x)|`` in real units, x being the represented angle."""
+        """Bound on ``|result - sin(x)|`` in real units, x being the represented angle."""
         return self.method.error_bound
 
     def compute(

@@ -1,4 +1,4 @@
-"""Sine and cosine of fixed-point angles of a few turns at most: a table over all of them.
+"""Sine and cosine of fixed-point angles of a few turns at most: one table over the whole range.
 
 The leading bits of the angle are the index of a table segment, the others are its distance r from
 the middle of that segment, exactly. A row has the sine S and the cosine C of the middle, and
@@ -49,7 +49,7 @@ class DirectTable(SinCosTable):
 
     @property
     def fits(self) -> bool:
-        """Whether the table is small enough and the angle fine enough to have segments."""
+        """Whether the table is small enough, and the angle's LSB small enough for segments."""
         if self.remainder_bits < 2 or self.index_bits < 1:
             return False
         rows = 1 << self.index_bits
@@ -59,64 +59,64 @@ class DirectTable(SinCosTable):
 
     @property
     def segment_frac(self) -> int:
-        """Negative logarithm of a segment's width [rad]."""
+        """Negative base-2 logarithm of a segment's width [rad]."""
         # The largest of r**3 / 6 is 2**(-5.6 - 3 * segment_frac): below 1/64 of the last bit.
         return -(-(self.target.frac + 4) // 3) - 1
 
     @property
     def index_bits(self) -> int:
-        """Bits of the table's address."""
+        """Width of the table's address."""
         return self.source.width - 1 - self.remainder_bits
 
     @property
     def remainder_bits(self) -> int:
-        """Bits of the position inside a segment."""
+        """Width of the position inside a segment."""
         return self.source.frac - self.segment_frac
 
     @property
     def table_frac(self) -> int:
-        """Fraction bits of sine and cosine in the table."""
+        """Number of fraction bits of sine and cosine in the table."""
         return self.target.frac + _GUARD_BITS
 
     @property
     def linear_frac(self) -> int:
-        """Fraction bits of the values that are multiplied by the remainder."""
+        """Number of fraction bits of the values that are multiplied by the remainder."""
         return max(self.target.frac + _GUARD_BITS - 1 - self.segment_frac, 2)
 
     @property
     def square_frac(self) -> int:
-        """Fraction bits of the values that are multiplied by the squared remainder."""
+        """Number of fraction bits of the values that are multiplied by the squared remainder."""
         return max(self.target.frac + _GUARD_BITS - 2 - 2 * self.segment_frac, 2)
 
     @property
     def short_bits(self) -> int:
-        """Leading bits of the remainder that are squared."""
+        """Number of leading bits of the remainder that are squared."""
         needed = self.target.frac + _GUARD_BITS - 1 - 2 * self.segment_frac
         return min(self.remainder_bits, max(needed, 2))
 
     @property
     def entry_frac(self) -> int:
-        """Fraction bits of the constant coefficient in the sum, its middle bit included."""
+        """Number of fraction bits of the constant coefficient, with the bit for its middle."""
         return self.table_frac + 1
 
     @property
     def linear_width(self) -> int:
-        """Bits of the signed linear coefficient."""
+        """Width of the signed linear coefficient."""
         return self.linear_frac + 1
 
     @property
     def square_width(self) -> int:
-        """Bits of the signed quadratic coefficient."""
+        """Width of the signed quadratic coefficient."""
         return self.square_frac + 1
 
     @property
     def linear_shift(self) -> int:
-        """Bits dropped from the product with the remainder."""
+        """Number of bits dropped from the product with the remainder."""
         return self.linear_frac + 1 + self.source.frac - self.sum_frac
 
     @property
     def square_shift(self) -> int:
-        """Bits dropped from the product with its square, half of which is subtracted."""
+        """Number of bits dropped from the product with the squared remainder, which is halved."""
         bits = self.square_frac + 1 + 1
         bits += 2 * (self.segment_frac + self.short_bits + self.middle) - self.square_dropped
         return bits - self.sum_frac
@@ -134,7 +134,7 @@ class DirectTable(SinCosTable):
 
     @cached_property
     def error_bound(self) -> float:
-        """Bound of ``|result - sin(x)|`` in real units, x being the represented angle."""
+        """Bound on ``|result - sin(x)|`` in real units, x being the represented angle."""
         largest = 2.0 ** -(self.segment_frac + 1)
         return (
             self.target.lsb / 2

@@ -23,22 +23,22 @@ class SinCosTable(ABC):
     @property
     @abstractmethod
     def remainder_bits(self) -> int:
-        """Bits of the position inside a segment."""
+        """Width of the position inside a segment."""
 
     @property
     @abstractmethod
     def short_bits(self) -> int:
-        """Leading bits of the remainder that are squared."""
+        """Number of leading bits of the remainder that are squared."""
 
     @property
     @abstractmethod
     def entry_frac(self) -> int:
-        """Fraction bits of the constant coefficient in the sum."""
+        """Number of fraction bits of the constant coefficient in the sum."""
 
     @property
     @abstractmethod
     def linear_shift(self) -> int:
-        """Bits dropped from the product of linear coefficient and remainder."""
+        """Number of bits dropped from the product of linear coefficient and remainder."""
 
     @property
     @abstractmethod
@@ -47,22 +47,22 @@ class SinCosTable(ABC):
 
     @property
     def middle(self) -> int:
-        """1 if the squared bits omit some, and an extra last bit represents their middle."""
+        """1 if some bits are not squared, so that an extra LSB represents their middle, else 0."""
         return int(self.short_bits < self.remainder_bits)
 
     @property
     def square_dropped(self) -> int:
-        """Bits that a square drops, so that it and a sign fit a port of 27 bits."""
+        """Number of bits dropped from a square, so that it and a sign fit a port of 27 bits."""
         return max(2 * (self.short_bits + self.middle) - 27, 0)
 
     @property
     def sum_guard(self) -> int:
-        """Fraction bits of the sum below the last bit of the result."""
+        """Number of fraction bits of the sum below the result's LSB."""
         return _SUM_GUARD_BITS
 
     @property
     def sum_frac(self) -> int:
-        """Fraction bits of the sum before rounding."""
+        """Number of fraction bits of the sum before rounding."""
         return self.target.frac + _SUM_GUARD_BITS
 
     def _sum(self, constant: Ints, linear: Ints, square: Ints, r: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Sine and cosine of fixed-point angles of any size: by turns, a table of a quadrant, a polynomial.
+"""Sine and cosine of fixed-point angles of any size: range reduction, a table, a polynomial.
 
 The angle is multiplied by 1/(2 pi) and whole turns are dropped. The remaining phase consists of two
 bits of quadrant, the index of a table segment, and a remainder over which a quadratic polynomial
@@ -39,7 +39,7 @@ _GUARD_BITS = 7
 
 
 class Limb(NamedTuple):
-    """A piece ``x[low : low + width]`` of the angle and the turns of its last bit."""
+    """A piece ``x[low : low + width]`` of the angle, and the value of its LSB in turns."""
 
     low: int
     width: int
@@ -61,8 +61,8 @@ class TurnTable(SinCosTable):
     target : Format
         Result, from -1 to +1 inclusive.
     segment_bits : int, optional
-        Logarithm of the number of table segments in a quadrant. By default the smallest number
-        whose interpolation error is below 1/64 of the result's last bit.
+        Base-2 logarithm of the number of table segments in a quadrant. By default the smallest
+        number whose interpolation error is below 1/64 LSB of the result.
 
     Raises
     ------
@@ -75,8 +75,8 @@ class TurnTable(SinCosTable):
     def __post_init__(self) -> None:
         if not 2 <= self.source.width <= 52 or not 0 <= self.source.frac <= 48:
             raise FormatError(
-                f"The source format {self.source.name} is outside the range of the reduction to a "
-                f"turn: 2 to 52 bits, 0 to 48 of them fraction bits."
+                f"Angles of the format {self.source.name} cannot be reduced to a turn: use a "
+                f"source format of 2 to 52 bits with 0 to 48 fraction bits."
             )
         if self.segment_bits is not None and not 2 <= self.segment_bits <= self.phase_bits - 6:
             raise FormatError(
@@ -88,12 +88,12 @@ class TurnTable(SinCosTable):
 
     @property
     def phase_bits(self) -> int:
-        """Bits of the phase, one turn being ``2**phase_bits``."""
+        """Width of the phase, one turn being ``2**phase_bits``."""
         return self.target.frac + _GUARD_BITS + 1
 
     @property
     def index_bits(self) -> int:
-        """Bits of the table's address."""
+        """Width of the table's address."""
         if self.segment_bits is not None:
             return self.segment_bits
         frac = self.target.frac
@@ -103,56 +103,56 @@ class TurnTable(SinCosTable):
 
     @property
     def remainder_bits(self) -> int:
-        """Bits of the position inside a segment."""
+        """Width of the position inside a segment."""
         return self.phase_bits - 2 - self.index_bits
 
     @property
     def turn_bits(self) -> int:
-        """Fraction bits of the products with 1/(2 pi), more than the phase keeps."""
+        """Number of fraction bits of the products with 1/(2 pi); the phase keeps fewer."""
         needed = self.target.frac + LIMB_BITS + 11
         # One bit less if it would need another piece: it costs 0.003 last bits at most.
         return needed - (needed % PIECE_BITS == 1)
 
     @property
     def linear_frac(self) -> int:
-        """Fraction bits of the linear coefficient (per segment width)."""
+        """Number of fraction bits of the linear coefficient (per segment width)."""
         return self.target.frac + _GUARD_BITS - 1
 
     @property
     def square_frac(self) -> int:
-        """Fraction bits of the quadratic coefficient (per squared segment width)."""
+        """Number of fraction bits of the quadratic coefficient (per squared segment width)."""
         return self.target.frac + _GUARD_BITS - 2
 
     @property
     def constant_frac(self) -> int:
-        """Fraction bits of the constant coefficient."""
+        """Number of fraction bits of the constant coefficient."""
         return self.target.frac + _GUARD_BITS
 
     @property
     def short_bits(self) -> int:
-        """Leading bits of the remainder that are squared."""
+        """Number of leading bits of the remainder that are squared."""
         span = self._segment_width**2 / 2
         needed = self.target.frac + _GUARD_BITS + math.ceil(math.log2(span))
         return min(self.remainder_bits, max(needed, 2))
 
     @property
     def entry_frac(self) -> int:
-        """Fraction bits of the constant coefficient in the sum."""
+        """Number of fraction bits of the constant coefficient in the sum."""
         return self.constant_frac
 
     @property
     def linear_width(self) -> int:
-        """Bits of the signed linear coefficient."""
+        """Width of the signed linear coefficient."""
         return self.widths[1] + 1
 
     @property
     def square_width(self) -> int:
-        """Bits of the signed quadratic coefficient."""
+        """Width of the signed quadratic coefficient."""
         return self.widths[2] + 1
 
     @property
     def linear_shift(self) -> int:
-        """Bits dropped from the product of linear coefficient and remainder."""
+        """Number of bits dropped from the product of linear coefficient and remainder."""
         return self.linear_frac + 1 + self.remainder_bits - self.sum_frac
 
     @property
@@ -181,7 +181,7 @@ class TurnTable(SinCosTable):
         return tuple(limbs)
 
     def _turns(self, low: int) -> Fraction:
-        """Return the turns of bit `low` of the angle, up to the accuracy of `_PI`."""
+        """Return the value in turns of bit `low` of the angle, to the accuracy of `_PI`."""
         return Fraction(1 << low, 1 << self.source.frac) / (2 * _PI)
 
     @cached_property
@@ -216,7 +216,7 @@ class TurnTable(SinCosTable):
 
     @cached_property
     def error_bound(self) -> float:
-        """Bound of ``|result - sin(x)|`` in real units, x being the represented angle."""
+        """Bound on ``|result - sin(x)|`` in real units, x being the represented angle."""
         phase = math.pi * 2.0**-self.phase_bits
         constants = 0.0
         for limb in self.limbs:
@@ -240,7 +240,7 @@ class TurnTable(SinCosTable):
     # -- The model ------------------------------------------------------------------------------
 
     def phase(self, x: Ints) -> Ints:
-        """Return the phase of angles, integers of `source`, in ``2**-phase_bits`` turns.
+        """Return the phase of angles, integers of `source`, in units of ``2**-phase_bits`` turns.
 
         It is at least 0 and below one turn.
         """

@@ -39,7 +39,7 @@ class Sqrt:
     FormatError
         If a format is too narrow or too wide.
 
-    The error is at most half of the result's last bit unless flagged, and a result exactly between
+    The error is at most half an LSB of the result unless flagged, and a result exactly between
     two words is rounded up. Digits of words of 32 and 27 bits:
 
     =================  ======
@@ -78,7 +78,7 @@ class Sqrt:
 
     @property
     def error_bound(self) -> float:
-        """Bound of ``|result - sqrt(x)|`` in real units, x being the represented operand.
+        """Bound on ``|result - sqrt(x)|`` in real units, x being the represented operand.
 
         It holds for every result that is not flagged.
         """

@@ -1,4 +1,4 @@
-"""A table unit: the exact model of polynomials on segments, looked up by a fixed-point operand.
+"""A table unit: the exact model of polynomials on segments, selected by a fixed-point operand.
 
 `pinion.fixedpoint.piecewise` measures the polynomials' error against their function; the error here
 is the unit's, against the polynomials.
@@ -50,7 +50,7 @@ class FixedTable:
         If a value of the table does not fit the target, no operand is between the bounds, or a
         width is outside the range that the model evaluates exactly in 64-bit integers.
 
-    Largest errors against the polynomials in last bits of the result, measured over a million
+    Largest errors against the polynomials in LSBs of the result, measured over a million
     operands between the bounds; `error_bound` is the derived bound:
 
     ======================  =================  ========  =====  ===========
@@ -71,8 +71,8 @@ class FixedTable:
         check_widths("a table", 40, source=self.source, target=self.target)
         if self.low > self.high:
             raise FormatError(
-                f"No number of the format {self.source.name} is from {self.piecewise.low!r} to "
-                f"{self.piecewise.high!r}, the bounds of the table."
+                f"No number of the format {self.source.name} lies between the bounds of the table, "
+                f"{self.piecewise.low!r} and {self.piecewise.high!r}."
             )
         smallest, largest = self.piecewise.reach
         if (
@@ -82,20 +82,20 @@ class FixedTable:
             <= (self.target.max - self.target.lsb)
         ):
             raise FormatError(
-                f"A table's values from {smallest:.6g} to {largest:.6g} exceed the format "
-                f"{self.target.name} of its results: give it more integer bits."
+                f"A table's values, {smallest:.6g} to {largest:.6g}, exceed the range of their "
+                f"format {self.target.name}: give it more integer bits."
             )
         if not 2 <= self.position_bits <= 40 or sum(self.widths) > 120:
             raise FormatError(
                 f"A table with segments of 2**{self.piecewise.step} does not support operands of "
-                f"the format {self.source.name} with results of {self.target.name}."
+                f"the format {self.source.name} with results of the format {self.target.name}."
             )
 
     # -- Ranges and widths ----------------------------------------------------------------------
 
     @cached_property
     def pieces(self) -> Piecewise:
-        """The polynomials on segments so short that each product fits a 27 x 18 bit multiplier.
+        """The polynomials on segments so short that each product fits a 27 x 18-bit multiplier.
 
         Segments are not split into a table of `_SPLIT` or more rows.
         """
@@ -123,22 +123,22 @@ class FixedTable:
 
     @property
     def position_bits(self) -> int:
-        """Bits of an operand for its position in a segment: at least 2, zeros appended."""
+        """Number of bits of the position in a segment: at least 2, with zeros appended."""
         return self._widths.position
 
     @property
     def appended(self) -> int:
-        """Zeros appended to operands for that."""
+        """Number of zeros appended to operands for their positions."""
         return self.position_bits - (self.source.frac + self.pieces.step)
 
     @property
     def kept_bits(self) -> int:
-        """Leading bits of the position that are multiplied."""
+        """Number of leading bits of the position that are multiplied."""
         return self._widths.multiplied
 
     @property
     def short_bits(self) -> int:
-        """Leading bits of the position that are squared."""
+        """Number of leading bits of the position that are squared."""
         return self._widths.short
 
     @property
@@ -152,37 +152,37 @@ class FixedTable:
 
     @property
     def sum_guard(self) -> int:
-        """Fraction bits of the sum of the polynomial below the last bit of the result."""
+        """Number of fraction bits of the polynomial's sum below the result's LSB."""
         return _SUM_GUARD_BITS
 
     @property
     def linear_frac(self) -> int:
-        """Fraction bits of linear coefficients, in last bits of the result."""
+        """Number of fraction bits of linear coefficients below the result's LSB."""
         return _LINEAR_FRAC
 
     @property
     def square_frac(self) -> int:
-        """Fraction bits of quadratic coefficients, in last bits of the result."""
+        """Number of fraction bits of quadratic coefficients below the result's LSB."""
         return _SQUARE_FRAC
 
     @property
     def linear_shift(self) -> int:
-        """Bits dropped from the product of linear coefficient and position."""
+        """Number of bits dropped from the product of linear coefficient and position."""
         return self.linear_frac + self.kept_bits - _SUM_GUARD_BITS
 
     @property
     def square_dropped(self) -> int:
-        """Bits dropped from the square."""
+        """Number of bits dropped from the square."""
         return 2 * self.short_bits - self._widths.squared
 
     @property
     def square_shift(self) -> int:
-        """Bits dropped from the product of quadratic coefficient and square."""
+        """Number of bits dropped from the product of quadratic coefficient and square."""
         return self.square_frac + self._widths.squared - _SUM_GUARD_BITS
 
     @cached_property
     def table(self) -> tuple[tuple[int, ...], ...]:
-        """Rows of coefficients, the constant first and including the half that rounds."""
+        """Rows of coefficients, the constant first and with the half for rounding added."""
         rows = []
         for row in self.pieces.rows.tolist():
             scaled = [
@@ -210,7 +210,7 @@ class FixedTable:
 
     @cached_property
     def error_bound(self) -> float:
-        """Bound of ``|result - piecewise(x)|`` in real units, x being the represented operand."""
+        """Bound on ``|result - piecewise(x)|`` in real units, x being the represented operand."""
         drop = 2.0**-_SUM_GUARD_BITS
         error = 0.5 + drop / 2  # rounding, constant
         error += 2.0 ** -(self.linear_frac + 2) + drop
@@ -232,7 +232,7 @@ class FixedTable:
         return self.target.lsb * error + lost
 
     def _apart(self, end: float, word: int) -> float:
-        """Return the distance of the polynomials' values at a bound and at a word."""
+        """Return the distance between the polynomials' values at a bound and at a word."""
         return abs(float(np.diff(self.piecewise.floats([end, word * self.source.lsb]))[0]))
 
     # -- The model ------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class FixedTable:
 
 @dataclass(frozen=True)
 class _Widths:
-    """Bits of the position in a segment: all of them, the multiplied and the squared ones.
+    """Numbers of bits of the position in a segment: all, the multiplied and the squared ones.
 
     Also the fraction bits kept of the square, and whether each product fits one multiplier block.
     """
@@ -302,12 +302,12 @@ class _Widths:
 
 
 def _largest(pieces: Piecewise, power: int, target: Format) -> float:
-    """Return the largest coefficient of a power of the position, from -1/2 to 1/2, in last bits."""
+    """Return the largest coefficient of a power of the position, from -1/2 to 1/2, in LSBs."""
     return float(np.abs(pieces.rows[:, power]).max()) * 2.0 ** (power * pieces.step + target.frac)
 
 
 def _constant(value: float) -> int:
-    """Return a constant coefficient in last bits, including the half that rounds."""
+    """Return a constant coefficient in LSBs, with the half for rounding added."""
     return round(value * 2.0**_SUM_GUARD_BITS) + (1 << (_SUM_GUARD_BITS - 1))
 
 

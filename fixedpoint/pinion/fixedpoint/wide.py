@@ -1,7 +1,7 @@
 """Exact sums of products that do not fit into 64 bits.
 
 The golden model multiplies 32-bit integers and adds several products before it rounds once. Python
-integers would be exact as well, but a hundred times slower than two int64 limbs on arrays.
+integers would be exact as well, but a hundred times slower than arrays of two int64 limbs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Wide:
 
     @classmethod
     def product(cls, a: Ints, b: Ints) -> Wide:
-        """Return the exact product of two arrays of at most 39 bits each."""
+        """Return the exact product of two arrays of integers of at most 39 bits."""
         a = np.asarray(a, dtype=np.int64)
         b = np.asarray(b, dtype=np.int64)
         high = a * (b >> _SPLIT)  # weighs 2**16
@@ -64,7 +64,7 @@ class Wide:
         return Wide((self.hi << shift) + (low >> _LIMB), low & _MASK)
 
     def round_shift(self, shift: int, rounding: Rounding) -> Ints:
-        """Divide by ``2**shift`` (0 or more), round, and clip to +-2**62, beyond every format."""
+        """Divide by ``2**shift`` (shift >= 0), round, and clip to +-2**62, beyond every format."""
         bound = 1 << 62
         x: Wide = self
         if rounding is Rounding.NEAREST and shift > 0:

@@ -1,6 +1,6 @@
-"""Boards: platforms, tops, and the inputs of vendor and open tools for bitstreams.
+"""Boards: platforms, tops, and the inputs from which vendor and open tools make bitstreams.
 
-A board reads a build folder and its manifest; :mod:`pinion.flow`, one floor up, creates them.
+A board reads a build folder and its manifest; :mod:`pinion.flow`, one layer up, creates them.
 """
 
 from __future__ import annotations

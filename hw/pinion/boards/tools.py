@@ -1,4 +1,4 @@
-"""Running tools for hours, such that an exception here ends them and their child processes.
+"""Tools that run for hours: an exception here ends them and their child processes.
 
 The command line turns SIGINT, SIGTERM and SIGHUP into exceptions.
 """
@@ -20,10 +20,10 @@ from typing import IO
 def running(
     command: Sequence[str], *, folder: Path, output: int | IO[str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a program in a folder, without input, and kill it if the block is left before its end.
+    """Run a program in a folder, without input, and kill it if the block is left before it ends.
 
-    Vendor tools are scripts that start other programs, so it gets a separate process group, which
-    ends as a whole, even if the script ends before its children.
+    Vendor tools are scripts that start other programs, so the program gets a separate process
+    group, which is ended as a whole, even if the script ends before its children.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def running(
 
 
 def _await_end(process: subprocess.Popen[str]) -> None:
-    """Wait for the program's end without reaping it, so that its group's number stays valid."""
+    """Wait for the program to end without reaping it, so that its process group ID stays valid."""
     if hasattr(os, "waitid"):
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     else:
@@ -79,7 +79,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def _interrupts_deferred() -> Iterator[None]:
-    """Defer exceptions of signal handlers to the end of the block, in the main thread."""
+    """Defer exceptions raised by signal handlers to the end of the block, in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

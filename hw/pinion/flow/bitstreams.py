@@ -53,7 +53,7 @@ def make_bitstream(
     ----------
     folder : the build folder.
     vivado : the program, if it is not on the PATH.
-    seed : for another try at placing by the open tools.
+    seed : for another placement by the open tools.
     progress : receives each step.
 
     Returns
@@ -63,7 +63,7 @@ def make_bitstream(
     Raises
     ------
     ValueError, RuntimeError
-        Subclasses with a sentence: no intact build, a target without bitstreams, an option that
+        Subclasses with a message: no intact build, a target without bitstreams, an option that
         its tools do not have, a tool that is missing or failed.
     """
     folder = Path(folder)
@@ -83,7 +83,7 @@ def maker_for(target: str) -> Maker:
     Raises
     ------
     BuildError
-        If there is none, as for simulation.
+        If the target has none, as for simulation.
     """
     if target not in TARGETS or target == SIM:
         boards = ", ".join(sorted(TARGETS.keys() - {SIM}))
@@ -106,8 +106,8 @@ def _vivado(request: BitstreamRequest) -> Mapping[str, Any]:
     if program is None:
         if request.vivado is not None:
             raise BuildError(
-                f"'{request.vivado}' is no program that can be run: give vivado (--vivado) the "
-                "path of Vivado's program 'vivado', or leave it out to take that of the PATH."
+                f"'{request.vivado}' is not an executable program: give vivado (--vivado) the "
+                "path of Vivado's program 'vivado', or leave it out to use the one on the PATH."
             )
         raise VivadoError(missing(request.folder, request.manifest, board.part))
     check_scripts(request.folder, request.manifest, board=board)
@@ -119,7 +119,8 @@ def _open_tools(request: BitstreamRequest) -> Mapping[str, Any]:
 
     if request.vivado is not None:
         raise BuildError(
-            f"A {request.manifest.target} is built by open tools: leave vivado (--vivado) out."
+            f"A bitstream for the {request.manifest.target} is made by open tools: leave vivado "
+            "(--vivado) out."
         )
     return bitstream(request.folder, seed=request.seed, progress=request.progress)
 

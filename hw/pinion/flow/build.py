@@ -79,7 +79,7 @@ class Build:
 
     @classmethod
     def read(cls, folder: Path) -> Build:
-        """Read a build folder, all of whose files must be as they were built.
+        """Read a build folder, whose files must all be as they were built.
 
         Raises
         ------
@@ -95,9 +95,7 @@ class Build:
             computed = BuiltFunction.from_json(json.loads((folder / FUNCTION).read_text()))
             graph = parse_graph((folder / GRAPH).read_text())
             if content_digest(computed, graph, rows) != manifest.content:
-                raise ValueError(
-                    f"{FUNCTION}, {GRAPH} and {SCHEDULE.name} are not those of {MANIFEST}"
-                )
+                raise ValueError(f"{FUNCTION}, {GRAPH} and {SCHEDULE.name} do not match {MANIFEST}")
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ManifestError(
                 f"The build folder '{folder}' is not intact ({error}): build it again."
@@ -114,7 +112,7 @@ class Built:
     manifest, design : of the core.
     interval : reason for the interval; empty if it was given.
     earlier : this build's folder if it held the same build already, the path that another build
-        with files of the user was moved to, otherwise None.
+        with the user's own files was moved to, otherwise None.
     """
 
     manifest: Manifest
@@ -159,7 +157,7 @@ class BuildDraft(DesignDraft):
 
     @property
     def max_error(self) -> float:
-        """Largest relative error that the design is made for and is to promise."""
+        """Largest relative error that the design is made for and must promise."""
         saved = self.design.saved
         return saved.max_error if saved else self.request.max_error or GATE
 
@@ -197,7 +195,7 @@ def build(
     Raises
     ------
     ValueError
-        Subclasses with a sentence, for everything that the caller can correct.
+        Subclasses with a message, for everything that the caller can correct.
     """
     request = request or BuildRequest()
     if goal is not None:
@@ -210,8 +208,8 @@ def build(
     check_names(model)
     if control_in(row.name):
         raise BuildError(
-            f"The function's name {row.name!a} holds a control character: use characters that can "
-            "be seen."
+            f"The function's name {row.name!a} contains a control character: use printable "
+            "characters."
         )
     search = None
     if goal is not None:
@@ -248,10 +246,10 @@ def _measure(draft: BuildDraft) -> None:
 
 
 def choose_finer_formats(draft: BuildDraft) -> None:
-    """Make designs with finer formats by signal until the measured error is within the limit.
+    """Make designs with finer per-signal formats until the measured error is within the limit.
 
     Errors may be larger on other states than those that formats are chosen on. If :data:`TRIES`
-    designs are not exact enough, or none can be, the most exact one is taken.
+    designs are not accurate enough, or none can be, the most accurate one is taken.
     """
     if draft.search is not None or signal_multiplier(draft.request.formats or "") is None:
         return
@@ -263,7 +261,7 @@ def choose_finer_formats(draft: BuildDraft) -> None:
             break
         draft.headroom *= _FINER * max_error / error
         draft.progress.step(
-            f"The largest error is {error:.2g} in other states: choosing finer formats"
+            f"The largest error is {error:.2g} on other states: choosing finer formats"
         )
         try:
             choose_formats(draft)
@@ -278,7 +276,7 @@ def choose_finer_formats(draft: BuildDraft) -> None:
 
 
 def _state_task(draft: BuildDraft) -> None:
-    """State the error of formats that a task chose, and the candidates of its search."""
+    """Record the error of formats that a task chose, and the candidates of its search."""
     search, saved = draft.search, draft.design.saved
     if search is None or saved is None:
         return
@@ -357,13 +355,13 @@ def _check_goal(request: BuildRequest) -> None:
     formats = request.formats or find_target(request.target).formats
     if formats != AUTO:
         raise BuildError(
-            f"A task chooses formats by signal, but the formats are {formats}: give formats "
+            f"A task chooses per-signal formats, but the formats are {formats}: give formats "
             f"{AUTO}, or leave the task out."
         )
     if request.max_error is not None:
         raise BuildError(
             "A task chooses the formats by its loss, so a largest error of "
-            f"{request.max_error:g} cannot be asked for as well: leave one of the two out."
+            f"{request.max_error:g} cannot be requested as well: leave one of the two out."
         )
 
 

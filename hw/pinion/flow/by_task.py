@@ -1,9 +1,9 @@
-"""Formats chosen by a task: the cheapest ones with which a core still does it.
+"""Formats chosen by a task: the cheapest ones with which a core still performs it.
 
 The caller hands in the measure of the task; this module chooses the candidates, their order and
 their cost estimate. Words get shorter first, then the narrow ports of the products, then those of
 all but the products that matter most. Losses are assumed to fall with each additional bit, so
-lengths are found by bisection; the next finer length must hold too, which excludes lucky ones.
+lengths are found by bisection; the next finer length must hold too, which excludes lucky hits.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TaskError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How well a candidate does a task.
+    """Result of a candidate in a task.
 
     Members
     -------
@@ -102,7 +102,7 @@ class Words:
     Members
     -------
     wide, narrow : bits of every stored word, and of a product's narrow port.
-    share : of the product units that have two wide ports.
+    share : share of the product units with two wide ports.
     """
 
     wide: int
@@ -126,7 +126,7 @@ class Tried:
         which selectors, wires and registers grow.
     outcome : of the measure.
     meets_goal : whether the loss is at most the allowed one.
-    refused : sentence that says why such formats cannot be made; the loss is NaN then.
+    refused : message that says why such formats cannot be made; the loss is NaN then.
     """
 
     words: Words
@@ -222,7 +222,7 @@ class TaskSearch:
 
         Parameters
         ----------
-        folded, constants : the graph of what travels, and results that are known.
+        folded, constants : the graph of the transferred words, and known results.
         scales : of the result blocks.
         ii : cycles between results.
 
@@ -255,7 +255,7 @@ class TaskSearch:
         Raises
         ------
         TaskError
-            If it loses more than allowed.
+            If the core loses more than allowed.
         """
         core = self._candidate(core_design.fixed, core_design.constants)
         self.progress.step(f"Measuring the scheduled core in the task '{self.goal.name}'")
@@ -263,17 +263,17 @@ class TaskSearch:
         if not _holds(self.found.loss, self.goal.loss):
             raise TaskError(
                 f"The scheduled core loses {self.found.loss:.3g} in the task '{self.goal.name}', "
-                f"more than the {self.goal.loss:g} stated, though its formats held before it was "
-                "scheduled: the measure differs from call to call."
+                f"but at most {self.goal.loss:g} is allowed. Its formats held before it was "
+                "scheduled: the measure must differ from call to call."
             )
-        self.progress.step("Measuring it on motions that the search has not seen")
+        self.progress.step("Measuring it on motions that the search did not see")
         self.held_out = self.goal.held_out(core)
         if not _holds(self.held_out.loss, self.goal.held_out_loss):
             raise TaskError(
                 f"The formats chosen by the task '{self.goal.name}' ({self._words}) lose "
-                f"{self.held_out.loss:.3g} on motions that the search has not seen, more than the "
-                f"{self.goal.held_out_loss:g} allowed there: state a smaller loss, or a task that "
-                "shows more of what the robot does."
+                f"{self.held_out.loss:.3g} on motions that the search did not see, but at most "
+                f"{self.goal.held_out_loss:g} is allowed there: state a smaller loss, or a task "
+                "that shows more of what the robot does."
             )
 
     @property
@@ -285,7 +285,7 @@ class TaskSearch:
         return Candidate(self.model, self.row, fixed, constants)
 
     def _ladder(self) -> list[Words]:
-        """Return the ladder of word lengths, the shortest first."""
+        """Return the word lengths to try, the shortest first."""
         last = DSP48E2.wide if self.adds else MULT18X18D.wide
         lengths = [Words(wide, min(wide, DSP48E2.narrow)) for wide in range(FEWEST, last + 1)]
         finest = lengths[-1]
@@ -297,12 +297,15 @@ class TaskSearch:
         ladder = self._ladder()
         first = self._first_that_holds(ladder)
         if first is None:
-            losses = (t.outcome.loss for t in self.tried)
-            best = min(filter(math.isfinite, losses), default=math.nan)
+            losses = [t.outcome.loss for t in self.tried if math.isfinite(t.outcome.loss)]
+            advice = (
+                f"the smallest loss measured is {min(losses):.3g}; state a larger loss."
+                if losses
+                else "none of those tried has a finite loss; check the task."
+            )
             raise TaskError(
-                f"No formats do the task '{self.goal.name}' with a loss of {self.goal.loss:g}: the "
-                f"least that was measured, with up to {ladder[-1]}, is {best:.3g}; state a larger "
-                "loss."
+                f"No formats of up to {ladder[-1]} perform the task '{self.goal.name}' with a loss "
+                f"of at most {self.goal.loss:g}: {advice}"
             )
         words = first.words
         if words.share == 0.0:
@@ -333,7 +336,7 @@ class TaskSearch:
         return None
 
     def _narrow(self, words: Words) -> None:
-        """Try narrower product ports for words that hold, for all products or most."""
+        """Try narrower product ports for words that hold, for all products or for most."""
         ports = [
             replace(words, narrow=narrow) for narrow in range(-(-words.wide // 2), words.narrow)
         ]
@@ -363,9 +366,8 @@ class TaskSearch:
             return earlier
         if not self._left:
             raise TaskError(
-                f"The task '{self.goal.name}' was measured with {len(self.tried)} formats, as many "
-                "as its 'evaluations' allow, and none is known to be the cheapest: allow "
-                "more."
+                f"The search for formats for the task '{self.goal.name}' reached its 'evaluations' "
+                f"({len(self.tried)}) before the cheapest formats were known: allow more."
             )
         try:
             blocks, bits = self._cost(words)

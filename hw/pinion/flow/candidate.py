@@ -17,7 +17,7 @@ from pinion.robot import Model
 
 
 class Candidate:
-    """A function in candidate formats: its integers, on float32 requests as they travel.
+    """A function in candidate formats: its integers, for float32 requests as transferred.
 
     Parameters
     ----------

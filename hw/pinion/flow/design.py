@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from pinion.base.amounts import amount
 from pinion.base.progress import SILENT, Progress
 from pinion.formats import AutoFormats, FormatPlan, PrecisionError
 from pinion.formats.auto import HEADROOM
@@ -35,9 +36,9 @@ class DesignDraft:
     model, row, request : the robot, the function and the resolved request.
     search : chooses the formats instead of the request, if any.
     progress : as in :func:`pinion.flow.build.build`.
-    headroom : share of the largest error that formats by signal are chosen for.
+    headroom : share of the largest error that per-signal formats are chosen for.
     traced, droppable, scales, settings : as :mod:`pinion.hls` takes them.
-    folded, constants : the folded graph of inputs and outputs that travel, and known results.
+    folded, constants : the folded graph of transferred inputs and outputs, and known results.
     interval : of the request, or chosen.
     design : the result.
     reason : why the interval was chosen; empty if it was given.
@@ -68,14 +69,14 @@ def trace(draft: DesignDraft) -> None:
     if row.published:
         draft.traced = row.trace(model, minimal=False, mapped=True)
     else:
-        draft.progress.step("Taking out superfluous operations")
+        draft.progress.step("Removing superfluous operations")
         draft.traced = reduced_graph(
             model, row, costs=DatapathCosts(), mapped=True, progress=draft.progress
         )
 
 
 def leave_out_words(draft: DesignDraft) -> None:
-    """Fold the graph, take out words that need not travel, and find the scales of its results."""
+    """Fold the graph, remove words that need no transfer, and find the scales of its results."""
     matrices = [block for block in draft.row.inputs if len(block.shape) > 1]
     draft.droppable = {word for block in matrices for word in block.words(draft.model)}
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.droppable)
@@ -147,7 +148,7 @@ def schedule(draft: DesignDraft) -> None:
     if loop_errors:
         why = (
             f"the loop through {loop_errors[-1].through} takes {ii} cycles, and a request waits "
-            f"for the one before it; without it the interval would be {shortest}: {why}"
+            f"for the one before it; without the loop the interval would be {shortest}: {why}"
         )
     if why and draft.folded.states:
         _explain(draft, ii, why)
@@ -182,7 +183,7 @@ def make_design(
     Raises
     ------
     ValueError
-        Subclasses with a sentence: an unknown format, an interval below 1 or shorter than a loop
+        Subclasses with a message: an unknown format, an interval below 1 or shorter than a loop
         through states, a constant of the robot that the format cannot hold.
     """
     draft = DesignDraft(
@@ -196,7 +197,7 @@ def make_design(
 
 def _design_at(draft: DesignDraft, ii: int) -> Design:
     """Return the design at an interval, with longer sines and cosines if it needs them."""
-    draft.progress.step(f"Scheduling at one result every {ii} cycles")
+    draft.progress.step(f"Scheduling at one result every {amount(ii, 'cycle')}")
     settings = replace(draft.settings, ii=ii)
     try:
         return design(draft.traced, settings, progress=draft.progress)

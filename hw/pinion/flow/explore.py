@@ -21,7 +21,7 @@ from pinion.robot import Model, model_to_dict
 
 from .description import function_text
 
-# Errors that agree to this many digits count as equal: the rest depends on the states drawn.
+# Errors that agree to this many digits count as equal: the rest depends on the sampled states.
 ERROR_DIGITS = 2
 
 # Goals; the sign makes a smaller value better.
@@ -123,18 +123,18 @@ def grid(
     ExploreError
         If a build has no such option, or it is given twice or without values.
     ValueError
-        A subclass with a sentence, if there is no such function.
+        A subclass with a message, if there is no such function.
     """
     fixed = dict(fixed or {})
     option_names = (*core_names(), *row_names())
     for name in (*axes, *fixed):
         if name not in option_names:
             raise ExploreError(
-                f"A build has no option '{name}'; there are {', '.join(option_names)}."
+                f"A build has no option '{name}'; its options are {', '.join(option_names)}."
             )
     for name, values in axes.items():
         if name in fixed:
-            raise ExploreError(f"The option '{name}' is swept and fixed; give it once.")
+            raise ExploreError(f"The option '{name}' is both swept and fixed: give it once.")
         if not values:
             raise ExploreError(f"The option '{name}' has no values to try.")
     base = BuildRequest().replaced(**fixed)
@@ -151,12 +151,12 @@ def grid(
 
 
 def code_version() -> str:
-    """Return Pinion's version with a digest of the sources that a point's figures depend on."""
+    """Return Pinion's version and a digest of the sources that a point's figures depend on."""
     return source_digest(up_to("cosim"))
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Return for each row whether no other row is at least as good in every goal and better in one.
+    """Return, for each row, if no other row is at least as good in every goal and better in one.
 
     The goals are few DSP blocks, low latency, many results per second and a small largest error (to
     two digits). Rows that lack a figure are never among the best.

@@ -1,6 +1,6 @@
-"""Figures of a build that its folder does not hold, computed again for a report.
+"""Figures of a build that its folder does not contain, recomputed for a report.
 
-Errors are those of the exact integer model, which the RTL equals, on states drawn with a stated
+Errors are those of the exact integer model, which the RTL equals, on states sampled with a stated
 seed; the passes run once more. Nothing here is measured on hardware.
 """
 
@@ -105,7 +105,7 @@ def passes(build: Build) -> dict[str, Any]:
 
 
 def _reduction(build: Build) -> list[dict[str, Any]] | None:
-    """Return the steps of the reduction, or None if this Pinion would make other ones.
+    """Return the steps of the reduction, or None if this version of Pinion would make other ones.
 
     Only this package's table is searched, so that a folder cannot run code of another package.
     """

@@ -1,4 +1,4 @@
-"""Choice of the initiation interval: as fast as the link feeds the core, if the part holds it."""
+"""Choice of the initiation interval: as fast as the link feeds the core, if it fits the part."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class IntervalChoice:
-    """An interval, and a sentence that explains it."""
+    """An interval, and its explanation as a sentence."""
 
     ii: int
     why: str
 
 
 def choose_interval(folded: Graph, *, clock_mhz: float) -> IntervalChoice:
-    """Return the smallest interval at which the link feeds the core and a third of a VU9P holds it.
+    """Return the smallest interval that the link sustains and whose core fits a third of a VU9P.
 
     Parameters
     ----------
     folded : the graph with constant results and unread words already taken out.
     """
-    # Parameters travel once a packet.
+    # Parameters are sent once per packet.
     words_in = sum(word.block != PARAMETERS for word in folded.inputs)
     words_out = len(folded.outputs)
     counts = op_counts(folded)

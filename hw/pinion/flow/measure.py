@@ -1,4 +1,4 @@
-"""Figures of a design without a build: its hardware, and its errors against the float model."""
+"""Figures of a design without a build: its hardware, and its errors relative to the float model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pinion.robot import Model
 
 
 def hardware(design: Design) -> dict[str, Any]:
-    """Return operations, units, schedule length, storage and the least that the interval needs.
+    """Return operations, units, schedule length, storage and the fewest multipliers possible.
 
     ``multipliers_least`` is the number of multipliers if each were always busy.
     """
@@ -48,7 +48,7 @@ def compare(
     decisions: Mapping[int, float],
     times: float = 1.0,
 ) -> Comparison:
-    """Run the integer model of a design, which its RTL equals, beside the float model.
+    """Compare the integer model of a design, which its RTL equals, with the float model.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def compare(
 def measure(
     model: Model, row: Function, design: Design, *, states: int, seed: int
 ) -> dict[str, Any]:
-    """Return the errors of a design by its integer model.
+    """Return the errors of a design, measured with its integer model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Objectives of a core: latencies of its units, and formats by signal.
+"""Objectives of a core: latencies of its units, and per-signal formats.
 
 ``area`` is the default: the fewest registers and lookup tables at the assumed clock. ``latency``
 leaves out a register of each product and makes two additions in a cycle if that finishes earlier.
@@ -59,7 +59,7 @@ class ObjectiveError(ValueError):
 
 
 def signal_multiplier(formats: str) -> Multiplier | None:
-    """Return the multiplier of formats by signal (``auto``, ``auto18``, ``auto14``), else None.
+    """Return the multiplier of per-signal formats (``auto``, ``auto18``, ``auto14``), else None.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def signal_multiplier(formats: str) -> Multiplier | None:
     try:
         return multiplier_of(int(match[1]))
     except ValueError as error:
-        raise ObjectiveError(f"The formats '{formats}' cannot be made: {error}") from None
+        raise ObjectiveError(f"The formats '{formats}' are not available: {error}") from None
 
 
 def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
@@ -102,7 +102,7 @@ def objective_timing(objective: str, plan: FormatPlan | AutoFormats) -> Timing:
 
 
 def wanted_error(formats: str, max_error: float | None) -> float:
-    """Return the largest relative error that a build is asked for, with the formats' default.
+    """Return the largest relative error requested for a build, by default that of its formats.
 
     Parameters
     ----------
@@ -127,14 +127,14 @@ def format_plan(
     scales: Mapping[str, float],
     headroom: float = HEADROOM,
 ) -> FormatPlan | AutoFormats:
-    """Return the formats of a folded graph: uniform, chosen by signal, or from a plan file.
+    """Return the formats of a folded graph: uniform, chosen per signal, or from a plan file.
 
     Parameters
     ----------
-    request : with its formats named. Formats by signal are chosen for its largest error; a uniform
+    request : with its formats named. Per-signal formats are chosen for its largest error; a uniform
         format is fixed, and only the build's promise depends on it (:mod:`pinion.flow.promises`).
     scales : of the graph's result blocks.
-    headroom : share of the largest error that formats by signal are chosen for.
+    headroom : share of the largest error that per-signal formats are chosen for.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def format_plan(
         if ranges is not None:
             raise ObjectiveError(
                 f"The format {formats} is the same for every signal, so ranges ({ranges}) cannot "
-                f"be chosen; use it with the formats '{AUTO}'."
+                f"be chosen: use them with the formats '{AUTO}'."
             )
         return FormatPlan.parse(formats)
     return _auto_formats(model, row, folded, request, scales=scales, headroom=headroom)
@@ -169,7 +169,7 @@ def _auto_formats(
     scales: Mapping[str, float],
     headroom: float,
 ) -> AutoFormats:
-    """Return formats by signal, chosen or from a plan."""
+    """Return per-signal formats, chosen or from a plan."""
     formats, ranges, max_error = str(request.formats), request.ranges, request.max_error
     multiplier_kind = signal_multiplier(formats)
     saved = None if multiplier_kind is not None else read_plan(Path(formats))
@@ -213,8 +213,8 @@ def finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
             read = node.op == names.INPUT
             subject = f"'{node.params[0]}'" if read else f"The result of {node.op} in {node.line}"
             raise ObjectiveError(
-                f"{subject} is not finite on some of the states that formats are chosen on: draw "
-                "inputs where it is defined and limit states that grow without end, or give "
+                f"{subject} is not finite on some of the states that formats are chosen on: sample "
+                "inputs where it is defined and limit states that grow without bound, or give "
                 "formats such as q16.16."
             )
     return ranges

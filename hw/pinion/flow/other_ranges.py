@@ -1,4 +1,4 @@
-"""Estimate of formats by signal that are made for other speeds, without a design."""
+"""Estimate of per-signal formats that are made for other speeds, without a design."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RangeResults:
 
     Members
     -------
-    flagged : number of `STATES` stress states that left the formats.
+    flagged : number of `STATES` stress states that overflowed the formats.
     errors : largest relative error of the others, by distribution with valid states.
     """
 
@@ -44,7 +44,7 @@ class RangeResults:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRanges:
-    """Formats by signal for other states, at the interval of a design and with its sums.
+    """Per-signal formats for other states, at the interval of a design and with its sums.
 
     Members
     -------
@@ -53,7 +53,7 @@ class OtherRanges:
     blocks, blocks_now : multiplier blocks with them and with the design's own, both estimated from
         the products and their widths.
     other, present : results of these formats and of the design's own.
-    refused : sentence that says why they are out of reach; then only figures of now are present.
+    refused : message that says why they are out of reach; then only figures of now are present.
     """
 
     ranges: str
@@ -85,8 +85,8 @@ class OtherRanges:
         if self.other is None or self.blocks is None:
             return (
                 f"This core {flags}. Formats for {self.ranges} states (--ranges {self.ranges}) "
-                f"are out of reach with its sums: {self.refused} A build with them says what is "
-                "in reach."
+                f"are out of reach with its sums: {self.refused} A build with these formats says "
+                "what is in reach."
             )
         errors = [
             f"{error:.2g} on {name} states ({self.present.errors[name]:.2g} now)"
@@ -109,7 +109,7 @@ def other_ranges(model: Model, row: Function, design: Design) -> OtherRanges | N
 
     Parameters
     ----------
-    design : of the function for the robot, with formats by signal.
+    design : of the function for the robot, with per-signal formats.
 
     Returns
     -------
@@ -168,12 +168,12 @@ def other_ranges(model: Model, row: Function, design: Design) -> OtherRanges | N
 def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
     """Return these formats, or those with longer sines and cosines, that reach the largest error.
 
-    Two wide ports for every product show it at once; refining would try many sets of them.
+    Two wide ports for every product show it immediately; refining would try many sets of them.
 
     Raises
     ------
     PrecisionError
-        If neither does.
+        If neither reaches it.
     """
     if auto.tables.multiplier.square:  # no wider ones exist, and refining says so at once
         return auto
@@ -192,7 +192,7 @@ def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
 
 
 def _alike(model: Model, row: Function, first: str, second: str) -> bool:
-    """Return whether two distributions draw the same requests for a function."""
+    """Return whether samples of two distributions are the same for a function."""
     requests = [sample(model, row, 16, distribution=d, seed=SEED) for d in (first, second)]
     return all(np.array_equal(requests[0][name], requests[1][name]) for name in requests[0])
 

@@ -22,10 +22,10 @@ STATES, SEED = 4_000, 20261123
 """Requests of each distribution on which a build measures its integers."""
 
 MOST_STATES = 20_000
-"""Requests if the measurement decides the promise: largest errors have long tails."""
+"""Requests if the promise depends on the measurement: errors have long-tailed distributions."""
 
 GATE = 1e-2
-"""Largest relative error that a uniform format has to pass by default."""
+"""Default limit on the largest relative error of a uniform format."""
 
 # If the measured error exceeds this share of the limit, other requests may exceed the limit.
 _NEAR = 0.75
@@ -58,7 +58,7 @@ def measured_errors(
     Parameters
     ----------
     home : the distribution that the design is made for.
-    limit : the largest relative error that was asked for; 0 to promise the measured error.
+    limit : the largest relative error that was requested; 0 to promise the measured error.
     """
     measured: dict[str, float | None] = {}
     for number, distribution in enumerate(DISTRIBUTIONS):
@@ -119,7 +119,7 @@ def promises(measured: Mapping[str, float | None], *, home: str, limit: float) -
     ----------
     measured : of `measured_errors`.
     home : the distribution that the design is made for.
-    limit : the largest relative error that was asked for.
+    limit : the largest relative error that was requested.
     """
     limits = {}
     for distribution in DISTRIBUTIONS:
@@ -132,7 +132,7 @@ def promises(measured: Mapping[str, float | None], *, home: str, limit: float) -
 
 
 def misses_target(manifest: Manifest) -> bool:
-    """Return whether formats by signal miss the error that they were chosen for.
+    """Return whether per-signal formats miss the error that they were chosen for.
 
     A uniform format is chosen for none.
     """
@@ -147,14 +147,14 @@ def _by_signal(manifest: Manifest) -> bool:
 def gate_sentence(manifest: Manifest) -> str:
     """Return a warning if results miss the requested error or nearly do, with advice; else "".
 
-    Formats by signal are chosen with headroom, so only a uniform format comes near.
+    Per-signal formats are chosen with headroom, so only a uniform format comes near.
     """
     home, gate = manifest.budget_distribution, manifest.max_error
     by_signal = _by_signal(manifest)
     if home not in manifest.measured:
         return (
             f"None of the {home} states that were tried has a valid result in {manifest.formats}, "
-            "most likely since values leave its range: give formats auto, or a format of "
+            "most likely because values leave its range: give formats auto, or a format with "
             "more integer bits."
         )
     error = manifest.measured[home]
@@ -168,14 +168,14 @@ def gate_sentence(manifest: Manifest) -> str:
     higher = rounded_up(MARGIN * error)
     accept = f"accept it with max_error={higher:g} (--max-error)"
     if manifest.formats.startswith("auto"):
-        advice = "finer formats were tried, and none is exact enough"
+        advice = "finer formats were tried, and none is accurate enough"
         advice += f"; ask for max_error={higher:g} (--max-error)" if higher < 1.0 else ""
     elif by_signal:
-        advice = "give formats auto, which are chosen for an error"
+        advice = "give formats auto, which are chosen for a largest error"
     else:
-        advice = "give formats auto, or a format of more fraction bits"
+        advice = "give formats auto, or a format with more fraction bits"
         advice += f", or {accept}" if higher < 1.0 else ""
-    fails = " It is built nevertheless; pinion verify fails if it draws such a state."
+    fails = " The core is built nevertheless; pinion verify fails if it samples such a state."
     return f"{finding}{advice}.{fails if error > gate else ''}"
 
 

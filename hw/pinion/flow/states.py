@@ -1,4 +1,4 @@
-"""States that a build is made for, drawn with fixed seeds so that builds are reproducible."""
+"""States that a build is made for, sampled with fixed seeds so that builds are reproducible."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def range_states(model: Model, row: Function, distribution: str = REFERENCE) -> 
 
 
 def judged_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
-    """Return states (n,) by input word whose results must be exact enough."""
+    """Return states (n,) by input word whose results must be accurate enough."""
     return _draw(model, row, JUDGED_STATES, JUDGED_SEED, distribution, corners=False)
 
 
 def scale_states(model: Model, row: Function) -> Columns:
-    """Return reference states (n,) by input word that show how large results usually are."""
+    """Return reference states (n,) by input word, for estimating the usual size of results."""
     return _draw(model, row, SCALE_STATES, SCALE_SEED, REFERENCE, corners=False)
 
 
 def stray(distribution: str, home: str) -> float:
-    """Return the factor on the stated error bounds of compared values, on a distribution.
+    """Return the factor on the stated error bounds of compared values for a distribution.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class Target:
     clock_mhz, formats : defaults.
     floorplan : whether wires are so scarce that units are chosen for short ones
         (:mod:`pinion.hls.schedule.floorplan`).
-    reachable_mhz : returns the clock that the core gets if one is asked for.
+    reachable_mhz : returns the clock that the core gets for a requested one.
     write : adds the board's files to a build folder.
     tools : name of what makes its bitstreams (:mod:`pinion.flow.bitstreams`), or "".
     """
@@ -77,7 +77,7 @@ def resolved(request: BuildRequest) -> BuildRequest:
     formats = board.formats if request.formats is None else request.formats
     clock_mhz = board.clock_mhz if request.clock_mhz is None else request.clock_mhz
     if not 1.0 <= clock_mhz <= 2000.0:
-        raise TargetError(f"A clock of {clock_mhz:g} MHz is out of range; give 1 to 2000.")
+        raise TargetError(f"A clock of {clock_mhz:g} MHz is out of range: give 1 to 2000 MHz.")
     if request.ii is not None and not (_is_whole(request.ii) and 1 <= request.ii <= 4096):
         raise TargetError(
             f"An interval of {request.ii} cycles cannot be built: give ii (--ii) from 1 to 4096."

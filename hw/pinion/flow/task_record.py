@@ -1,4 +1,4 @@
-"""Record of a task's search, stored beside the core that it chose."""
+"""Record of a task's search, stored beside the core whose formats it chose."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def record_text(record: Mapping[str, Any]) -> str:
 
 
 def task_names(record: Mapping[str, Any]) -> dict[str, str]:
-    """Return the task's name and digests of the two files, for the manifest."""
+    """Return the task's name and the digests of the two files, for the manifest."""
     digest = hashlib.sha256(record_text(record).encode()).hexdigest()
     return {"name": record["name"], "file": record["digest"], "record": digest}
 
 
 def task_figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures of how well the task is done, for the manifest."""
+    """Return the figures that say how well the task is done, for the manifest."""
     choice = record["tried"][record["chosen"]]
     figures = {name: record[name] for name in ("loss", "found", "held_out_loss", "held_out")}
     figures |= {f"float64_{name}": value for name, value in record["exact"].items()}
@@ -92,8 +92,8 @@ def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
             raise TaskError(f"'{folder / name}' cannot be read ({error.strerror}).") from None
         if hashlib.sha256(data).hexdigest() != manifest.task.get(key):
             raise TaskError(
-                f"'{folder / name}' is not the one that the formats were chosen by: build the "
-                "folder again."
+                f"'{folder / name}' is not the file with which the formats were chosen: build "
+                "the folder again."
             )
         contents[name] = data
     record: dict[str, Any] = json.loads(contents[RECORD])
@@ -101,7 +101,7 @@ def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
 
 
 def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
-    """Return a sentence on what is wrong with a build's statements about its task, or "".
+    """Return what is wrong with a build's statements about its task, as a sentence, or "".
 
     Nothing is simulated again, so the measured losses are taken from the build. The checks are that
     they are within the stated limits, that the record is consistent, that no cheaper candidate of
@@ -119,17 +119,20 @@ def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
     except TaskError as error:
         return str(error)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError, RecursionError) as error:
-        return f"The record of the task is incomplete ({type(error).__name__}): build again."
+        return (
+            f"The record of the task is incomplete ({type(error).__name__}): build the folder "
+            "again."
+        )
 
 
 def _broken_losses(figures: Mapping[str, float]) -> str:
     for key, limit, where in (
         ("found", "loss", "in the task"),
-        ("held_out", "held_out_loss", "on motions that the search has not seen"),
+        ("held_out", "held_out_loss", "on motions that the search did not see"),
     ):
         loss = figures[key]
         if not (math.isfinite(loss) and loss <= figures[limit]):
-            return f"The core loses {loss:g} {where}, more than the {figures[limit]:g} stated."
+            return f"The core loses {loss:g} {where}, but at most {figures[limit]:g} is allowed."
     return ""
 
 
@@ -138,14 +141,15 @@ def _broken_choice(record: Mapping[str, Any], graph: Graph) -> str:
     for candidate in candidates:
         loss = candidate["loss"]
         if candidate["held"] != (loss is not None and loss <= record["loss"]):
-            return f"The record says that a loss of {loss} held: build the folder again."
+            verdict = "held" if candidate["held"] else "did not hold"
+            return f"The record says that a loss of {loss} {verdict}: build the folder again."
     if not choice["held"]:
         return "The formats that were chosen did not do the task: build the folder again."
     pairs = zip(graph.nodes, formats(graph), strict=True)
     longest = max(fmt.width for node, fmt in pairs if node.op == names.INPUT)
     if longest != choice["wide"]:
         return (
-            f"The core's words have {longest} bits, and the task chose {choice['wide']}: build the "
+            f"The core's words have {longest} bits, but the task chose {choice['wide']}: build the "
             "folder again."
         )
     return ""

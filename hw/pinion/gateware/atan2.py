@@ -54,7 +54,7 @@ class Atan2Unit(Unit):
         )
 
     def compute(self, y: Ints, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """Return the exact model's result, by `Atan2.compute`."""
+        """Return the exact model's result (`Atan2.compute`)."""
         return self.parameters.compute(y, x)
 
     def elaborate(self, platform: object) -> Module:

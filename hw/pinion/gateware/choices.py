@@ -8,7 +8,7 @@ from .unit import Unit, inverted, register_outputs
 
 
 class AbsUnit(Unit):
-    """Magnitude of a word; for the lowest word the highest word, flagged.
+    """Absolute value of a word; the lowest word gives the highest one, flagged.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class MinMaxUnit(Unit):
 
 
 class LessUnit(Unit):
-    """1 if a word is smaller than another, otherwise 0.
+    """Comparison: 1 if a word is smaller than another, otherwise 0.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class LessUnit(Unit):
 
 
 class SelectUnit(Unit):
-    """Select the first of two words if a condition is true, otherwise the second.
+    """Selection of the first of two words if a condition is true, otherwise of the second.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Duplicated registers, so that none drives more loads than its net can in time.
+"""Duplicated registers, so that none drives more loads than timing allows.
 
 Tools merge registers that are always equal unless they are marked. Vivado reads the mark from the
 Verilog; Yosys needs `KEEP` before it optimises.

@@ -41,7 +41,7 @@ class Core(Component):
         Requests: ``beats_in`` beats of ``lanes_in`` float32 words, TLAST on the last.
     o_tdata, o_tvalid, o_tready, o_tlast, o_tuser
         Results, in the order of the requests: ``beats_out`` beats of ``lanes_out`` float32 words;
-        ``o_tuser`` on the last beat is the record's flag: some value left its format's range, or
+        ``o_tuser`` on the last beat is the record's flag: some value overflowed its format, or
         an input was not a number. With states it stays set for all later records, whose states may
         be wrong, until one that starts from initial values.
     reset_state : In(1), only with states
@@ -152,7 +152,7 @@ class Core(Component):
         return m
 
     def _fresh(self, m: Module, loading: Signal, last_slot: Value) -> list[Signal]:
-        """Return marks of records that start from initial values, by stage; none without states.
+        """Return flags of records that start from initial values, by stage; none without states.
 
         A reset of the state waits for the next record, so that it falls between two records.
         """

@@ -182,7 +182,7 @@ class Datapath(Component):
         return copy
 
     def _by_slot(self, m: Module, table: dict[int, int], shape: ShapeLike, name: str) -> Value:
-        """Return a constant for each slot, from registers; slots without an entry may have any.
+        """Return a constant for each slot, from registers; slots without an entry may hold any.
 
         Each distinct bit has a register, which no other table shares: all tables of a cell
         together would load one register with hundreds of selectors.
@@ -251,7 +251,7 @@ class Datapath(Component):
         return m
 
     def _registers(self) -> None:
-        """Build one chain of registers a value, loaded in the value's slot, in its unit's cell.
+        """Build one chain of registers per value, loaded in the value's slot, in its unit's cell.
 
         In a large core words wait for hundreds of cycles in registers that nothing reads; those
         are components, which saves most of the time and memory of elaboration.

@@ -59,7 +59,7 @@ class DotUnit(Unit):
     ovf : Out(1)
         The sum was outside the target's range and was saturated or wrapped.
 
-    Latency: `port_stages`, `multiplier_stages`, one a product, and 1 with `final_stage`, from the
+    Latency: `port_stages`, `multiplier_stages`, one per product, and 1 with `final_stage`, from the
     operands of the first product.
     Throughput: one result per cycle.
     """
@@ -83,14 +83,15 @@ class DotUnit(Unit):
     ) -> None:
         if not 1 <= products <= 8:
             raise ValueError(
-                f"A dot unit takes 1 to 8 products, not {products}; split longer sums."
+                f"A dot unit takes 1 to 8 products, not {products}"
+                f"{': split longer sums' if products > 8 else ''}."
             )
         if width_a < 2 or width_b < 2:
             raise ValueError(f"Operands need at least 2 bits, not {width_a} and {width_b}.")
         if shift < 0:
             raise ValueError(
-                f"The shift is {shift}, but a sum of products can only drop bits; the target must "
-                "have at most the fraction bits of one product."
+                f"The shift is {shift}, but a sum of products can only drop bits: the target must "
+                "have at most as many fraction bits as one product."
             )
         check_stages(multiplier_stages=multiplier_stages)
         if not final_stage and (rounding, overflow) != (Rounding.FLOOR, Overflow.WRAP):

@@ -2,7 +2,7 @@
 
 The modules have the names and ports of the generic ones: a core's Verilog contains both, and a
 macro selects one. They have not been run through a vendor's tool; proofs and simulations compare
-both forms by means of our own model of the block (``dsp48e2_model.v``).
+both forms using our own model of the block (``dsp48e2_model.v``).
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def with_explicit(verilog: str, explicit: str) -> str:
         )
         matches = list(generic.finditer(verilog))
         if len(matches) != 1:
-            raise ValueError(f"The Verilog has {len(matches)} modules '{name}' to replace, not 1.")
+            raise ValueError(
+                f"The Verilog must have one module '{name}' to replace, not {len(matches)}."
+            )
         start, end = matches[0].span()
         both = f"`ifdef {MACRO}\n{text}`else\n{verilog[start:end]}`endif\n"
         verilog = verilog[:start] + both + verilog[end:]

@@ -50,7 +50,7 @@ class FloatToFixed(Unit):
         )
 
     def compute(self, bits: NDArray[np.uint32]) -> tuple[Ints, Flags]:
-        """Return the exact model's result, by `pinion.fixedpoint.float32.float32_to_fixed`."""
+        """Return the exact model's result (`pinion.fixedpoint.float32.float32_to_fixed`)."""
         return model.float32_to_fixed(bits, self.target)
 
     def elaborate(self, platform: object) -> Module:
@@ -163,7 +163,7 @@ class FixedToFloat(Unit):
         )
 
     def compute(self, ints: Ints) -> NDArray[np.uint32]:
-        """Return the exact model's result, by `pinion.fixedpoint.float32.fixed_to_float32`."""
+        """Return the exact model's result (`pinion.fixedpoint.float32.fixed_to_float32`)."""
         return model.fixed_to_float32(ints, self.source)
 
     def elaborate(self, platform: object) -> Module:

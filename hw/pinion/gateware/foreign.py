@@ -1,9 +1,9 @@
 """Checks of designs from untrusted build folders before a simulator compiles them.
 
 A build folder is data, but a simulator makes a program of its RTL. Verilog can start programs
-(``$system``), call C (DPI, ``$c``) and read files; RTLIL can print, and contains texts that a code
-generator copies. Cores do none of this, so only the constructs of cores are accepted: an allow
-list, because a list of everything harmful cannot be complete.
+(``$system``), call C (DPI, ``$c``) and read files; RTLIL can print, and contains strings that
+a code generator copies. Cores do none of this, so only the constructs of cores are accepted: an
+allow list, because a list of everything harmful cannot be complete.
 """
 
 from __future__ import annotations
@@ -130,6 +130,6 @@ def check_verilog(text: str, *, where: object) -> None:
 
 def _foreign(where: object, number: int, text: str) -> ForeignDesignError:
     return ForeignDesignError(
-        f"Line {number} of '{where}' contains {text.strip()[:80]!a}, which no core of Pinion does, "
+        f"Line {number} of '{where}' contains {text.strip()[:80]!a}, as no core of Pinion does, "
         "so it is not run: build the folder again from its robot."
     )

@@ -172,7 +172,7 @@ def timing_for(
 ) -> Timing:
     """Return the latencies of the units for a format plan.
 
-    Only units for formats by signal round at their ports, so only they have `port` registers, and
+    Only units for per-signal formats round at their ports, so only they have `port` registers, and
     with them one more register after the table of reciprocals. The slow memories of FPGAs with
     18-bit multipliers also need that register, and so do the long shifts of uniform formats.
     """
@@ -243,8 +243,8 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
     elif kind.name == "add":
         if kind.shift or len(set(kind.widths)) > 1:
             raise ValueError(
-                "An adder's operands and result must share one binary point and its operands one "
-                f"width, not widths {kind.widths} and a shift by {kind.shift}."
+                "An adder's operands must have one width, and its result their binary point, not "
+                f"widths {kind.widths} and a shift by {kind.shift}."
             )
         unit = AddUnit(
             width=kind.widths[0],

@@ -45,7 +45,9 @@ class Mac(Component):
         if addend and above:
             raise ValueError("Only the first block of a column can have an addend.")
         if stages not in (1, 2):
-            raise ValueError(f"A block has 1 or 2 registers after its operands', not {stages}.")
+            raise ValueError(
+                f"A block has 1 or 2 registers after those of its operands, not {stages}."
+            )
         if addend + shift > WIDTH_P:
             raise ValueError(
                 f"An addend of {addend} bits shifted left by {shift} does not fit the sum of "

@@ -83,7 +83,7 @@ class ReciprocalUnit(Unit):
         )
 
     def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """Return the exact model's result, by `Reciprocal.compute`."""
+        """Return the exact model's result (`Reciprocal.compute`)."""
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:

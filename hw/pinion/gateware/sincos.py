@@ -18,7 +18,7 @@ class SinCosUnit(Unit):
     """Sine or cosine of any angle, selected for each operand.
 
     Each pipeline stage holds one multiplication, or an addition (of three operands: one carry
-    chain after a lookup table). For q16.16, q12.20 and the words that formats by signal use for
+    chain after a lookup table). For q16.16, q12.20 and the words that per-signal formats use for
     results of 18 and 22 bits, every multiplication fits one 27 x 18 block.
 
     Parameters
@@ -47,7 +47,7 @@ class SinCosUnit(Unit):
         The number of multiplications.
 
     Latency: `port_stages`; table 2 (and no less than the `multiplier_stages` of the square beside
-    it, and 1), products `multiplier_stages`, sum and rounding 1: 4 for formats by signal with
+    it, and 1), products `multiplier_stages`, sum and rounding 1: 4 for per-signal formats with
     angles of up to 4 rad. By turns, these replace `port_stages`: operands 1, range reduction
     `multiplier_stages` and one per level of a tree of three-operand additions: 7 for 32-bit
     formats.
@@ -87,7 +87,7 @@ class SinCosUnit(Unit):
         )
 
     def compute(self, x: Ints, cosine: Flags | bool = False) -> NDArray[np.int64]:
-        """Return the exact model's result, by `SinCos.compute`."""
+        """Return the exact model's result (`SinCos.compute`)."""
         return self.parameters.compute(x, cosine)
 
     def elaborate(self, platform: object) -> Module:

@@ -52,7 +52,7 @@ class SqrtUnit(Unit):
         )
 
     def compute(self, x: Ints) -> tuple[NDArray[np.int64], Flags]:
-        """Return the exact model's result, by `Sqrt.compute`."""
+        """Return the exact model's result (`Sqrt.compute`)."""
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:

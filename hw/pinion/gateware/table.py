@@ -61,7 +61,7 @@ class TableUnit(Unit):
         )
 
     def compute(self, x: Ints) -> NDArray[np.int64]:
-        """Return the exact model's result, by `FixedTable.compute`."""
+        """Return the exact model's result (`FixedTable.compute`)."""
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:

@@ -71,8 +71,8 @@ class Unit(Component):
         """Return the RTLIL of module `name`, and of submodules whose names start with it.
 
         The module's ports are ``clk``, `inputs` and `outputs`; no register is ever reset. The text
-        has no source positions and no "top" attribute, so that equal units give equal texts, and
-        texts of several units can be concatenated. Instantiate it with
+        has no source positions and no "top" attribute, so that equal units give equal text, and
+        the text of several units can be concatenated. Instantiate it with
         ``Instance(name, i_clk=ClockSignal(), i_a=..., o_o=...)``.
         """
         text: str = rtlil.convert(

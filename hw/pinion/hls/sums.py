@@ -2,7 +2,7 @@
 
 A sum of products on separate units rounds every product and takes a shared adder for every plus
 sign. A dot node accumulates its products exactly inside one unit and rounds once, so it is more
-exact and cheaper; it loses only if its operands arrive at different times. Dot units have a few
+accurate and cheaper; it loses only if its operands arrive at different times. Dot units have a few
 widths, and a unit of width k is idle in every slot without a dot of width k. So the number of dots
 of each width is made a multiple of the initiation interval: the surplus is split into narrower
 ones, and only single products may leave slots empty.
@@ -93,7 +93,7 @@ _TURNS = 4
 
 
 def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
-    """Return the shortest interval that loops through states allow, 1 without any, and the words
+    """Return the shortest interval that loops through states allow, 1 without loops, and the words
     of state on a longest loop.
     """
     words = graph.state_nodes()
@@ -400,7 +400,7 @@ class _Builder:
         return 1 if any(term.sign > 0 or self._constant(term) for term in group) else -1
 
     def opened(self, root: int, products: list[_Term], others: list[_Term]) -> list[_Term]:
-        """Replace the last summand by its own two summands, if that is faster.
+        """Replace the last summand with its own two summands, if that is faster.
 
         The opened sum has other readers and stays; two additions in one cycle save its cycle.
         """
@@ -437,7 +437,7 @@ class _Builder:
         return tree, option
 
     def _options(self, count: int) -> list[list[int]]:
-        """Return ways to cut products into dots: wide ones behind one or two narrower dots."""
+        """Return possible splits of products into dots: wide ones after one or two narrower."""
         options = [[1] * count]
         for width in self.widths:
             narrower = [w for w in self.widths if w <= width]
@@ -485,7 +485,7 @@ class _Builder:
         return front, self.emit(names.SUM, tuple(node for _, node in ordered), signs, like)
 
     def _ordered(self, group: Sequence[_Term], front: int = 0) -> list[_Term]:
-        """Return products in the order of reading: the earliest first, after one of the sign."""
+        """Return products in reading order: the earliest first, after one with the sign `front`."""
         ordered = sorted(group, key=lambda term: term.ready)
         if front:
             first = next(t for t in ordered if front * t.sign > 0 or self._constant(t))

@@ -62,18 +62,18 @@ class Timing:
             or self.align != 1
         ):
             raise ValueError(
-                "Unit latencies are out of range: a product has 1 or more stages (got "
-                f"{self.multiplier_stages}) and 0 or 1 more where it is wide (got {self.wide}), 0 "
+                "Unit latencies are out of range: a product has at least 1 stage (got "
+                f"{self.multiplier_stages}), 0 or 1 more if it is wide (got {self.wide}), and 0 "
                 f"or 1 registers at its ports (got {self.port}) "
-                f"and for rounding (got {self.rounding}); a reciprocal's table has 1 or 2 (got "
-                f"{self.table}); an addition takes 1 or 2 cycles (got "
-                f"{self.add}) for 1 or 2 additions (got {self.chained}); an alignment takes 1 (got "
-                f"{self.align})."
+                f"and for rounding (got {self.rounding}); a reciprocal's table has 1 or 2 "
+                f"registers (got {self.table}); an addition takes 1 or 2 cycles (got "
+                f"{self.add}) for 1 or 2 additions (got {self.chained}); an alignment takes 1 "
+                f"cycle (got {self.align})."
             )
 
     @property
     def sqrt(self) -> int:
-        """Cycles of a square root: one per digit; words by signal have as many as bits."""
+        """Cycles of a square root: one per digit; per-signal words have as many digits as bits."""
         if self.point is None:
             return self.word
         fmt = Format(self.word, self.point)

@@ -1,4 +1,4 @@
-"""Synthesis of a build by Yosys: resource counts and estimated delays, without a board."""
+"""Synthesis of a build with Yosys: resource counts and estimated delays, without a board."""
 
 from __future__ import annotations
 

@@ -188,7 +188,9 @@ def load_delays(family: str) -> DelayTable:
     data = tomllib.loads(file.read_text())
     for line in _lines(data):
         if line.get("source") not in data["sources"]:
-            raise DelayError(f"A line of the delay table '{family}' names no source: {line}.")
+            raise DelayError(
+                f"A line of the delay table '{family}' names no listed source: {line}."
+            )
     nets = data["nets"]
     return DelayTable(
         family=family,

@@ -121,7 +121,7 @@ def estimate_dsp(rtlil: str, *, top: str = "pinion_core") -> int:
 
 
 def in_words(rows: Sequence[Multipliers], counted: int | None = None) -> str:
-    """Explain the number of DSP blocks by the multipliers, in a sentence; "" without any.
+    """Explain the number of DSP blocks by the multipliers, in a sentence; "" without multipliers.
 
     Parameters
     ----------

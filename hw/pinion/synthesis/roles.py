@@ -73,7 +73,7 @@ def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def path_end(
     netlist: Netlist, cell: int, *, port: str, regions: Mapping[str, tuple[str, ...]]
 ) -> PathEnd:
-    """Return the place of a cell.
+    """Return the start or end of a path at a cell.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Resources of a build by Yosys for UltraScale+ parts, and an estimate of its clock."""
+"""Resources of a build from Yosys for UltraScale+ parts, and an estimate of its clock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAMILY = "xcup"
 
 NOTE = (
     "Counts of Yosys for UltraScale+, hierarchy kept; no vendor tool placed, routed or timed the "
-    "design. DSP counts are exact; LUTs and flip-flops are upper-side estimates (pipeline "
+    "design. DSP counts are exact; LUTs and flip-flops are conservative estimates (pipeline "
     "registers are not packed into DSP blocks, carries are CARRY4). Operand selectors are counted "
     "with MUXF7 and MUXF8, two bits of a selector of two inputs as one LUT. Delays and clock are "
     "an estimate."
@@ -65,7 +65,7 @@ SHARES: Mapping[str, float] = MappingProxyType(
 )
 """Share of the script's time that has passed when a pass of a name first begins.
 
-Measured on five cores of 5,000 to 29,000 LUTs, 15 to 42 s of two shared processors each: the shares
+Measured on five cores of 5,000 to 29,000 LUTs, 15 to 42 s each on two shared CPU cores: the shares
 of one core are within 0.07 of these, so remaining times are estimates.
 """
 
@@ -112,7 +112,7 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
     Raises
     ------
     ManifestError
-        If the folder is no build, or a file in it was changed.
+        If the folder is not a build folder, or a file in it was changed.
     pinion.gateware.yosys.YosysError
         If Yosys is missing or fails.
     """
@@ -185,7 +185,7 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
 
 
 def _explicit_blocks(folder: Path) -> list[str]:
-    """Return commands that replace a core's multiplier blocks by explicit ones, if it has any.
+    """Return commands that replace a core's multiplier blocks with explicit ones, if it has any.
 
     Yosys infers neither a subtraction in a block nor a column of blocks.
     """

@@ -1,4 +1,4 @@
-"""Campaigns on Dask: many states through models, RTL, processors and cards."""
+"""Campaigns on Dask: many states through models, RTL, CPUs, GPUs and cards."""
 
 from __future__ import annotations
 

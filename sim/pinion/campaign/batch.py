@@ -1,4 +1,4 @@
-"""A function for very many requests on processors and GPUs, with results but no comparison.
+"""A function for very many requests on CPUs and GPUs, with results but no comparison.
 
 No build is needed: each worker receives the robot and the function's name and compiles it once.
 """
@@ -37,7 +37,7 @@ from .tally import FigureTally
 DTYPES = ("float32", "float64")
 
 DEVICES = (*BACKENDS, PROCESSOR)
-"""Devices that a function is compiled for."""
+"""Devices for which a function is compiled."""
 
 
 # Many parameters: a user's options, by keyword, as docs/campaigns.md lists them.
@@ -64,7 +64,7 @@ def batch(
     """Compute a function for many requests on many workers and store the results.
 
     Called again with the same arguments, it resumes where it was interrupted.
-    :func:`.store.read_results` reads the results by name, and the requests if they were drawn.
+    :func:`.store.read_results` reads the results by name, and the requests if they were sampled.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def batch(
         user-defined code is not sent to workers.
     file : the file for the results (:mod:`.store`).
     arrays : requests by name, (n, ...) each; or
-    states : how many to draw, with ``distribution`` and ``seed`` (:func:`pinion.functions.sample`).
+    states : number to sample, with ``distribution`` and ``seed`` (:func:`pinion.functions.sample`).
     device : ``cpu``, ``cuda``, ``float`` or ``processor`` (the model of a program);
         ``cuda:0,cuda:1`` starts a local worker for each GPU.
     dtype : ``float32`` or ``float64`` arithmetic; ``float`` always uses float64.
@@ -84,8 +84,8 @@ def batch(
     -------
     JSON-able figures: ``robot``, ``function``, ``device``, ``dtype``, ``states``, ``finished``,
     ``not_finite`` (requests with a NaN or infinite result) and ``first_not_finite``, ``saturated``
-    (requests that left the ranges of a program),
-    ``failures`` by chunk, ``ok`` (all finished, all results finite), and ``run``: its cost.
+    (requests that exceeded the ranges of a program),
+    ``failures`` by chunk, ``ok`` (all finished, all results finite), and ``run``: the run's cost.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def batch(
     devices, kind = devices_of(device, scheduler, workers, client)
     requests: dict[str, NDArray[Any]] | None = None
     if (arrays is None) == (states is None):
-        raise CampaignError("Give either requests or a number of states to draw, not both.")
+        raise CampaignError("Give either requests or a number of states to sample: one of the two.")
     if arrays is not None:
         requests = _full_arrays(arrays_of(row.inputs, model), arrays, dtype)
         states, distribution = len(next(iter(requests.values()))), GIVEN
@@ -206,7 +206,7 @@ class FunctionParcel:
         return cls(sha256(text.encode()).hexdigest(), text)
 
     def load(self) -> tuple[Model, Function]:
-        """Return the robot and the function, as every worker has them."""
+        """Return the robot and the function, as every worker gets them."""
         data = json.loads(self.text)
         return model_from_dict(data["model"]), table_row(data["function"], data["options"])
 

@@ -41,7 +41,7 @@ def cluster(
     Parameters
     ----------
     scheduler : address such as ``tcp://head:8786``; None for a local cluster.
-    workers : size of a local cluster; by default the number of devices, or of processors that this
+    workers : size of a local cluster; by default the number of devices, or of CPU cores that this
         process may use.
     devices : devices of the local workers, one each; empty if any worker can compute.
 
@@ -61,7 +61,7 @@ def cluster(
         if count > MOST_WORKERS:
             raise ClusterError(
                 f"{count:,} workers (--workers) are too many for one machine: give 1 to "
-                f"{MOST_WORKERS:,}, for instance the number of processors."
+                f"{MOST_WORKERS:,}, for instance the number of CPU cores."
             )
         security = Security.temporary()
         head = {
@@ -137,14 +137,14 @@ def own_device(device: str, resources: Mapping[str, float]) -> str:
     Raises
     ------
     ClusterError
-        If it has several.
+        If the worker has several.
     """
     if device in ANYWHERE:
         return device
     addressed = [name for name in resources if name.startswith(f"{device}:")]
     if len(addressed) > 1:
         raise ClusterError(
-            f"A worker has the devices {', '.join(addressed)}: start a worker for each of them."
+            f"A worker has several devices, {', '.join(addressed)}: start one worker for each."
         )
     return addressed[0] if addressed else device
 
@@ -155,13 +155,13 @@ def check_workers(client: Client, device: str = "") -> None:
     Raises
     ------
     ClusterError
-        If there is no such worker, or one has another Pinion or NumPy, or none.
+        If there is no such worker, or one has a different Pinion or NumPy, or lacks one of them.
     """
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:
         raise ClusterError(
-            f"The scheduler '{client.scheduler.address}' has no worker: start one with "
+            f"The scheduler '{client.scheduler.address}' has no workers: start one with "
             f"`dask worker {client.scheduler.address} --nthreads 1`."
         ) from None
     workers = _workers_of(client) or {}
@@ -169,7 +169,7 @@ def check_workers(client: Client, device: str = "") -> None:
     for name in needed:
         if not any(worker.get("resources", {}).get(name) for worker in workers.values()):
             raise ClusterError(
-                f"None of the {len(workers)} workers has the device '{name}': start one for each "
+                f"No worker ({len(workers)} in all) has the device '{name}': start one for each "
                 f"device with `dask worker {client.scheduler.address} --nthreads 1 --resources "
                 f"'{name}=1 {name}:0=1'`."
             )
@@ -184,7 +184,7 @@ def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
     Raises
     ------
     ClusterError
-        If it has other sources or another NumPy, or could not tell.
+        If the worker has other sources or another NumPy, or could not tell.
     """
     if isinstance(theirs, BaseException):
         raise ClusterError(

@@ -1,4 +1,4 @@
-"""One interface to all that computes a chunk: models, compiled RTL, processors and cards."""
+"""One interface to everything that computes a chunk: models, compiled RTL, CPUs, GPUs, cards."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ BACKENDS = ("cpu", "cuda", "float")
 """Devices that compute the function itself in floats, without flags and promised errors."""
 
 PROCESSOR = DEVICE
-"""The model of the dynamics processor, which programs run on."""
+"""The model of the dynamics processor, on which programs run."""
 
 EXACT = (INTEGERS, PROCESSOR)
-"""Devices that are the model which others are compared with, bit for bit."""
+"""Devices that are themselves the model with which others are compared, bit for bit."""
 
 ANYWHERE = (INTEGERS, RTL, PROCESSOR, CARD, "cpu", "float", "sim")
 """Devices that every worker has; a worker declares others by its resources."""
@@ -207,7 +207,7 @@ class _ProcessorCard(Computes):
 
 
 class _Floats(Computes):
-    """The function on a processor, on a GPU or in NumPy."""
+    """The function on a CPU, on a GPU or in NumPy."""
 
     def __init__(self, reference: Models, device: str) -> None:
         self._reference = reference
@@ -246,7 +246,7 @@ def table_row(name: str, options: Mapping[str, str]) -> Function:
     if name not in FUNCTIONS:
         raise CampaignError(
             f"The function '{name}' is user-defined, and its code is not in the build: run it on "
-            "integers, rtl or a card; campaigns on cpu, cuda or float take functions of the table."
+            "integers, rtl or a card; campaigns on cpu, cuda or float need functions of the table."
         )
     return named_function(name, **options_from_text(options))
 

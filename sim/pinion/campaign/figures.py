@@ -35,7 +35,7 @@ def figures(
     NaN; ``outside`` their budget, None if no budget applies. ``relative`` by block: ``median`` and
     ``p99`` as the bounds of their bin (:mod:`.tally`), ``max``, ``at`` (the index of the request),
     ``request`` (its arrays). ``error_max`` by word: ``value``, ``at``, ``budget``. ``failures``:
-    sentences by chunk. ``ok``: all chunks are finished, some request is valid and every check
+    messages by chunk. ``ok``: all chunks are finished, some request is valid and every check
     passes. ``digest``: of all the above.
     """
     build = reference.build

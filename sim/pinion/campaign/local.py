@@ -78,7 +78,7 @@ class LocalWorkers:
             _end(process, output)
 
     def wait(self) -> None:
-        """Wait until one of them is ready.
+        """Wait until one of the workers is ready.
 
         Raises
         ------
@@ -88,7 +88,8 @@ class LocalWorkers:
         while not any(_is_up(output) for _, output in list(self._running)):
             if self._failure is not None:
                 raise ClusterError(
-                    f"Workers cannot be started on this machine; the last printed: {self._failure}"
+                    "Workers cannot be started on this machine; the last one printed: "
+                    f"{self._failure}"
                 )
             time.sleep(_LOOK)
 

@@ -1,4 +1,4 @@
-"""A chunk of a campaign: a device's results against the integer and the float model."""
+"""A chunk of a campaign: a device's results compared with the integer and the float model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def measure(
 
     Parameters
     ----------
-    words : the chunk's requests (n, words_in), None to draw them.
+    words : the chunk's requests (n, words_in), None to sample them.
     """
     build = reference.build
     if words is None:

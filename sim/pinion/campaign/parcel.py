@@ -38,7 +38,7 @@ class Bench(Protocol):
 
         Parameters
         ----------
-        requests : the chunk's requests, None to draw them.
+        requests : the chunk's requests, None to sample them.
         """
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class BuildParcel:
 
     @property
     def size(self) -> int:
-        """Bytes to send."""
+        """Size of the files to send, in bytes."""
         return sum(map(len, self.files.values()))
 
     def open(self, place: Path, device: str) -> Bench:
@@ -131,7 +131,7 @@ class BuildParcel:
         Raises
         ------
         CampaignError, pinion.link.ManifestError
-            If what arrived is not what was sent.
+            If what arrived does not match what was sent.
         """
         folder = place / self.digest
         try:
@@ -143,7 +143,8 @@ class BuildParcel:
         unpack(self.files, folder)
         if sha256((folder / DIGESTS).read_bytes()).hexdigest() != self.digest:
             raise CampaignError(
-                f"The build that arrived in '{folder}' is not {self.digest[:16]}..."
+                f"The build that arrived in '{folder}' does not match the one that was sent "
+                f"({self.digest[:16]}...)."
             )
         check_digests(folder)
         return folder

@@ -49,13 +49,13 @@ class Plan:
         requests that determines its results (:mod:`.batch`).
     device : ``integers``, ``rtl``, a backend or a card.
     distribution : distribution of the states, or `GIVEN`.
-    seed : seed of the states that are drawn.
+    seed : seed of the states that are sampled.
     states, chunk : requests in all and in a chunk; the last chunk may have fewer.
-    keep : whether results are stored besides figures.
+    keep : whether results are stored in addition to figures.
     max_error : largest relative error that passes, None for the build's promise.
-    requests : SHA-256 of the user's requests, empty if they are drawn.
+    requests : SHA-256 of the user's requests, empty if they are sampled.
     sources : Pinion's version with a digest of its sources.
-    numpy : the version of NumPy, which draws the states.
+    numpy : the version of NumPy, which samples the states.
     """
 
     what: str
@@ -98,7 +98,7 @@ class Plan:
         return np.random.Generator(np.random.Philox(sequence))
 
     def words(self, build: Build | ProgramFolder, number: int) -> Words:
-        """Draw the requests of a chunk, as float32 bits (n, words_in)."""
+        """Sample the requests of a chunk, as float32 bits (n, words_in)."""
         start, stop = self.span(number)
         arrays = sample(
             build.model,
@@ -127,7 +127,7 @@ def make_plan(
 
     Parameters
     ----------
-    words : the user's requests (n, words_in), None to draw them.
+    words : the user's requests (n, words_in), None to sample them.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def make_plan(
 
 
 def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
-    """Check that a campaign can be cut into chunks and its states drawn.
+    """Check that a campaign can be divided into chunks and its states sampled.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
         )
     if -(-states // chunk) > MOST_CHUNKS:
         raise CampaignError(
-            f"{states:,} states in chunks of {chunk:,} are {-(-states // chunk):,} records: give "
+            f"{states:,} states in chunks of {chunk:,} make {-(-states // chunk):,} records: give "
             f"chunks of at least {-(-states // MOST_CHUNKS):,}."
         )
 
@@ -188,7 +188,7 @@ def plan_identity() -> dict[str, str]:
 
 
 def plan_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Describe how their plan differs from ours; both are dictionaries."""
+    """Return a description of how their plan differs from ours; both are dictionaries."""
     names = [name for name in ours if ours.get(name) != theirs.get(name)]
     # Another robot or function implies other hashes, and another build another folder.
     if "what" in names:

@@ -96,7 +96,7 @@ def campaign(
     ----------
     folder : the folder of a build or a program.
     file : the campaign's file (:mod:`.store`).
-    states : number of states to draw; leave it out with ``arrays``.
+    states : number of states to sample; leave it out with ``arrays``.
     device : of a build ``integers`` (the exact model against floats), ``rtl`` (compiled, bit for
         bit against the integers, and against floats; the default) or a card of the driver (the
         same); of a program ``processor`` (the model of the machine against floats; the default) or
@@ -104,19 +104,19 @@ def campaign(
         function itself against the float model of the folder). A local cluster takes several with
         addresses, ``cuda:0,cuda:1``, and starts a worker for each.
     distribution, seed : distribution and seed of the states (:func:`pinion.functions.sample`).
-    arrays : requests by name, instead of drawn states.
+    arrays : requests by name, instead of sampled states.
     chunk : requests that one worker computes at a time.
     keep : store the results as well (:func:`.store.read_results`).
     max_error : largest relative error that passes, instead of the build's promise.
     scheduler : address of a Dask scheduler; None to start a local cluster.
-    workers : size of the local cluster; by default one worker per processor.
+    workers : size of the local cluster; by default one worker per CPU core.
     client : client of an existing cluster, instead of both.
     on_chunk : called after each chunk. progress : receives each step.
 
     Returns
     -------
     The figures (`.figures.figures`), which do not depend on how the campaign went, and under
-    ``run`` what this run took.
+    ``run`` the cost of this run.
 
     Raises
     ------
@@ -135,8 +135,8 @@ def campaign(
             raise CampaignError("A campaign needs at least 1 request, not 0.")
         if states not in (None, len(words)):
             raise CampaignError(
-                f"There are {len(words):,} requests, so {states:,} states cannot be drawn: leave "
-                "the number out."
+                f"Requests are given ({len(words):,}), so {states:,} states cannot be sampled: "
+                "leave the number of states out."
             )
         states, distribution = len(words), GIVEN
     if states is None:
@@ -191,7 +191,7 @@ def fill_store(
     Parameters
     ----------
     parcel : makes what the workers compute, if anything is missing.
-    requests_of : returns the requests from one index up to another; None if workers draw them.
+    requests_of : returns the requests from one index up to another; None if workers sample them.
     devices : devices of the local workers, one each.
     """
     resumed = len(store.finished())
@@ -212,7 +212,7 @@ def fill_store(
 
 
 def run_of(store: StateStore, resumed: int, began: float) -> dict[str, Any]:
-    """Return what a campaign took this time.
+    """Return the cost of this run of a campaign.
 
     Parameters
     ----------
@@ -236,30 +236,30 @@ def devices_of(
     if names[0] in ANYWHERE:
         if len(names) > 1:
             raise CampaignError(
-                f"Every worker has '{names[0]}', so '{device}' names too many devices: give one, "
-                "and the number of workers."
+                f"Every worker has '{names[0]}', so '{device}' names too many devices: give one "
+                "device and the number of workers (--workers)."
             )
         return [], names[0]
     kind = split_device(names[0])[0]
     if any(split_device(name)[0] != kind for name in names) or len(set(names)) < len(names):
         raise CampaignError(
-            f"The devices '{device}' must be different and of one kind, such as cuda:0,cuda:1."
+            f"The devices '{device}' must be different and of the same kind, as in cuda:0,cuda:1."
         )
     if (scheduler is not None or client is not None) and names != [kind]:
         raise CampaignError(
-            f"With a scheduler every worker declares its device: give '{kind}', not '{device}', "
+            f"With a scheduler, every worker declares its device: give '{kind}', not '{device}', "
             f"and start workers with --resources '{kind}=1 {names[0]}=1'."
         )
     if workers not in (None, len(names)):
         raise CampaignError(
-            f"A device has one worker, so '{device}' cannot have {workers}: leave the number out, "
-            "or name more devices."
+            f"Each device has one worker, so '{device}' needs {len(names)}, not {workers}: leave "
+            "the number out, or name as many devices."
         )
     return names, kind
 
 
 class _Run:
-    """The missing chunks on their way through the workers into the store."""
+    """A run of the missing chunks through the workers into the store."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class _Run:
                     self._fail(
                         guilty,
                         f"Chunk {guilty}, states {start} to {stop - 1}, ended every worker that "
-                        "tried it: look for a crash or lack of memory, with a smaller chunk.",
+                        "tried it: use smaller chunks to look for a crash or a lack of memory.",
                     )
         except (CommClosedError, ClosedClientError):
             raise self._lost() from None
@@ -397,7 +397,7 @@ class _Run:
             raise ChunksError(
                 f"{chunks} failed, so no more were tried; {self.finished:,} of "
                 f"{self.plan.states:,} states are stored in '{self.store.path}'. "
-                f"The last one: {sentence}"
+                f"The last failure: {sentence}"
             )
 
     def _tell(self) -> None:

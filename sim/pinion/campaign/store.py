@@ -55,7 +55,7 @@ class ChunkRecord:
     figures : its `FigureTally` as text.
     results : result arrays as an ``.npz`` file, None if they are not stored.
     seconds : time that it took.
-    worker : address and process number of the worker, as ``ADDRESS PID``.
+    worker : address and process ID of the worker, as ``ADDRESS PID``.
     """
 
     number: int
@@ -228,7 +228,7 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
                 "SELECT results FROM chunks WHERE number = ?", (number,)
             ).fetchone()
         if row is None:
-            raise _damaged(path, f"chunk {number} is gone")
+            raise _damaged(path, f"chunk {number} is missing")
         with np.load(io.BytesIO(row[0]), allow_pickle=False) as arrays:
             yield number * plan["chunk"], dict(arrays)
 
@@ -259,11 +259,13 @@ def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     application = database.execute("PRAGMA application_id").fetchone()[0]
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:
-        raise CampaignError(f"'{path}' is a database of something else: name another file with -o.")
+        raise CampaignError(
+            f"'{path}' is a database, but not a Pinion campaign: name another file with -o."
+        )
     if version != VERSION:
         raise CampaignError(
-            f"'{path}' is a campaign of version {version}, but this Pinion reads {VERSION}: name "
-            "another file with -o."
+            f"'{path}' is a campaign of version {version}, but this Pinion reads version "
+            f"{VERSION}: name another file with -o."
         )
     plan: dict[str, Any] = json.loads(database.execute("SELECT plan FROM campaign").fetchone()[0])
     return plan
@@ -271,8 +273,8 @@ def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, error: object) -> CampaignError:
     return CampaignError(
-        f"'{path}' cannot be used for results ({error}): name another file with -o, or make room "
-        "if the disk is full."
+        f"'{path}' cannot be used for results ({error}): name another file with -o, or free some "
+        "space if the disk is full."
     )
 
 

@@ -1,4 +1,4 @@
-"""Points of a design space on Dask: each on a worker, its folder sent back.
+"""Points of a design space on Dask: each on a worker, which sends its folder back.
 
 Workers share no file system: the files of a point that an earlier sweep has finished are sent to
 the worker, and its results are sent back. So the folder of a sweep is the same whether its points
@@ -58,12 +58,12 @@ def on(client: Client) -> Runner:
             try:
                 failure, files = future.result()
             except KilledWorker:
-                yield point, "Every worker that tried it ended, perhaps for lack of memory."
+                yield point, "Every worker that tried this point ended, perhaps for lack of memory."
                 continue
             except (CancelledError, CommClosedError):
                 raise ClusterError(
-                    f"The scheduler was lost; {len(points) - len(waiting) - 1} points are finished "
-                    f"and stored in '{folder}': run the same command to continue."
+                    f"The scheduler was lost; {len(points) - len(waiting) - 1} of {len(points)} "
+                    f"points are stored in '{folder}': run the same command to continue."
                 ) from None
             unpack(files, point_folder(point, folder))
             yield point, failure

@@ -28,7 +28,7 @@ FIRSTS = ("mismatches", "wrong", "outside")
 
 @dataclass(kw_only=True)
 class Extreme:
-    """The largest of some numbers and its request; None without any number."""
+    """The largest of a set of numbers and its request; None if there is no number."""
 
     value: float | None = None
     at: int | None = None
@@ -43,7 +43,7 @@ class Extreme:
 
 @dataclass(kw_only=True)
 class Spread:
-    """Distribution of some non-negative numbers.
+    """Distribution of non-negative numbers.
 
     Members
     -------
@@ -55,7 +55,7 @@ class Spread:
     largest: Extreme = field(default_factory=Extreme)
 
     def quantile(self, share: float) -> tuple[float, float] | None:
-        """Return the bounds of a quantile's bin, or None without any number.
+        """Return the bounds of a quantile's bin, or None if there is no number.
 
         The quantile itself, the smallest number that is not below that share of all, is at least
         the lower bound and below the upper one.
@@ -71,7 +71,7 @@ class Spread:
 
 @dataclass(kw_only=True)
 class FigureTally:
-    """The figures of some requests.
+    """The figures of a set of requests.
 
     Members
     -------
@@ -131,7 +131,7 @@ class FigureTally:
         self.first[name] = at if lowest is None else min(lowest, at)
 
     def to_text(self) -> str:
-        """Return JSON: the same text for the same figures, every float to the last bit."""
+        """Return JSON: the same text for the same figures, every float exactly."""
         data = {
             "counts": self.counts,
             "first": self.first,
@@ -175,7 +175,7 @@ def _extreme(pair: Any) -> Extreme:
 
 
 def _bins(values: Floats) -> NDArray[np.int64]:
-    """Return the bin of each number; exact, unlike a logarithm whose last bits vary by library."""
+    """Return the bin of each number, exactly: the last bits of logarithms depend on the library."""
     bits: NDArray[np.uint64] = np.abs(values).view(np.uint64) >> _SHIFT
     return bits.astype(np.int64)
 
@@ -186,7 +186,7 @@ def _edge(number: int) -> float:
 
 
 def _largest(values: Floats, indices: NDArray[np.int64]) -> tuple[float | None, int | None]:
-    """Return the largest of numbers with rising indices, and its index, the lowest of equals."""
+    """Return the largest number and its index, the lowest among equals; indices are ascending."""
     if not len(values):
         return None, None
     at = int(np.argmax(values))

@@ -70,7 +70,7 @@ class Workplace(WorkerPlugin):
         return bench
 
     def give(self, bench: Bench) -> None:
-        """Return a device."""
+        """Take back a device that has computed a chunk."""
         with self._lock:
             self._free.append(bench)
 
@@ -86,7 +86,7 @@ def work(plan: Plan, number: int, requests: Any) -> ChunkRecord:
 
     Parameters
     ----------
-    requests : the chunk's requests as the parcel takes them, None to draw them.
+    requests : the chunk's requests as the parcel takes them, None to sample them.
 
     Raises
     ------
@@ -99,8 +99,8 @@ def work(plan: Plan, number: int, requests: Any) -> ChunkRecord:
     place = worker.plugins.get(NAME)
     if not isinstance(place, Workplace) or place.parcel.digest != plan.folder:
         raise ClusterError(
-            f"The worker {worker.address} belongs to another campaign: let it end before you start "
-            "the next one on the same scheduler."
+            f"The worker {worker.address} belongs to another campaign: let that one end before you "
+            "start the next one on the same scheduler."
         )
     bench = place.take(own_device(plan.device, worker.state.total_resources))
     try:

@@ -25,7 +25,7 @@ _RATE_SAMPLES = 500
 
 
 def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict[str, Any]:
-    """Run requests of the reference distribution and compare them with the models.
+    """Run requests of the reference distribution and compare the results with the models.
 
     Bits are compared with the integer model, values with the float model. The distribution of the
     errors is written into the build folder (:mod:`pinion.link.accuracy`).
@@ -43,8 +43,8 @@ def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict
     relative error by block (``rel_err_*``) and of the absolute error by word (``error``),
     ``accuracy_held`` (no relative error above ``max_error``) and ``budget_held``, None if no
     request is valid, ``budget_over_largest``, ``flags_held``, ``cycles_per_result``, and how long
-    the simulation took. ``ok``: no mismatch, valid requests, every error as promised, hardly a
-    flag, results at the promised rate.
+    the simulation took. ``ok``: no mismatch, valid requests, every error as promised, hardly any
+    flags, results at the promised rate.
     """
     build = Build.read(folder)
     manifest = build.manifest

@@ -28,7 +28,7 @@ class InstantCard(Transport):
     Members
     -------
     spent : seconds that the card itself has taken, to be subtracted from a measurement.
-    worked : the same in processor time.
+    worked : the same as CPU time.
     """
 
     timeout = None
@@ -42,7 +42,7 @@ class InstantCard(Transport):
         self._asked: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
 
     def read_register(self, offset: int) -> int:
-        """Read a register of a card at rest."""
+        """Read a register of an idle card."""
         return self._registers.read_register(offset)
 
     def write_register(self, offset: int, value: int) -> None:

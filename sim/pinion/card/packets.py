@@ -1,4 +1,4 @@
-"""A packet-level model of a card in Python, around any way to compute.
+"""A packet-level model of a card in Python, around any function that computes.
 
 It follows `pinion.link.protocol` beat by beat, causes, halts and registers included, but without
 time: a response is complete as soon as its request is. The compiled and the simulated RTL are
@@ -104,7 +104,7 @@ class PacketCard:
         self.configure()
 
     def configure(self) -> None:
-        """Start as after configuration, with fresh counters and registers."""
+        """Return to the state after configuration, with fresh counters and registers."""
         with self._lock:
             self._values = {row.name: 0 for row in REGISTERS} | self._constants
             self._kept: dict[str, int] = {}

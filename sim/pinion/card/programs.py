@@ -1,4 +1,4 @@
-"""Programs of the dynamics processor against their models, as builds are verified."""
+"""Verification of programs of the dynamics processor against their models, as for builds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ProgramReference(FloatReference[ProgramFolder]):
         super().__init__(program, [word for word, _ in outputs], [fmt.lsb for _, fmt in outputs])
 
     def expected(self, words: Words) -> tuple[Words, Flags]:
-        """Return what a card must give: words (n, words_out) as float32 bits, and flags (n,)."""
+        """Return what a card must answer: words (n, words_out) as float32 bits, and flags (n,)."""
         return run(self.build.program, words)
 
     def comparison(
@@ -54,7 +54,7 @@ class ProgramReference(FloatReference[ProgramFolder]):
 
 
 Models = Reference | ProgramReference
-"""Of a build or of a program."""
+"""The models of a build or of a program."""
 
 
 def verify_program(

@@ -27,7 +27,7 @@ class CompiledSpi:
     def __init__(self, *, library: Path, bit: int = CYCLES) -> None:
         if bit < CYCLES:
             raise ValueError(
-                f"A bit of {bit} cycles is too short for the card, which needs at least {CYCLES}."
+                f"The number of cycles per bit is {bit}, but the card needs at least {CYCLES}."
             )
         self.library = library
         self.bit = bit
@@ -61,7 +61,7 @@ class CompiledSpi:
         return int(self._lib.pinion_spi_now(self._card))
 
     def wait(self, cycles: int) -> None:
-        """Run some cycles with the line at rest."""
+        """Run some cycles with the line idle."""
         self._lib.pinion_spi_wait(self._card, cycles)
 
     def transfer(self, data: bytes) -> bytes:

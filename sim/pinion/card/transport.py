@@ -118,7 +118,7 @@ class InProcessCard(Transport):
 class SimulatedCard(InProcessCard):
     """A core in this process, compiled from the RTLIL of its build.
 
-    The first opening of a build compiles it into the user's cache (some ten seconds); later ones
+    The first opening of a build compiles it into the user's cache (about ten seconds); later ones
     reuse it. The core is idle after a batch, and its state is preserved between batches, as on a
     real card. Cycles are those of the core.
 
@@ -190,8 +190,8 @@ class SimulatedCard(InProcessCard):
             wrong = int(np.argmax(~ends[:, -1] | ends[:, :-1].any(axis=1)))
             self._core.reset()
             raise TransportError(
-                f"Result {wrong} of the simulated card does not end on its beat {m.beats_out}: "
-                f"core and manifest disagree on the record. Build the folder again."
+                f"Result {wrong} of the simulated card does not end on its beat {m.beats_out}: the "
+                f"core and the manifest disagree on the record. Build the folder again."
             )
         return Answers(
             words=unpack_records(
@@ -306,7 +306,8 @@ class TopTransport(Transport):
         )
         if run.violations:
             raise TransportError(
-                f"The simulated top changed or withdrew an offered beat {run.violations} times."
+                f"The simulated top changed or withdrew offered beats (violations: "
+                f"{run.violations})."
             )
         self._beats = self._beats[run.accepted :]
         beats, last = run.beats, run.last
@@ -320,7 +321,7 @@ class TopTransport(Transport):
 
 
 class SimulatedTop(TopTransport):
-    """The compiled whole top of a build.
+    """The whole top of a build, compiled.
 
     The first opening of a build compiles it into the user's cache, which takes minutes for a large
     core.

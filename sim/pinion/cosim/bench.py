@@ -39,7 +39,7 @@ class ReferenceModel(Protocol):
         """Return result words (n, words_out) and flags (n,) for request words (n, words_in)."""
 
     def check_floats(self, words_in: Words, words_out: Words) -> list[str]:
-        """Return sentences about results outside the error budget of the float model."""
+        """Return messages about results outside the error budget of the float model."""
 
 
 class Monitor:
@@ -99,15 +99,15 @@ def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
 
 
 def differing_records(actual: Words | Flags, expected: Words | Flags, *, name: str) -> list[str]:
-    """Return sentences about differing shapes or words, naming the first record and word.
+    """Return messages about differing shapes or words, naming the first record and word.
 
     Parameters
     ----------
     actual, expected : (n, words) arrays that must be equal.
-    name : name of the expected side in a sentence.
+    name : name of the expected side in a message.
     """
     if actual.shape != expected.shape:
-        return [f"The results have shape {actual.shape}, {name} {expected.shape}."]
+        return [f"The results have shape {actual.shape}, but {name} have {expected.shape}."]
     wrong = np.argwhere(actual != expected)
     if not len(wrong):
         return []
@@ -125,7 +125,7 @@ def _check(
     """Compare the output frames with expected arrays and with the reference."""
     words_out = spec["words_out"]
     if len({len(frame.tdata) for frame in frames}) != 1:
-        return ["The result records differ in length: TLAST is not on every record's last beat."]
+        return ["The result records differ in length: not every record has TLAST on its last beat."]
     flags = np.array([frame.tuser[-1] for frame in frames], dtype=np.bool_)
     words = np.array([frame.tdata for frame in frames], dtype=np.uint32)
     words = words[:, :words_out]

@@ -22,13 +22,13 @@ FLOAT64 = 1e-12
 
 
 def build_bounds(folder: Path, distribution: str = "reference") -> Bounds:
-    """Return bounds of a build's errors over the box of a distribution's requests.
+    """Return bounds on a build's errors over the box of a distribution's requests.
 
     Raises
     ------
     ValueError
         Subclasses with a message for the user: if there is no build folder, no bound is known for
-        the function, an input's range depends on others, or all requests of the box are flagged.
+        the function, an input's range depends on others, or all requests in the box are flagged.
     """
     build = Build.read(folder)
     box = request_box(build.model, build.function, distribution)
@@ -54,7 +54,7 @@ def verify_bounded(
     progress: Progress = SILENT,
     **options: Any,
 ) -> dict[str, Any]:
-    """Verify a build, with bounds of its errors if ``bound`` is set.
+    """Verify a build, with bounds on its errors if ``bound`` is set.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def bound_figures(bounds: Bounds, verified: Mapping[str, Any]) -> dict[str, Any]
 
     Returns
     -------
-    JSON-able figures. ``bound``: by result word, the bound of the error of unflagged requests, in
+    JSON-able figures. ``bound``: by result word, the bound on the error of unflagged requests, in
     the result's unit. ``bound_looseness``: the bound over the largest error of the verification,
     None without an error. ``bound_blocks``: for each block the largest sampled error, budget and
     bound of its words, and the ratio of the last to the first. ``bound_held``: no sampled error

@@ -231,11 +231,14 @@ class _Request:
     ) -> None:
         if beats.ndim != 2 or beats.shape[1] != core.lanes_in or beats.dtype != np.uint32:
             raise ValueError(
-                f"Input beats must be a (n, {core.lanes_in}) array of uint32, "
+                f"Input beats must be an (n, {core.lanes_in}) array of uint32, "
                 f"not {beats.shape} of {beats.dtype}."
             )
         if last.shape != (len(beats),):
-            raise ValueError(f"There are {len(beats)} beats, but last flags of {last.shape}.")
+            raise ValueError(
+                f"The last flags must have shape ({len(beats)},), one for each beat, not "
+                f"{last.shape}."
+            )
         if expected_beats < 0:
             raise ValueError(
                 f"The number of expected beats must not be negative, but is {expected_beats}."
@@ -264,7 +267,7 @@ class _Request:
             setattr(self.fields, name, getattr(self, name).ctypes.data)
 
     def share(self) -> float:
-        """Return the share of the output beats received so far, from the library's stamps."""
+        """Return the share of the output beats received so far, from the library's time stamps."""
         count = len(self.emitted)
         return float(np.count_nonzero(self.emitted >= 0)) / count if count else 1.0
 

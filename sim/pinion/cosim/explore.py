@@ -87,7 +87,7 @@ def explore(
     ``error_max, error_median`` of the worst block of results, ``error_block``, ``rel_err_max,
     rel_err_median`` by block, ``flagged``, ``valid`` (neither flagged nor undecided, so that their
     errors count), ``samples``, ``seed``, ``distribution``; ``mismatches``, ``verified``;
-    ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a sentence if a
+    ``version`` of the sources, ``seconds`` it took, ``resumed``; ``failure``, a message if a
     point could not be measured completely; ``usable``, false if it failed, has mismatches, flags
     too many of its states or has no valid result; ``pareto``, whether it is usable and no usable
     row beats it.
@@ -219,7 +219,7 @@ def _has(record: Mapping[str, Any], stage: str, of: Mapping[str, Any]) -> bool:
 
 
 def _read(place: Path, point: SweepPoint, version: str | None) -> dict[str, Any]:
-    """Return a point's record of a code version (None: any), empty if there is none."""
+    """Return a point's record for a code version (None: any), empty if there is none."""
     try:
         record = json.loads((place / RECORD).read_text())
         same = version in (None, record["version"]) and record["content"] == point.content
@@ -342,7 +342,7 @@ def measure_point(
     folder: Path,
     measure: Measurements,
 ) -> str | None:
-    """Measure what is missing at a point; return the failure as a sentence, if any."""
+    """Measure what is missing at a point; return the error message if it fails."""
     point = SweepPoint(model=model_from_dict(model), function=function, request=request)
     place = point_folder(point, folder)
     version = code_version()

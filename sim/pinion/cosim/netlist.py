@@ -1,8 +1,8 @@
 """Bit-for-bit check of a core's mapped netlist against the integer model.
 
 The netlist of ECP5 cells is compiled with behavioural models of the cells and answers requests.
-The models are Yosys' own, except for the multiplier and the block RAM, of which Yosys has only
-ports.
+The models are Yosys' own, except for the multiplier and the block RAM, for which Yosys has
+only ports.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _list(name: str, count: int, first: int = 0) -> str:
 
 
 def cell_models() -> str:
-    """Return Verilog models of the cells of which Yosys has no behaviour."""
+    """Return Verilog models of the cells for which Yosys has no behavioural model."""
     names = {"a": "A", "b": "B", "c": "C"} | {n: n.upper() for n in ("dia", "dib", "doa", "dob")}
     fields = {key: _list(name, _WORD) for key, name in names.items()}
     fields |= {f"{key}bus": text for key, text in fields.items()}
@@ -145,7 +145,7 @@ def map_core(folder: Path, *, progress: Progress = SILENT) -> Path:
 
 
 def netlist_rtlil(mapped: Path, work: Path, *, top: str = TOP) -> Path:
-    """Replace the cells of a mapped design by their behaviour and return the RTLIL's path.
+    """Replace the cells of a mapped design by their models and return the path of the RTLIL.
 
     No trace of the cells is left: before compilation, a design is checked to hold only logic.
 

@@ -30,11 +30,11 @@ Run = tuple[FixedValues, Flags, dict[str, Floats]]
 
 
 class Described(Protocol):
-    """What a folder of a build or a program says: the robot, the function, and its records."""
+    """Contents of a build's or a program's folder: robot, function and layout of records."""
 
     @property
     def manifest(self) -> Manifest:
-        """The records, and what is promised."""
+        """The layout of records, and what is promised."""
 
     @property
     def model(self) -> Model:
@@ -55,7 +55,7 @@ class FloatReference(Generic[DescribedT]):
     ----------
     build : what was compiled or built.
     outputs : words of its results.
-    lsbs : weights of their last bits.
+    lsbs : their LSBs.
     function : a user-defined function whose float model replaces the folder's float graph.
     """
 
@@ -212,7 +212,7 @@ class Reference(FloatReference[Build]):
         return result
 
     def expected(self, words: Words, fresh: Flags | None = None) -> tuple[Words, Flags]:
-        """Return what the RTL must give: words (n, words_out) as float32 bits, and flags (n,)."""
+        """Return what the RTL must answer: words (n, words_out) as float32 bits, and flags (n,)."""
         values, flags, _ = self.integers(words, fresh)
         return self._integers.sent(values, len(words)).view(np.uint32), flags
 
@@ -285,7 +285,7 @@ class Reference(FloatReference[Build]):
         )
 
     def check_floats(self, words_in: Words, words_out: Words) -> list[str]:
-        """Return one sentence for each result word outside the build's budget, or NaN.
+        """Return one message for each result word that is outside the build's budget or NaN.
 
         Flagged and undecided requests are skipped: no budget applies to them.
         """
@@ -298,7 +298,7 @@ class Reference(FloatReference[Build]):
             bad = ~(error[:, k] <= self.budget[k])
             if bad.any():
                 complaints.append(
-                    f"{name} is off by {np.max(error[:, k]):.3g} at worst and breaks its budget of "
+                    f"{name} is off by up to {np.max(error[:, k]):.3g} and exceeds its budget of "
                     f"{self.budget[k]:.3g} in {int(bad.sum())} of {len(error)} requests."
                 )
         return complaints
@@ -331,7 +331,7 @@ def _check_same(build: Build, function: Function) -> None:
 
 
 def _listed(blocks: Sequence[tuple[str, tuple[int | str, ...], bool]]) -> str:
-    """Return a function's arrays as words of a sentence."""
+    """Return a function's arrays as text for a message."""
     return ", ".join(f"{name} {shape}" for name, shape, _ in blocks) or "none"
 
 

@@ -142,7 +142,7 @@ def run_bench(
 
 
 def share_of(path: Path, expected: int, progress: Progress) -> Callable[[], None]:
-    """Return a function that reports the share which the bench has written to a file."""
+    """Return a function that reports the completed share that the bench has written to a file."""
 
     def look() -> None:
         try:
@@ -167,7 +167,7 @@ def launch(
 
     Returns
     -------
-    Exit status, and path of the log.
+    Exit code, and path of the log.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def launch(
             )
         except subprocess.TimeoutExpired:
             raise BenchError(
-                f"The {simulator} bench ran past {timeout:g} s; its log is {log}."
+                f"The {simulator} bench did not end within {timeout:g} s; its log is {log}."
             ) from None
     return process.returncode, log
 
@@ -205,7 +205,7 @@ def _check_arguments(
         raise ValueError(f"There is no simulator {simulator!r}; choose icarus or verilator.")
     if beats.ndim != 2 or beats.dtype != np.uint32 or last.shape != (len(beats),):
         raise ValueError(
-            f"Input beats must be a (n, lanes) array of uint32 with (n,) last flags, not "
+            f"Input beats must be an (n, lanes) array of uint32 with (n,) last flags, not "
             f"{beats.shape} of {beats.dtype} with {last.shape}."
         )
     if not len(beats) or not last[-1]:
@@ -270,7 +270,7 @@ def check_outcome(
         )
     if status != 0 or not (place / result).exists():
         raise BenchError(
-            f"The {bench} bench ended with status {status} ({_reason(log)}); its log is {log}."
+            f"The {bench} bench exited with code {status} ({_reason(log)}); its log is {log}."
         )
 
 

@@ -63,13 +63,14 @@ class StreamResult:
         """Return the result itself, or raise `StreamError` for surplus beats and broken offers."""
         if self.surplus:
             raise StreamError(
-                f"The core sent {self.surplus} beats more than the {len(self.beats)} expected: "
-                "a result was repeated, or its number of beats differs from the manifest's."
+                f"The core sent more beats than the {len(self.beats)} expected ({self.surplus} in "
+                "surplus): a result was repeated, or has more beats than in the manifest."
             )
         if self.violations:
             raise StreamError(
-                f"The core changed or withdrew an offered output beat {self.violations} times "
-                "before it was taken: AXI-Stream requires valid, data, last and user to stay."
+                f"The core changed or withdrew offered output beats before they were taken "
+                f"(violations: {self.violations}): AXI-Stream requires valid, data, last and user "
+                "to stay."
             )
         return self
 
@@ -121,13 +122,13 @@ def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]
     """
     if words.ndim != 2 or words.dtype != np.uint32:
         raise ValueError(
-            f"Records must be a (n, words) array of uint32, not {words.shape} of {words.dtype}."
+            f"Records must be an (n, words) array of uint32, not {words.shape} of {words.dtype}."
         )
     n, width = words.shape
     if width > lanes * beats:
         raise ValueError(
-            f"A record of {width} words does not fit {beats} beats of {lanes} lanes: "
-            "take the numbers of beats and lanes from the manifest."
+            f"A record has {width} words, but {beats} x {lanes} beats and lanes hold only "
+            f"{beats * lanes}: take the numbers of beats and lanes from the manifest."
         )
     padded = np.zeros((n, beats * lanes), dtype=np.uint32)
     padded[:, :width] = words
@@ -152,16 +153,22 @@ def unpack_records(
     """
     n, lanes = beats_array.shape
     if records is not None and n != records * beats:
-        raise StreamError(f"The core sent {n} beats for {records} results of {beats} beats each.")
+        raise StreamError(
+            f"The number of beats from the core is {n} instead of {records} x {beats}, results x "
+            "beats."
+        )
     if n % beats:
-        raise ValueError(f"{n} beats are not a multiple of {beats}, the beats of a record.")
+        raise ValueError(f"The number of beats, {n}, is not a multiple of {beats}, as in a record.")
     if words > beats * lanes:
-        raise ValueError(f"{beats} beats of {lanes} lanes do not hold {words} words.")
+        raise ValueError(
+            f"A record has {words} words, but {beats} x {lanes} beats and lanes hold only "
+            f"{beats * lanes}."
+        )
     return np.ascontiguousarray(beats_array.reshape(n // beats, beats * lanes)[:, :words])
 
 
 def check_pattern(pattern: NDArray[np.bool_] | None, *, name: str) -> NDArray[np.bool_]:
-    """Return a pause pattern as a (n,) bool array, empty for None.
+    """Return a pause pattern as an (n,) bool array, empty for None.
 
     Raises
     ------
@@ -209,7 +216,7 @@ def long_pause(*, seed: int, blocked: int = 2000, free: int = 500) -> Flags:
 
 
 def single(*, seed: int, period: int = 7) -> Flags:
-    """Let one cycle in ``period`` through, at a phase drawn from the seed."""
+    """Let one cycle in ``period`` through, at a phase that depends on the seed."""
     pattern = np.ones(period, dtype=np.bool_)
     pattern[int(np.random.default_rng(seed).integers(0, period))] = False
     return pattern

@@ -1,8 +1,8 @@
 """The whole top compiled to machine code: two streams, registers and two clocks.
 
 Verilator converts the emitted RTLIL, which is compiled together with ``top_engine.cpp``. This
-module drives the card's AXI side as the vendor's DMA engine would: 512-bit beats each way and
-32-bit register accesses. For packets see :mod:`tests.support.top.batches`.
+module drives the card's AXI side as the vendor's DMA engine would: 512-bit beats in each direction
+and 32-bit register accesses. For packets see :mod:`tests.support.top.batches`.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class _Request:
     ) -> None:
         if beats.ndim != 2 or beats.shape[1] != WORDS_PER_BEAT or beats.dtype != np.uint32:
             raise ValueError(
-                f"Request beats must be a (n, {WORDS_PER_BEAT}) array of uint32, "
+                f"Request beats must be an (n, {WORDS_PER_BEAT}) array of uint32, "
                 f"not {beats.shape} of {beats.dtype}."
             )
         n, m = len(beats), room
@@ -280,7 +280,9 @@ class _Request:
             last = np.arange(1, n + 1) == n
         for name, array in (("keep", keep), ("last", last)):
             if array is not None and array.shape != (n,):
-                raise ValueError(f"There are {n} beats, but {name} has the shape {array.shape}.")
+                raise ValueError(
+                    f"{name} must have shape ({n},), one for each beat, not {array.shape}."
+                )
         self.beats = np.ascontiguousarray(beats)
         self.keep = None if keep is None else np.ascontiguousarray(keep, dtype=np.uint64)
         self.last = np.ascontiguousarray(last, dtype=np.uint8)
@@ -321,7 +323,7 @@ def _check_response(response: int, *, offset: int, action: str) -> None:
         )
     if response:
         raise RegisterError(
-            f"The register at {offset:#x} could not be {action}: the card gave response {response} "
+            f"The register at {offset:#x} could not be {action}: the card sent response {response} "
             "instead of 0."
         )
 

@@ -98,7 +98,7 @@ def verify(
     figure of errors counts them.
     ``snapping``: the manifest's, if any: errors are relative to the build's own robot.
     ``task``, if one chose the formats: its losses as stated and measured at the build, which are
-    not measured again, and ``task_broken``: an inconsistency in them, as a sentence.
+    not measured again, and ``task_broken``: an inconsistency in them, as a message.
     ``schedule_cycles``: the datapath's, measured; ``latency_cycles``: from the first input beat to
     the last output beat. ``ok``: every check passes. On the distribution that the build is for, the
     distribution of errors and this verdict are written into the folder

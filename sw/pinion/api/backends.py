@@ -39,14 +39,14 @@ GROUP = "pinion.backends"
 
 
 class CardOptions(CoreOptions, total=False):
-    """Options of cards, which concern the build that is made for them.
+    """Options of cards; they concern the build that is made for a card.
 
     Members
     -------
     ii, formats, max_error, ranges, objective, clock_mhz : as in
         :class:`pinion.request.BuildRequest`; the target is the simulation.
-    folder : reused if it holds exactly this build, otherwise built again; by default a temporary
-        folder that is removed when the backend is closed.
+    folder : the build folder, reused if it holds exactly this build, otherwise built again; by
+        default a temporary folder that is removed when the backend is closed.
     """
 
     folder: str | Path | None
@@ -77,10 +77,10 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
 
 
 class FloatBackend(Backend):
-    """The float model on the host: float64 results of the float32 requests of a card.
+    """The float model on the host: float64 results for the float32 requests of a card.
 
-    States of a function continue from batch to batch, until `reset_state`. Pickling and copying
-    keep robot, function and the state of a stream.
+    The states of a function continue from batch to batch, until `reset_state`. Pickling and copying
+    keep the robot, the function and the states of the stream.
 
     Members
     -------
@@ -96,7 +96,7 @@ class FloatBackend(Backend):
         self._state: dict[str, float] | None = None
 
     def reset_state(self) -> None:
-        """Begin a new stream: the next request gets the function's initial states."""
+        """Begin a new stream: the next request starts from the function's initial states."""
         self._state = None
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
@@ -142,8 +142,8 @@ def _float(
 class CardBackend(Backend):
     """A card, simulated or real, that holds a build.
 
-    A simulated card pickles and copies by robot, function and options: the copy opens a new card,
-    at the beginning of a stream, with a build that is made there unless a folder was given.
+    A simulated card is pickled and copied as robot, function and options: the copy opens a new
+    card, at the beginning of a stream, with a build of its own unless a folder was given.
 
     Members
     -------
@@ -180,8 +180,8 @@ class CardBackend(Backend):
         if name != SIM:
             raise DriverError(
                 f"The card '{self._address}' cannot be copied or sent to another process: only one "
-                "holds it. Close it here, and open it there by pinion.api.backend(..., "
-                f"device='{self._address}')."
+                "process can hold it. Close it here and open it there, with pinion.api.backend("
+                f"..., device='{self._address}')."
             )
         model, row, options = self._asked
         return _simulated, (model, portable(row), options)
@@ -240,11 +240,11 @@ def backend(
     Raises
     ------
     ValueError
-        Subclasses with a sentence: an unknown robot, function, format, device or option.
+        A subclass with an error message: an unknown robot, function, format, device or option.
     """
     checked: Any = device
     if not isinstance(checked, str):
-        raise DriverError(f"The device is {checked!r}: give the name of one, such as 'cpu'.")
+        raise DriverError(f"The device is {checked!r}: give the name of a device, such as 'cpu'.")
     name, address = split_device(device)
     remaining: dict[str, Any] = dict(options)
     row_options = cast(RowOptions, _taken(remaining, RowOptions))
@@ -275,7 +275,7 @@ def backend(
 def _with_defaults(
     opened: Backend, model: Model, row: Function, layout: str | None, accept_inertia: bool
 ) -> Backend:
-    """Return the backend with defaults for its parameters, if it has any and samples come first."""
+    """Return the backend, with defaults for its parameters if it has any and samples come first."""
     if not row.parameters or layout not in (None, "aos"):
         return opened
     return ParametricBackend(
@@ -284,12 +284,12 @@ def _with_defaults(
 
 
 def _taken(options: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Take the options of one kind out of the others."""
+    """Remove the options of one kind from the others and return them."""
     return {name: options.pop(name) for name in kind.__annotations__ if name in options}
 
 
 def _entry_point(name: str) -> EntryPoint | None:
-    """Return the entry point of a device, not loaded yet; Pinion's own are searched first."""
+    """Return a device's entry point, not yet loaded, or None; Pinion's own are searched first."""
     try:
         pinion_points = distribution(installation.DISTRIBUTION).entry_points.select(
             group=GROUP, name=name
@@ -310,7 +310,7 @@ def _loaded(point: EntryPoint) -> Callable[..., Backend]:
 
 
 def _keywords(opener: Callable[..., Any]) -> list[str]:
-    """Return the names of keyword-only parameters of a function."""
+    """Return the names of a function's keyword-only parameters."""
     return [
         name
         for name, parameter in inspect.signature(opener).parameters.items()
@@ -325,9 +325,9 @@ def _check_options(device: str, allowed: Sequence[str], options: Mapping[str, An
             near = get_close_matches(name, (*every, *allowed), n=1)
             raise InputError(
                 f"The device '{device}' has no option '{name}'"
-                + (f", perhaps {near[0]}; it has " if near else "; it has ")
-                + (", ".join(allowed) or "none")
-                + f", and every device has {', '.join(every)}."
+                + (f" (did you mean '{near[0]}'?)" if near else "")
+                + f"; its own options are {', '.join(allowed) or 'none'}, and every device has "
+                + f"{', '.join(every)}."
             )
 
 
@@ -357,7 +357,7 @@ def _card(
     progress: Progress = SILENT,
     **options: Unpack[CoreOptions],
 ) -> tuple[CardBackend, Model]:
-    """Build a core and open a card with it; return the robot that it is for as well."""
+    """Build a core and open a card with it; return the card and the robot of the core."""
     with installation.needs(DriverError):  # the float model only needs NumPy
         from pinion.flow import build
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
@@ -382,9 +382,9 @@ def _card(
 
 
 def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) -> bool:
-    """Return whether a folder holds an intact build of this request and of the robot's numbers.
+    """Return whether a folder holds an intact build of this request for a robot of equal numbers.
 
-    Formats from a file are always built again: the file may have changed.
+    A build with formats from a file is never reused: the file may have changed.
     """
     from pinion.flow import Build
     from pinion.flow.objective import PLAN_SUFFIX

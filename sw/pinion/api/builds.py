@@ -55,11 +55,11 @@ class BuildNotes:
     clock : the clock that differs from the requested one.
     speeds : assumptions on joints without rated speeds.
     gate : errors that exceed the request.
-    snapping : changes by exact right angles.
-    opportunities : possible savings by changes of the robot's file.
-    ranges : cost and gain of formats by signal for the URDF's speed limits instead of rated speeds,
-        or the other way round; its figures are ``ranges_figures``.
-    replaced : the fate of an earlier build in the same folder.
+    snapping : changes made by snapping to exact right angles.
+    opportunities : possible savings from changes to the robot's file.
+    ranges : cost and gain of per-signal formats for the URDF's speed limits instead of rated
+        speeds, or the other way round; its figures are ``ranges_figures``.
+    replaced : what happened to an earlier build in the same folder.
     """
 
     interval: str = ""
@@ -83,7 +83,7 @@ class BuildNotes:
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltCore:
-    """A build folder with its operations.
+    """A build folder, with operations on it.
 
     Members
     -------
@@ -98,12 +98,12 @@ class BuiltCore:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Self:
-        """Open a folder of ``pinion build``, all of whose files must be as they were built.
+        """Open a folder made by ``pinion build``, whose files must all be unchanged.
 
         Raises
         ------
         pinion.link.ManifestError
-            If it is no build, or a file in it was changed.
+            If it is not a build, or a file in it was changed.
         """
         place = Path(folder)
         manifest = Manifest.read(place)
@@ -145,16 +145,16 @@ class BuiltCore:
         ----------
         samples, seed, distribution : the requests.
         simulator : ``compiled``, ``icarus`` or ``verilator``.
-        dsp48e2 : simulate the explicit DSP48E2 blocks, by a model of them.
+        dsp48e2 : simulate the explicit DSP48E2 blocks, with a model of them.
         bound : also bound the errors of every request in the distribution's box.
-        function : function whose reference errors are relative to, instead of the build's float
-            graph. A function given by name is imported.
+        function : function whose float results errors are measured against, instead of those of
+            the build's float graph. A function given by name is imported.
         progress : receives each step.
 
         Raises
         ------
         ValueError, RuntimeError
-            Subclasses with a sentence: no intact build, an unknown name, a tool that is missing.
+            A subclass with an error message: no intact build, an unknown name or a missing tool.
         """
         with installation.needs(DriverError):
             from pinion.cosim.bound import verify_bounded
@@ -179,7 +179,7 @@ class BuiltCore:
         arrays: Mapping[str, ArrayLike] | None = None,
         progress: Progress = SILENT,
     ) -> NetlistCheck:
-        """Compare the netlist that Yosys mapped to the ECP5 with the integers, on requests."""
+        """Compare Yosys's netlist for the ECP5 with the integer model, on requests."""
         with installation.needs(DriverError):
             from pinion.cosim.netlist import check_netlist
         return NetlistCheck.of(
@@ -189,7 +189,7 @@ class BuiltCore:
     def verify_promises(
         self, *, samples: int | None = None, seed: int = 0, progress: Progress = SILENT
     ) -> PromiseCheck:
-        """Check the promises for every distribution of states, by the integers alone."""
+        """Check the promises for every distribution of states, with the integer model alone."""
         with installation.needs(DriverError):
             from pinion.cosim.promises import STATES, check_promises
         count = STATES if samples is None else samples
@@ -198,7 +198,7 @@ class BuiltCore:
         )
 
     def synth(self, *, progress: Progress = SILENT) -> Synthesis:
-        """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
+        """Count DSP blocks, LUTs and flip-flops with Yosys, and estimate delays."""
         with installation.needs(DriverError):
             from pinion.synthesis import synth
         return Synthesis.of(synth(self.folder, progress=progress))
@@ -212,12 +212,12 @@ class BuiltCore:
         force: bool = False,
         progress: Progress = SILENT,
     ) -> BuildReport:
-        """Return the known figures of the build; None if not measured for it.
+        """Return the known figures of the build; None for those not measured.
 
         Parameters
         ----------
-        output : also write a page there, one HTML file (:func:`.pages.write_report`).
-        states, synth, force, progress : of that page.
+        output : where to write a page as well, one HTML file (:func:`.pages.write_report`).
+        states, synth, force, progress : options of that page.
         """
         page = None
         if output is not None:
@@ -259,9 +259,9 @@ class BuiltCore:
 
         Parameters
         ----------
-        folder : to make; it may exist if it is empty.
-        requests : that its bench sends.
-        name : of the top module; robot and function by default.
+        folder : folder to create; it may exist if it is empty.
+        requests : number of requests that its test bench sends.
+        name : name of the top module; by default robot and function.
         progress : receives each step.
         """
         place = Path(folder)
@@ -286,8 +286,8 @@ class BuiltCore:
 
         Parameters
         ----------
-        vivado : the program, if it is not on the PATH.
-        seed : for another try at placing by the open tools.
+        vivado : path of the program, if it is not on the PATH.
+        seed : seed for another placement with the open-source tools.
         progress : receives each step.
         """
         with installation.needs(DriverError):
@@ -323,7 +323,7 @@ class BuiltCore:
 
 
 def open_build(folder: str | os.PathLike[str]) -> BuiltCore:
-    """Open a folder of ``pinion build``; as :meth:`BuiltCore.read`."""
+    """Open a folder made by ``pinion build``, as :meth:`BuiltCore.read` does."""
     return BuiltCore.read(folder)
 
 
@@ -336,7 +336,7 @@ def build(
     progress: Progress = SILENT,
     **options: Unpack[BuildOptions],
 ) -> BuiltCore:
-    """Build a core for a function of a robot: the options are those of ``pinion build``.
+    """Build a core for a function of a robot; the options are those of ``pinion build``.
 
     Parameters
     ----------
@@ -347,8 +347,8 @@ def build(
         holds files that Pinion did not write, such as a bitstream (``notes.replaced``).
     goal : with formats ``auto``, what they are chosen for instead of a largest error: returns a
         :class:`pinion.flow.by_task.Goal` for robot and function; ``pinion build --task`` makes it
-        from a task's file by ``pinion.control.task.tracking_loss.TrackingLoss``.
-    progress : receives each step and its share done, if known; ``Progress(print)`` prints the
+        from a task file with ``pinion.control.task.tracking_loss.TrackingLoss``.
+    progress : receives each step and the fraction done, if known; ``Progress(print)`` prints the
         steps.
     options : of the core, ``ii``, ``formats``, ``max_error``, ``ranges``, ``objective``,
         ``target`` and ``clock_mhz`` (:class:`pinion.request.BuildRequest`); of the
@@ -362,7 +362,7 @@ def build(
     TypeError
         If a build has no such option.
     ValueError
-        Subclasses with a sentence, for everything that the caller can correct.
+        A subclass with an error message, for everything that the caller can correct.
     pinion.driver.DriverError
         If packages for builds are not installed.
     """
@@ -386,7 +386,7 @@ def build_requested(
     goal: Callable[[Model, Function], Goal] | None = None,
     progress: Progress = SILENT,
 ) -> BuiltCore:
-    """Build a core of a row; the request's options of the row are only stored."""
+    """Build a core of a row; the row options in the request are only stored."""
     with installation.needs(DriverError):
         from pinion.flow import build as build_core
         from pinion.flow.objective import PLAN_SUFFIX
@@ -413,8 +413,8 @@ def build_requested(
     clock = ""
     if request.clock_mhz is not None and abs(manifest.clock_mhz - request.clock_mhz) > 1e-3:
         clock = (
-            f"A {request.target} cannot make a clock of {request.clock_mhz:g} MHz for the core: it "
-            f"is built for the nearest, {manifest.clock_mhz:g} MHz."
+            f"A {request.target} cannot make a clock of {request.clock_mhz:g} MHz: the core is "
+            f"built for the nearest, {manifest.clock_mhz:g} MHz."
         )
     notes = BuildNotes(
         interval=built.interval,
@@ -434,13 +434,13 @@ def build_requested(
 def _replaced(folder: Path, place: Path | None) -> str:
     """Return what happened to the earlier build."""
     if place is None:
-        return "The build that was there is replaced, with its results of verify and synth."
+        return "The earlier build is replaced, with its results of verify and synth."
     # `samefile`, since the folder may be a link.
     if place.samefile(folder):
-        return "The same build was there, and is unchanged."
+        return "The folder already held the same build; it is unchanged."
     return (
-        f"The build that was there is kept as '{place}', since files in it were added, changed or "
-        "removed after the build: remove that folder when nobody needs it."
+        f"The earlier build is kept as '{place}', since files in it were added, changed or "
+        "removed after the build: remove that folder when it is no longer needed."
     )
 
 

@@ -1,4 +1,4 @@
-"""Results of the work on a build: frozen objects of figures, and their display in notebooks.
+"""Results of operations on a build: frozen objects with figures, and their display in notebooks.
 
 The important figures are typed members; all of them, as in the command line's ``--json``, are under
 ``figures``.
@@ -27,7 +27,7 @@ def frozen(value: Any) -> Any:
 
 
 def short(value: object) -> str:
-    """Return a figure in a few characters, a dash for None."""
+    """Return a figure as a short string, a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
@@ -35,7 +35,7 @@ def short(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """Result of comparing RTL with integers, bit for bit, and integers with floats.
+    """Result of comparing RTL with the integer model, bit for bit, and that model with floats.
 
     Members
     -------
@@ -51,7 +51,7 @@ class Verification:
     rel_err_median, rel_err_p99, rel_err_max : relative errors by result block; None without valid
         requests.
     error_max : largest absolute error by result word, in its unit.
-    bound : bound of the error by result word; empty unless requested.
+    bound : bound on the error by result word; empty unless requested.
     first_divergence : place of the first wrong bit, None without one.
     figures : all of :func:`pinion.cosim.verify.verify`.
     """
@@ -100,7 +100,7 @@ class Verification:
 
 @dataclass(frozen=True, kw_only=True)
 class NetlistCheck:
-    """Result of comparing a mapped netlist with integers, bit for bit.
+    """Result of comparing a mapped netlist with the integer model, bit for bit.
 
     Members
     -------
@@ -134,11 +134,11 @@ class PromiseCheck:
 
     Members
     -------
-    ok : every result that is neither flagged nor undecided is as exact as promised, and there are
-        such results on the states that the build is for.
+    ok : every result that is neither flagged nor undecided is as accurate as promised, and there
+        are such results on the states that the build is for.
     samples : requests of each distribution.
-    promises, largest : relative errors by distribution; None where no request was valid, of those
-        that the build measured, and of these.
+    promises, largest : relative errors by distribution, promised and measured; None where no
+        request was valid when the build was measured, or in this check.
     valid : requests by distribution that are neither flagged nor undecided.
     figures : all of :func:`pinion.cosim.promises.check_promises`.
     """
@@ -177,11 +177,11 @@ class PromiseCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesis:
-    """What Yosys counts for a part, and an estimate of the clock; nothing was placed.
+    """Resources that Yosys counts for a part, and an estimate of the clock without placement.
 
     Members
     -------
-    part, tool : for what, by what.
+    part, tool : the part, and the tool that counted.
     dsp, lut, ff, bram : DSP blocks, LUTs, flip-flops, block RAMs of 36 Kb.
     lutram, srl : LUTs that are memory, not in ``lut``.
     levels : cells on the critical path, the slowest by the estimate.
@@ -211,7 +211,7 @@ class Synthesis:
     def _repr_html_(self) -> str:
         names = ("dsp", "lut", "lutram", "srl", "ff", "bram", "levels")
         rows = [(name, short(getattr(self, name))) for name in names]
-        return html_table(f"Of a {self.part}", rows, note=str(self.figures["note"]))
+        return html_table(f"Resources on a {self.part}", rows, note=str(self.figures["note"]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +221,7 @@ class ExportedFolder:
     Members
     -------
     name : of the top module.
-    folder, files : the folder and its paths.
+    folder, files : the folder and the paths of its files.
     figures : all of :func:`pinion.flow.export.export`.
     """
 

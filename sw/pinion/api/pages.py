@@ -21,7 +21,7 @@ class ReportPage:
     Members
     -------
     path : of the HTML file, which is self-contained.
-    bytes : its size.
+    bytes : its size in bytes.
     slow : warning if it is too large to open quickly, else "".
     """
 
@@ -46,14 +46,14 @@ def write_report(
     folders : of the builds, in the order of the page.
     output : the file.
     states : number of states of each distribution for the errors; None for 1,000, 0 for none.
-    synth : count resources by Yosys if the folder has no counts.
-    force : replace a file of that name.
+    synth : whether to count resources with Yosys if the folder has no counts.
+    force : whether to replace a file of that name.
     progress : as for :func:`pinion.api.build`.
 
     Raises
     ------
     ValueError
-        Subclasses with a sentence: no build, a changed file, a place where no file can go.
+        A subclass with an error message: no build, a changed file, or a path that cannot be used.
     pinion.driver.DriverError
         If packages for reports are not installed.
     """
@@ -70,8 +70,8 @@ def write_report(
         manifest = Manifest.read(folder)
         if manifest.is_program:
             raise ReportError(
-                f"'{folder}' is a program, and the page shows cores: its schedule is the picture "
-                "schedule.svg in the folder."
+                f"'{folder}' holds a program, but the page shows only cores: for its schedule, "
+                "see the picture schedule.svg in the folder."
             )
         if synth and builds.resource_record(folder, manifest) is None:
             count(folder, progress=progress)
@@ -88,7 +88,7 @@ def write_report(
     slow = ""
     if size > page.MOST_BYTES:
         slow = (
-            f"The page has {size:,} bytes, more than {page.MOST_BYTES:,}, and opens slowly: give "
-            "fewer builds."
+            f"The page has {size:,} bytes, more than {page.MOST_BYTES:,}, and will open slowly: "
+            "give fewer builds."
         )
     return ReportPage(path=target, bytes=size, slow=slow)

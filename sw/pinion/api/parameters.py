@@ -1,4 +1,4 @@
-"""Parameters of a backend by link: sets for a call, and loads for all following ones."""
+"""Parameters of a backend by link: sets for one call, and loads for all later calls."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pinion.robot import Model, RobotError, payload
 Array = NDArray[np.float64]
 
 RIGID_BODY = ("mass", "com", "inertia")
-"""What a set may be described by."""
+"""Keys of the dictionary that may describe a set."""
 
 ROUND = 1e-6
-"""Share of a set beside its axis that counts as rounding."""
+"""Fraction of a set, off the joint's axis, that counts as rounding."""
 
 
 class ParametricBackend(Backend):
-    """A backend whose input ``parameters`` may be left out, and is checked.
+    """A backend whose input ``parameters`` is optional, and is checked.
 
-    By default it is what the robot's file says and the attached loads add. Attributes are those of
-    the backend inside.
+    By default it has the values of the robot's file plus those of the attached loads. Other
+    attributes are those of the wrapped backend.
 
     Members
     -------
@@ -62,7 +62,7 @@ class ParametricBackend(Backend):
         com: Sequence[float] = (0.0, 0.0, 0.0),
         inertia: Sequence[float] | None = None,
     ) -> None:
-        """Attach a load, as :meth:`pinion.batch.Backend.attach` says."""
+        """Attach a load, as :meth:`pinion.batch.Backend.attach` describes."""
         parameter = self._of_link(link)
         loads = {name: load for name, load in self._loads.items() if name != parameter.name}
         if np.ndim(mass) or mass != 0.0:
@@ -88,8 +88,8 @@ class ParametricBackend(Backend):
 
         Parameters
         ----------
-        values, arrays : as of any backend.
-        inertia : sets of this call by link (or other name among the parameters), in place of the
+        values, arrays : as for any backend.
+        inertia : sets for this call by link (or other name among the parameters), in place of the
             default: ten numbers as in ``parameters``, or a dictionary of ``mass`` [kg], ``com``
             (3,) in the link's frame [m] and ``inertia`` about it (6,), xx, xy, xz, yy, yz, zz
             [kg m^2]; four numbers of a link on its axis or all ten, three numbers of gravity, one
@@ -103,7 +103,7 @@ class ParametricBackend(Backend):
         if len(values) >= self._inputs or PARAMETERS in arrays:
             if inertia is not None:
                 raise InputError(
-                    "The parameters are given twice, as 'parameters' and as 'inertia': give one."
+                    "The parameters are given twice, as 'parameters' and as 'inertia': omit one."
                 )
             explicit = arrays.get(PARAMETERS, values[-1] if values else None)
             self._check(explicit, self._parameters)
@@ -112,13 +112,13 @@ class ParametricBackend(Backend):
         if inertia is not None:
             if not isinstance(inertia, Mapping):
                 raise InputError(
-                    f"The 'inertia' is {str(inertia)[:60]!r}: give a dictionary of sets by link."
+                    f"'inertia' is {str(inertia)[:60]!r}: give a dictionary of sets by link."
                 )
             current = self._replaced(current, inertia)
         return self.backend.run(*values, **{**arrays, PARAMETERS: current})
 
     def close(self) -> None:
-        """Close the backend inside."""
+        """Close the wrapped backend."""
         self.backend.close()
 
     def __getattr__(self, name: str) -> Any:
@@ -144,24 +144,24 @@ class ParametricBackend(Backend):
                 return parameter
         listed = ", ".join(repr(p.name) for p in self._parameters)
         raise InputError(
-            f"There are no parameters of {name!r} but of {listed}: name it when the backend is "
-            f"opened, in parameters=."
+            f"There are no parameters of {name!r}, only of {listed}: name it in parameters= when "
+            "the backend is opened."
         )
 
     def _of_link(self, name: str) -> Parameter:
         parameter = self._named(name)
         if not parameter.of_link:
-            raise InputError(f"{name!r} is not a link: attach the load to one.")
+            raise InputError(f"{name!r} is not a link: attach the load to a link.")
         return parameter
 
     def _replaced(self, current: Array, sets: Mapping[str, Any]) -> Array:
-        """Return the parameters with other sets, (count,) or (n, count)."""
+        """Return the parameters with some sets replaced, (count,) or (n, count)."""
         parts = np.split(current, [p.first for p in self._parameters[1:]])
         named = {name: self._named(name) for name in sets}
         if len(set(map(id, named.values()))) < len(named):
             raise InputError(
                 f"The sets of 'inertia' for {' and '.join(map(repr, named))} name one link twice: "
-                "give one set of each."
+                "give one set per link."
             )
         for name, value in sets.items():
             parameter = named[name]
@@ -170,7 +170,7 @@ class ParametricBackend(Backend):
         if len(lengths) > 1:
             raise InputError(
                 f"The sets of 'inertia' are for {' and '.join(map(str, sorted(lengths)))} samples: "
-                "give the same number in each, or one set that serves all."
+                "give each for the same number of samples, or one set for all."
             )
         batch = tuple(lengths)
         replaced = np.concatenate(
@@ -180,7 +180,7 @@ class ParametricBackend(Backend):
         return replaced
 
     def _check(self, values: Any, parameters: Sequence[Parameter]) -> None:
-        """Raise for a set that no body can have; other mistakes are the backend's."""
+        """Raise an error for a set that no body can have; the backend reports other mistakes."""
         parameters = [parameter for parameter in parameters if parameter in self._to_check]
         if not parameters or hasattr(values, "__cuda_array_interface__"):
             return
@@ -204,7 +204,7 @@ class ParametricBackend(Backend):
 
 
 def _possible(parameter: Parameter) -> bool:
-    """Return whether a body can have what the robot's file says."""
+    """Return whether a body can have the values of the robot's file."""
     try:
         check_values([replace(parameter, first=0)], parameter.reading @ parameter.file)
     except DynamicsError:
@@ -231,7 +231,7 @@ def _set_of(parameter: Parameter, value: Any) -> Array:
         if parameter.count < numbers:
             described = f", the {parameter.count} of {parameter.name!r}{described}"
         raise InputError(
-            f"The set of {parameter.name!r} has a wrong form: give {numbers} "
+            f"The set of {parameter.name!r} has the wrong form: give {numbers} "
             f"number{'s' if numbers > 1 else ''}{described}, for all samples or for each."
         )
     if not parameter.of_link:
@@ -251,7 +251,7 @@ def _rigid_body(parameter: Parameter, described: Mapping[str, Any]) -> Array:
 
 
 def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.0) -> Array:
-    """Return the values of ten numbers (..., 10), which a link on the axis must be able to have."""
+    """Return the values of ten numbers (..., 10), which must be those of a link on the axis."""
     values = numbers @ parameter.reading.T
     beside = np.abs(numbers - origin - values @ basis.T).max(axis=-1)
     if np.any(beside > ROUND * np.abs(numbers).max(axis=-1)):
@@ -260,12 +260,12 @@ def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.
             np.abs(origin).max() > ROUND * np.abs(parameter.file).max()
         ):  # a whole set, which the file's remainder is part of
             raise InputError(
-                f"The set of {parameter.owner!r} differs from the robot's file in what "
-                f"{parameter.name!r} leaves as it is: give its {parameter.count} numbers alone, "
+                f"The set of {parameter.owner!r} differs from the robot's file in quantities that "
+                f"{parameter.name!r} does not set: give only its {parameter.count} numbers, "
                 f"or {advice}"
             )
         raise InputError(
-            f"What is on {parameter.owner!r} is not symmetric about its joint's axis, to which "
-            f"{parameter.name!r} is limited: {advice}"
+            f"The load on {parameter.owner!r} is not symmetric about its joint's axis, as "
+            f"{parameter.name!r} requires: {advice}"
         )
     return np.asarray(values)

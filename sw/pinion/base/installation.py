@@ -98,7 +98,7 @@ def needs(refusal: Callable[[str], Exception]) -> Iterator[None]:
 
     Parameters
     ----------
-    refusal : builds the error from its sentence.
+    refusal : builds the error from its message.
     """
     try:
         yield
@@ -126,7 +126,7 @@ def install_hint(*extras: str) -> str:
 
 
 def missing_module(error: ModuleNotFoundError) -> str | None:
-    """Return the sentence for an import that failed because a package is not installed.
+    """Return the error message for an import that failed for want of a package.
 
     None if the missing module is part of Pinion or Python: that is a bug and deserves its
     traceback.

@@ -46,7 +46,7 @@ def rewritten(page: str, tables: Tables) -> str:
 
 
 def write_tables(paths: Sequence[str], tables: Tables) -> int:
-    """Rewrite the tables of pages, print which pages changed, and return the exit status."""
+    """Rewrite the tables of pages, print which pages changed, and return the exit code."""
     for path in map(Path, paths):
         old = path.read_text()
         try:

@@ -27,14 +27,14 @@ def check_place(path: Path, noun: str, error: Callable[[str], Exception]) -> Non
     ----------
     path : a file or folder; missing parent folders would be created.
     noun : what is to be written there, such as ``build``.
-    error : builds the error from its sentence.
+    error : builds the error from its message.
     """
     if why := obstacle(path):
         raise error(refusal(path, noun, why))
 
 
 def refusal(path: Path, noun: str, why: str) -> str:
-    """Return the sentence about a path to which nothing can be written."""
+    """Return the error message for a path to which nothing can be written."""
     return (
         f"No {noun} can be written to '{path}' ({why}): check that its folder is writable and has "
         "room, or give another path."
@@ -42,7 +42,7 @@ def refusal(path: Path, noun: str, why: str) -> str:
 
 
 def obstacle(path: Path) -> str:
-    """Return why nothing can be written to a path, in a few words; empty if it can be.
+    """Return why nothing can be written to a path, in a few words; empty if writing is possible.
 
     An empty folder is created and removed in the nearest existing folder: permissions alone do not
     tell what a file system accepts.

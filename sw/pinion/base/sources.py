@@ -59,7 +59,7 @@ def package_digest(packages: Sequence[str]) -> str:
 
 
 def source_digest(packages: Sequence[str]) -> str:
-    """Return Pinion's version with a digest of the packages' Python code, equal on every machine.
+    """Return Pinion's version and a digest of the packages' Python code, the same everywhere.
 
     Between releases only the sources differ, not the version number.
 
@@ -69,7 +69,7 @@ def source_digest(packages: Sequence[str]) -> str:
 
     Raises
     ------
-    SourceError : as of :func:`package_digest`.
+    SourceError : as for :func:`package_digest`.
     """
     state = hashlib.sha256()
     for package in packages:
@@ -94,7 +94,7 @@ def _files(folder: str) -> Iterator[os.DirEntry[str]]:
     except OSError as error:
         raise SourceError(
             f"Pinion's sources cannot be read in '{folder}' ({error.strerror}): install Pinion "
-            "unpacked."
+            "unpacked, not as an archive."
         ) from error
     for entry in entries:
         if entry.name.startswith(".") or entry.name == "__pycache__":

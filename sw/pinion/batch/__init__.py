@@ -1,4 +1,4 @@
-"""Shared by all ways to compute a batch: checked arrays, results, errors, the backend."""
+"""Common parts of all backends: checked arrays, results, errors, and the interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of a caller's arrays, once, with errors that name the array."""
+"""One-time checks of a caller's arrays, with errors that name the array."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def by_name(
     values: Sequence[Any],
     named: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return arrays by name, from arrays by position in the order of the inputs and by name.
+    """Merge arrays given by position, in the order of the inputs, with arrays given by name.
 
     Raises
     ------
@@ -61,8 +61,8 @@ def by_name(
     if len(values) > len(names):
         listed = ", ".join(names) or "none"
         raise InputError(
-            f"{len(values)} arrays are given by position, but there are {len(names)} inputs: "
-            f"{listed}; leave {len(values) - len(names)} out."
+            f"Too many arrays are given by position ({len(values)}; inputs: {listed}): "
+            f"leave {len(values) - len(names)} out."
         )
     placed = dict(zip(names, values, strict=False))
     for name in placed:
@@ -80,7 +80,8 @@ def check_arrays(expected: Sequence[Array], named_arrays: Mapping[str, ArrayLike
     ----------
     expected : the arrays of a request: names, shapes without the batch axis, units.
     named_arrays : for each an array of floats or integers of that shape, optionally with a batch
-        axis in front. An array without a batch axis beside others with one serves all requests.
+        axis in front. An array without a batch axis, given with others that have one,
+        serves all requests.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def validate_arrays(
     dtype: type[np.floating[Any]] = np.float32,
     finite: bool = True,
 ) -> RequestArrays:
-    """Check like `check_arrays`, but without copying or converting: every value fits a dtype.
+    """Check arrays as `check_arrays` does, without copying or converting: every value fits a dtype.
 
     Parameters
     ----------
@@ -139,7 +140,7 @@ def validate_arrays(
         listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
         raise InputError(
             f"The arrays hold different numbers of requests on axis 0 ({listed}): give the same "
-            f"number in each, or one request without a batch axis that serves all."
+            f"number in each, or leave the batch axis out of an array that serves all requests."
         )
     return RequestArrays(arrays, next(iter(lengths.values()), 1), not lengths)
 
@@ -155,7 +156,7 @@ def check_mask(array: Array, values: NDArray[Any]) -> None:
 
 
 def _wanted(expected: Sequence[Array]) -> str:
-    return ", ".join(f"{array.name} {_shape(array.shape)}" for array in expected)
+    return ", ".join(f"{array.name} {_shape(array.shape)}" for array in expected) or "none"
 
 
 def _shape(shape: tuple[int, ...]) -> str:
@@ -187,7 +188,7 @@ def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> N
 
 
 def _masked(value: ArrayLike) -> bool:
-    """Whether elements are masked, also in a list of masked arrays: NumPy would drop the mask."""
+    """Return whether elements are masked, even in a list of arrays: NumPy would drop the mask."""
     if type(value) is np.ndarray:
         return False
     if isinstance(value, list | tuple):
@@ -201,14 +202,14 @@ def _check_shape(array: Array, shape: tuple[int, ...]) -> None:
     expected = array.shape
     if len(shape) not in (len(expected), len(expected) + 1):
         raise InputError(
-            f"'{array.name}' has {len(shape)} axes, its shape is {shape}: give {_shape(expected)}."
+            f"'{array.name}' has the wrong number of axes (shape {shape}): give {_shape(expected)}."
         )
     offset = len(shape) - len(expected)
     for axis, size in enumerate(expected, start=offset):
         if shape[axis] != size:
             raise InputError(
-                f"'{array.name}' has the shape {shape}, whose axis {axis} is {shape[axis]} long "
-                f"instead of {size}: give {_shape(expected)}."
+                f"'{array.name}' has the shape {shape}, whose axis {axis} has length "
+                f"{shape[axis]} instead of {size}: give {_shape(expected)}."
             )
 
 
@@ -230,7 +231,7 @@ def _check_values(array: Array, values: NDArray[Any], dtype: type[np.floating[An
     index = _index(array, values, lost)
     raise InputError(
         f"{index} is {values[_first(lost)]}, which {np.dtype(dtype).name} cannot hold: give "
-        f"values below {np.finfo(dtype).max:.4g} in size, in {array.unit}."
+        f"values below {np.finfo(dtype).max:.4g} in magnitude, in {array.unit}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The interface of every way to compute a function."""
+"""The interface of all backends."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Backend(Closing, Protocol):
         com: Sequence[float] = (0.0, 0.0, 0.0),
         inertia: Sequence[float] | None = None,
     ) -> None:
-        """Fix a rigid load to a link for the following calls, in place of an earlier one there.
+        """Fix a rigid load to a link for the following calls, in place of an earlier one on it.
 
-        Calls that have begun keep what they began with.
+        Calls in progress keep the load with which they began.
 
         Parameters
         ----------
@@ -76,13 +76,13 @@ class Backend(Closing, Protocol):
         Raises
         ------
         InputError
-            If the backend was not opened with the link among its ``parameters``, or no body can be
-            such a load.
+            If the backend was not opened with the link among its ``parameters``, or no real body
+            can be such a load.
         """
         del mass, com, inertia
         raise InputError(
-            f"No loads are attached to this {type(self).__name__}: open the backend by "
-            f"pinion.api.backend with parameters=({link!r},), in the layout aos, to attach a load."
+            f"This {type(self).__name__} takes no loads: to attach one, open the backend by "
+            f"pinion.api.backend with parameters=({link!r},) and the layout aos."
         )
 
 

@@ -20,7 +20,7 @@ class Result(Mapping[str, NDArray[Any]]):
     -------
     (each output of the function) : (n, ...), or (...) for a single request; float32 from a card.
     saturated : (n,) bool, or one bool: some value of this result exceeded its format's range, so
-        its numbers are wrong. In floats, on processors and GPUs, some value is an infinity or NaN.
+        its numbers are wrong. In floats, on CPUs and GPUs, some value is an infinity or NaN.
     cycles : clock cycles that the card took for the batch, or None if they are not counted.
 
     A result cannot be changed, except as the ``out`` of a later run, which rewrites its arrays. As
@@ -122,7 +122,7 @@ class Result(Mapping[str, NDArray[Any]]):
         )
 
     def _of_a_card(self) -> list[str]:
-        """Return what only cards have; empty if floats were computed without a flag."""
+        """Return the flags and cycles of a card as text; empty for floats without a flag."""
         flagged = int(np.count_nonzero(self.saturated))
         counted = self._cycles is not None
         parts = [f"saturated: {flagged} of {self.saturated.size}"] if counted or flagged else []
@@ -145,7 +145,7 @@ def not_finite(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.boo
 def written(
     out: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]], saturated: NDArray[np.bool_]
 ) -> Result:
-    """Return the result of a run on a processor or GPU: ``out`` itself if that is a result."""
+    """Return the result of a run on a CPU or GPU: ``out`` itself if that is a result."""
     if not isinstance(out, Result):
         return Result(arrays=arrays, saturated=saturated, cycles=None)
     object.__setattr__(out, "_arrays", {**arrays, SATURATED: saturated})

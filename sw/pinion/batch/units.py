@@ -1,4 +1,4 @@
-"""Units of arrays whose joints turn and slide: ``N m | N`` is N m for joints that turn."""
+"""Units of arrays for two kinds of joints: ``N m | N`` is N m for joints that rotate."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BETWEEN: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Units of a matrix's elements between two kinds of joints, by the unit that the row writes: for a
-joint that slides in the row and one that turns in the column, and the reverse. (The row's unit is
-for two joints of the same kind.)"""
+joint that translates in the row and one that rotates in the column, and the reverse. (The
+row's unit is for two joints of the same kind.)"""
 
 
 def mixed_units_sentence(arrays: Iterable[Array]) -> str:
@@ -41,7 +41,7 @@ def mixed_units_sentence(arrays: Iterable[Array]) -> str:
     arrays = list(arrays)
     if not any(BAR in array.unit for array in arrays):
         return ""
-    text = "Of two units the first is of joints that turn, the second of joints that slide."
+    text = "Of two units the first is for joints that rotate, the second for joints that translate."
     names: dict[tuple[str, str], list[str]] = {}
     for array in arrays:
         if len(array.shape) == 2 and array.unit in BETWEEN:
@@ -50,6 +50,6 @@ def mixed_units_sentence(arrays: Iterable[Array]) -> str:
         words = " and ".join([", ".join(those[:-1])] * (len(those) > 1) + those[-1:])
         text += f" An element of {words} between the two kinds is in {sliding_row}"
         if sliding_row != turning_row:
-            text += f" where its row slides and in {turning_row} where its column does"
+            text += f" if its row's joint translates and in {turning_row} if its column's does"
         text += "."
     return text

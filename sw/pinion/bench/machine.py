@@ -1,4 +1,4 @@
-"""The machine of a measurement, and the versions of what was measured."""
+"""Descriptions of the measuring machine and of the software versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.native.isa import best
 
 
 def machine(gpus: Sequence[str]) -> dict[str, Any]:
-    """Return the machine, and the versions of what was measured."""
+    """Return a description of the machine, and the versions of what was measured."""
     try:
         compiler = find_compiler().version
     except ComputeError:
@@ -35,7 +35,7 @@ def machine(gpus: Sequence[str]) -> dict[str, Any]:
 
 
 def processor_name() -> str:
-    """Return the name of this machine's processor."""
+    """Return the name of this machine's CPU."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             for line in lines:

@@ -1,4 +1,4 @@
-"""Published figures of accelerators: a data file with a source for each figure."""
+"""Published figures of accelerators, from a data file with a source for each figure."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ Rows = list[dict[str, Any]]
 def robots_and_functions(
     target: Sequence[str], default: Sequence[str] = ()
 ) -> tuple[dict[str, Model], tuple[str, ...]]:
-    """Return models by robot and names of functions.
+    """Return the models, by robot, and the names of the functions.
 
     Parameters
     ----------
     target : nothing, a robot, or a robot and functions.
-    default : functions if none is given; by default all of the subject dynamics.
+    default : functions if none is given; by default all those of the subject dynamics.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def measured_each(
     names: Sequence[str],
     measure: Callable[[str, str, Model], tuple[Rows, dict[str, str]]],
 ) -> tuple[Rows, dict[str, str]]:
-    """Measure every function of every robot; return rows, and what was left out with the reason."""
+    """Measure every function of every robot; return rows, and reasons for what was left out."""
     rows: Rows = []
     left_out: dict[str, str] = {}
     with counted("Measuring", total=len(models) * len(names)) as advance:

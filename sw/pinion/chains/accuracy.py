@@ -1,4 +1,4 @@
-"""Errors of algorithms on random chains relative to the serial ones in 80-bit arithmetic."""
+"""Errors of algorithms on random chains, relative to serial algorithms in 80-bit arithmetic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PINOCCHIO = "Pinocchio"
 
 
 def forward_algorithms() -> dict[str, Algorithm]:
-    """Return the forward dynamics of this package that use recursions and scans."""
+    """Return this package's forward dynamics algorithms that use recursions and scans."""
     return {
         "ABA": aba,
         "JSIIA": jsiia,
@@ -76,7 +76,7 @@ class Accuracy:
     errors: Mapping[str, Array]
 
     def worst(self, algorithm: str) -> float:
-        """Return the largest error of all seeds; NaN if one is NaN."""
+        """Return the largest error over all seeds; NaN if one is NaN."""
         return float(np.max(self.errors[algorithm]))
 
 
@@ -115,7 +115,7 @@ def accuracy(
     if np.finfo(wide).eps > 1e-18:
         raise DynamicsError(
             f"This machine's longdouble has a rounding error of {np.finfo(wide).eps:.1e}: measure "
-            "errors on a machine with 80 bits, such as x86-64."
+            "errors on a machine with 80-bit floats, such as x86-64."
         )
     forward = direction == "forward"
     serial = aba if forward else rnea
@@ -155,7 +155,7 @@ def _tried(algorithm: Algorithm, chain: Chain, q: Array, qd: Array, x: Array) ->
 
 
 def table(rows: Iterable[Accuracy], *, worst: bool = True) -> str:
-    """Return a Markdown table of the worst (or median) errors of all seeds."""
+    """Return a Markdown table of the worst (or median) errors over all seeds."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row.errors))
     lines = [f"| inertias | links | {' | '.join(names)} |", "|---" * (2 + len(names)) + "|"]

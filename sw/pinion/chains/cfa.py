@@ -29,10 +29,10 @@ Differences from the texts:
   diagonalised matrix for ``tau - ID(q, qd, qdd)`` makes them as accurate. Residuals of the block
   system alone would not, because its blocks are already rounded.
 
-OEE magnifies rounding most. With inertias decades apart it can fail from some tens of links on,
-even with refinement, while OER and L D L^T, refined once, stay as accurate as articulated bodies;
-:func:`condition` estimates this. In float32 OEE is useless from some twenty links on, the others
-from some fifty: pass float64.
+OEE magnifies rounding most. With inertias decades apart it can fail for a few tens of links or
+more, even with refinement, while OER and L D L^T, refined once, stay as accurate as articulated
+bodies; :func:`condition` estimates this. In float32 OEE is useless for more than about twenty
+links, the others for more than about fifty: pass float64.
 """
 
 from __future__ import annotations
@@ -209,31 +209,31 @@ def free_bodies(
         diagonal = diagonalise(D, U, method=solver, count=count)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            f"By rounding in {at.dtype} a block of the chain {chain.name!r} is not positive "
-            f"definite with the solver {solver!r}, because its inertias differ too much: use the "
+            f"Rounding in {at.dtype} makes a block of the chain {chain.name!r} not positive "
+            f"definite with the solver {solver!r}, because the inertias differ too much: use the "
             "solver 'ldl', a wider type, or aba."
         ) from None
     return Bodies(at=at, J=J, X=X, T=T, W=W, idle=idle, D=D, U=U, diagonal=diagonal)
 
 
 class ConditionWarning(UserWarning):
-    """Constraint forces refined once are accurate to less than half the digits of their type."""
+    """Warning that constraint forces refined once have less than half the digits of their type."""
 
 
 def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
     """Estimate the amplification of rounding errors by the constraint force algorithm at a state.
 
-    The efforts of known accelerations, each 1 or -1, at rest without gravity are solved for without
-    refinement, which costs an inverse dynamics and a solution. With `eps` the rounding error of q's
-    type,
+    The efforts of known accelerations, each 1 or -1, at zero velocity and without gravity, are
+    solved without refinement, which costs an inverse dynamics and a solution. With `eps` the
+    rounding error of q's type,
 
     - ``eps condition`` is about the relative error of an unrefined solution, for other
       accelerations within a factor of about ten;
-    - a refinement multiplies the error by it, down to that of articulated bodies: from 1e-4 on one
-      is not enough for 1e-8, and from 1 on each makes it worse: then use the solver ``oer``, which
-      has about twice the levels, or aba.
+    - a refinement multiplies the error by it, down to that of articulated bodies: at 1e-4 or more
+      one is not enough for 1e-8, and at 1 or more each increases the error: then use the solver
+      ``oer``, which has about twice the levels, or aba.
 
-    Warns by :class:`ConditionWarning` if ``eps condition`` is more than ``eps^(1/4)``, 1.2e-4 in
+    Warns with :class:`ConditionWarning` if ``eps condition`` is more than ``eps^(1/4)``, 1.2e-4 in
     double: refined once, the error is then more than ``eps^(1/2)``.
 
     Parameters
@@ -262,8 +262,8 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
     if worst > eps**0.25:
         warnings.warn(
             f"Constraint forces of the chain {chain.name!r} lose digits: solved by {solver!r}, "
-            f"their error is about {worst:.0e} unrefined and its square refined once. Choose the "
-            "solver 'oer' or 'ldl', or aba.",
+            f"their error is about {worst:.0e} unrefined, and its square refined once. Choose the "
+            "solver 'oer' or 'ldl', or use aba.",
             ConditionWarning,
             stacklevel=2,
         )
@@ -275,7 +275,7 @@ def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
 
     Parameters
     ----------
-    H : (n, 6, k); its columns from dof (n,) on are zero.
+    H : (n, 6, k); its columns after the first dof (n,) are zero.
     length : (n,) length that moments are divided by, to be comparable with forces [m]. Mixing both
         in SI units would lose the small ones: a factor of 100 in accuracy for links of a
         centimetre.
@@ -324,7 +324,7 @@ def _metric(chain: Chain, I_X: ArrayLike | None, dtype: np.dtype[np.floating]) -
         factorise(metric)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            "I_X has a matrix that is not positive definite: pass inertias, or None for ones."
+            "I_X has a matrix that is not positive definite: pass inertias, or None for identities."
         ) from None
     return metric
 

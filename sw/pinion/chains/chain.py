@@ -2,8 +2,8 @@
 
 Chains of a thousand links are data and never traced. A joint's motion subspace S is any matrix of
 up to six columns, constant in the moving body's coordinates. If a joint has no kind of the table of
-kinds, its displacement is the exponential of ``S q``, which for one column is a turn, a shift or a
-screw.
+kinds, its displacement is the exponential of ``S q``, which for one column is a rotation, a
+translation or a screw.
 
 Conventions are those of :mod:`pinion.robot.model`: spatial vectors ``[angular; linear]`` in body
 coordinates, ``Xup = [[E, 0], [-E r^, E]]`` from parent to child.
@@ -41,13 +41,13 @@ class Chain:
     E : (bodies, 3, 3) rotation from parent to child coordinates at q = 0 of the joint.
     r : (bodies, 3) origin of the child's frame there, parent coordinates [m].
     I : (bodies, 6, 6) inertia about the body's origin, body coordinates.
-    S : (bodies, 6, 6) motion subspace in body coordinates; columns from the joint's `dof` on are 0.
+    S : (bodies, 6, 6) motion subspace in body coordinates; columns after the first `dof` are 0.
     dof : (bodies,) number of velocities of each joint, 0 to 6.
     parent : (bodies,) number of the body's parent, which precedes it; -1 is the base.
     kinds : of each joint; None means that its displacement is the exponential of ``S q``.
     main : (n,) numbers of the links, from the base to the tip.
     gravity : (3,) base coordinates [m/s^2].
-    armature : (bodies, 6) rotor inertia reflected to each velocity, zeros from the joint's `dof` on
+    armature : (bodies, 6) rotor inertia reflected to each velocity, zeros after the first `dof`
         [kg m^2 | kg]; None without rotors.
     """
 
@@ -87,8 +87,8 @@ class Chain:
                 )
         if len(self.kinds) != count:
             raise DynamicsError(
-                f"kinds of the chain {self.name!r} has {len(self.kinds)} entries for {count} "
-                "bodies: give one each."
+                f"kinds of the chain {self.name!r} has length {len(self.kinds)}, not {count}: give "
+                "one kind per body."
             )
         self._check_joints()
         previous = -1
@@ -114,14 +114,14 @@ class Chain:
             S = self.S[i]
             if np.any(S[:, dof:]) or np.linalg.matrix_rank(S[:, :dof]) < dof:
                 raise DynamicsError(
-                    f"S of joint {i} of the chain {self.name!r} needs {dof} independent columns "
-                    "first, and zeros after them."
+                    f"S of joint {i} of the chain {self.name!r} must have independent columns up "
+                    f"to its number of velocities, {dof}, and zeros after them."
                 )
             kind = self.kinds[i]
             if kind is not None and kind.nv != dof:
                 raise DynamicsError(
-                    f"Joint {i} of the chain {self.name!r} is {kind.value} and has {dof} "
-                    f"velocities, not {kind.nv}."
+                    f"Joint {i} of the chain {self.name!r} is {kind.value}, but "
+                    f"its dof is {dof}, not {kind.nv}."
                 )
 
     @property
@@ -188,7 +188,7 @@ class Chain:
 
     @classmethod
     def of(cls, model: Model, tip: str | None = None) -> Chain:
-        """Return the chain from the base to a body of a robot, with the others as side branches.
+        """Return the chain from a robot's base to a body, with other bodies as side branches.
 
         Parameters
         ----------

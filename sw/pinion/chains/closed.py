@@ -75,7 +75,7 @@ class TypeI:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TypeII:
-    """A contact whose wrench in free directions depends on that in the others, as in friction.
+    """A contact whose wrench in free directions depends on that in the others, as with friction.
 
     ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with ``K_F = phi K_C + d`` (eq. 25).
 
@@ -156,7 +156,8 @@ def closed_chain(
         its origin in the last link's coordinates [m]; by default the last link's frame.
     solver, refine, method : as for :func:`pinion.chains.cfa`; `method` applies to all scans.
     damping : added to the diagonal of Lambda^-1: the contact yields in proportion to the wrench,
-        which makes contacts that hold more than the chain can move solvable, and others less exact.
+        which makes contacts that hold more than the chain can move solvable, and others less
+        accurate.
     count : receives all levels and combines in sequence, including refinement, and the steps along
         the longest side branch; :mod:`.costs` has the schedule of two arrays.
 
@@ -249,13 +250,13 @@ def _tip(frame: tuple[ArrayLike, ArrayLike] | None, dtype: np.dtype[np.floating]
     # A reflection has a reversed third axis.
     if not np.allclose(E @ E.T, np.eye(3), atol=1e-6) or E[2] @ np.cross(E[0], E[1]) < 0:
         raise DynamicsError(
-            "frame's E is not a rotation: pass a matrix with E E^T = 1 and determinant 1."
+            "frame's E is not a rotation: pass a matrix with E E^T = I and determinant 1."
         )
     return blocks(E, np.zeros_like(E), -E @ skew(r), E)
 
 
 def _from_base(at: ChainState, terms: Array, method: str, count: Count | None) -> Array:
-    """Return the links' motions (B, n, 6) for each joint's contribution and a base at rest."""
+    """Return the links' motions (B, n, 6) for each joint's contribution and a fixed base."""
     X = at.X[:, at.chain.main]
     return scan(affine, (X, terms[..., None]), method, count)[1][..., 0]
 

@@ -1,8 +1,8 @@
 r"""Costs of the constraint force algorithm: operations per link, and levels on two arrays.
 
 **Operations** are counted from the equations, for a link of a long chain of revolute joints about
-z, with frames in the modified convention of Denavit and Hartenberg: a constant turn and shift about
-x, then the joint's turn and a shift about z. Zeros, ones and constants of a link's frame are free,
+z, with frames in the modified convention of Denavit and Hartenberg: a constant screw along x, then
+the joint's rotation about z and a shift along it. Zeros, ones and constants of a frame are free,
 symmetric results are computed once, divisions count as multiplications and subtractions as
 additions; sines and cosines are ignored. By these rules articulated bodies need 238 multiplications
 and 236 additions.
@@ -51,7 +51,7 @@ class Operations:
 
 
 def factorisation(k: int) -> Operations:
-    """Return the operations to factorise a symmetric k x k matrix into L D L^T."""
+    """Return the operations needed to factorise a symmetric k x k matrix into L D L^T."""
     return Operations(
         sum(2 * j + (k - 1 - j) * (j + 1) for j in range(k)),
         sum(j + (k - 1 - j) * j for j in range(k)),
@@ -59,7 +59,7 @@ def factorisation(k: int) -> Operations:
 
 
 def solution(k: int, m: int) -> Operations:
-    """Return the operations to solve for m right-hand sides with these factors."""
+    """Return the operations needed to solve for m right-hand sides with these factors."""
     return Operations(k * (k - 1) + k, k * (k - 1)).times(m)
 
 
@@ -114,7 +114,7 @@ def aba_operations() -> Operations:
 def cfa_operations(refine: int = 0) -> Operations:
     """Return the operations per link of the constraint force algorithm with L D L^T.
 
-    ``J_i`` and ``X_i J_(i-1) X_i^T`` depend only on the turn of joint i, W_i^T J_i and
+    ``J_i`` and ``X_i J_(i-1) X_i^T`` depend only on the angle of joint i, W_i^T J_i and
     ``X_(i+1)^T W_(i+1)`` only on that of the next one; W selects rows.
     """
     if refine < 0:

@@ -19,7 +19,7 @@ class Count:
     levels : number of successive levels.
     combines : operations of all levels.
     solves : steps in which all blocks are solved independently.
-    sequential : number of successive steps by name, a lower bound of the time on any number of
+    sequential : number of successive steps by name, a lower bound on the time on any number of
         processors.
     """
 

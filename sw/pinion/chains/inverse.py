@@ -80,7 +80,7 @@ def rnea_scan(
 
 
 def resting(at: ChainState) -> ChainState:
-    """Return the state with accelerations of zero, for the bias efforts of forward dynamics."""
+    """Return the state with zero accelerations, for the bias efforts of forward dynamics."""
     zero = np.zeros((at.count, at.chain.bodies, at.chain.width), at.dtype)
     return replace(at, velocities={**at.velocities, "qdd": zero})
 

@@ -31,7 +31,7 @@ def jsiia(
     f_tip: ArrayLike | None = None,
     count: Count | None = None,
 ) -> Array:
-    """Compute forward dynamics by nv + 1 inverse dynamics in one batch, and Cholesky.
+    """Compute forward dynamics by nv + 1 inverse dynamics in one batch, and a factorisation.
 
     ``qdd = M^-1 (tau - ID(q, qd, 0))``, with the columns of M from ``ID(q, 0, e_j)`` without
     gravity (equation 17). All of them share their transforms: a scan has nv + 1 right-hand sides.
@@ -64,9 +64,9 @@ def jsiia(
         qdd = solve_positive(M, rest[..., None])[..., 0]
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            f"The joint space inertia of the chain {chain.name!r} with {chain.nv} velocities is "
-            f"not positive definite in {at.dtype}: give every joint mass to move, use a wider "
-            "type, or use hybrid_aba, which needs no M."
+            f"The joint space inertia of the chain {chain.name!r} (nv {chain.nv}) is "
+            f"not positive definite in {at.dtype}: give every joint some mass to move, use a "
+            "wider type, or use hybrid_aba, which needs no M."
         ) from None
     if count is not None:
         count.steps("Cholesky columns", chain.nv)

@@ -234,7 +234,7 @@ def quadratic_matrix(X: Array, acc: Array, vel: Array, I: Array) -> Array:  # no
 
 
 def _once(like: Array) -> Array:
-    """Return (6,) with one for products of different components, which ``w w^T`` has twice."""
+    """Return (6,): 1 for products of different components, which ``w w^T`` has twice, else 0."""
     return np.asarray([a != b for a, b in zip(_FIRST, _SECOND, strict=True)], like.dtype)
 
 

@@ -31,7 +31,7 @@ def to_pinocchio(chain: Chain, pin: Any) -> Any:
         if chain.dof[i] != 1 or (np.any(turn) and np.any(shift)):
             raise DynamicsError(
                 f"Joint {i} of the chain {chain.name!r} is neither revolute nor prismatic: only "
-                "these can be converted to Pinocchio."
+                "such joints can be converted to Pinocchio."
             )
         joint_model = (
             pin.JointModelRevoluteUnaligned if np.any(turn) else pin.JointModelPrismaticUnaligned

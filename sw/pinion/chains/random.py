@@ -20,7 +20,7 @@ JOINTS = ("mixed", "revolute", "prismatic", "helical")
 INERTIAS = ("unit", "arm", "taper", "finger", "wide")
 
 _PRISMATIC = 0.3
-"""Share of prismatic joints among mixed joints."""
+"""Fraction of prismatic joints among mixed joints."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def random_chain(
     if isinstance(joints, str):
         check_choice("joints", joints, JOINTS)
     elif len(joints) != n:
-        raise DynamicsError(f"joints has {len(joints)} entries for {n} links: give one each.")
+        raise DynamicsError(f"joints has length {len(joints)}, not {n}: give one joint per link.")
     if n < 1:
         raise DynamicsError(f"A chain needs at least one link, not {n}.")
     if branches < 0:
@@ -130,7 +130,7 @@ class RandomState:
 
 
 def random_state(chain: Chain, seed: int, batch: int = 1) -> RandomState:
-    """Return random positions, rates to 1, accelerations to 10 [rad | m, s], and their efforts."""
+    """Return random positions, rates up to 1, accelerations up to 10 [rad | m, s], and efforts."""
     rng = np.random.default_rng((seed, chain.nv, batch))
     q = rng.uniform(-1.0, 1.0, (batch, chain.nq))
     for i, part in enumerate(chain.q_slices):

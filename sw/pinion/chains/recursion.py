@@ -65,7 +65,7 @@ def velocities(at: ChainState) -> Array:
 
 
 def accelerations(at: ChainState, terms: Array) -> Array:
-    """Return the bodies' accelerations with gravity's at the base, (B, bodies, 6).
+    """Return the bodies' accelerations, including gravity's at the base, (B, bodies, 6).
 
     terms : (B, bodies, 6) contribution of each joint.
     """
@@ -79,7 +79,7 @@ def _from_base(at: ChainState, terms: Array, base: Array) -> Array:
 
 
 def outwards(at: ChainState, x: Array, base: Array, which: Iterable[int]) -> None:
-    """Add their parents' motions to those of bodies, parents before children.
+    """Add to the motions of bodies those of their parents, parents before children.
 
     x : (B, bodies, 6, m) in the bodies' coordinates, in place. base : (6, m).
     """
@@ -149,7 +149,7 @@ def articulated(at: ChainState, bias: Array, c: Array, which: Iterable[int]) -> 
         except np.linalg.LinAlgError:
             raise DynamicsError(
                 f"Joint {i} of the chain {chain.name!r} moves no inertia in one of its directions: "
-                "give the bodies that it carries mass."
+                "give mass to the bodies that it carries."
             ) from None
         u[:, i] = at["tau"][:, i] - times(transposed(S[i]), p[:, i])
         parent = chain.parent[i]
@@ -185,7 +185,7 @@ def answers(
 def aba(
     chain: Chain, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_tip: ArrayLike | None = None
 ) -> Array:
-    """Compute forward dynamics by articulated bodies; arguments and errors as for `rnea`."""
+    """Compute forward dynamics (articulated-body algorithm); as `rnea`, but with tau for qdd."""
     tip = {} if f_tip is None else {"f_tip": f_tip}
     at = state_of(chain, q, wrenches=tip, qd=qd, tau=tau, **tip)
     v = velocities(at)

@@ -33,7 +33,7 @@ def solve_positive(A: Array, R: Array) -> Array:
 
 
 def factorise(A: Array) -> tuple[Array, Array]:
-    """Return L (..., k, k), ones on its diagonal, and d (..., k) with ``A = L diag(d) L^T``.
+    """Return L (..., k, k), with a unit diagonal, and d (..., k) with ``A = L diag(d) L^T``.
 
     Raises
     ------

@@ -33,7 +33,7 @@ _TERMS = 14
 
 @dataclass(frozen=True, kw_only=True)
 class ChainState:
-    """Bodies at a batch of B states.
+    """Bodies in a batch of B states.
 
     Members
     -------
@@ -158,7 +158,7 @@ def _numbers(name: str, x: ArrayLike) -> Array:
     if array.dtype.kind in "iu":
         array = array.astype(np.float64)
     if array.dtype.kind != "f" or array.dtype.itemsize < 4:
-        raise DynamicsError(f"{name} has dtype {array.dtype}, pass float32 or float64.")
+        raise DynamicsError(f"{name} has dtype {array.dtype}: pass float32 or float64.")
     return array
 
 

@@ -145,7 +145,9 @@ def diagonalise(
     """
     check_choice("method", method, METHODS)
     if D.ndim != 4 or D.shape[1] < 1 or D.shape[2] != D.shape[3]:
-        raise DynamicsError(f"D has shape {D.shape}, expected (B, n, k, k) with one block or more.")
+        raise DynamicsError(
+            f"D has shape {D.shape}, expected (B, n, k, k) with at least one block."
+        )
     expected = (D.shape[0], D.shape[1] - 1, *D.shape[2:])
     for name, blocks in {"U": U, "lower": U if lower is None else lower}.items():
         if blocks.shape != expected:

@@ -1,4 +1,4 @@
-"""The ``pinion`` command, with one module per verb."""
+"""The ``pinion`` command, with one module per subcommand."""
 
 from __future__ import annotations
 

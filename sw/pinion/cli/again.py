@@ -31,13 +31,13 @@ def again(context: typer.Context) -> str:
 
 
 def interrupted(finished: int, noun: str, file: Path, context: typer.Context) -> str:
-    """Return what an interrupted job has finished, and the command that resumes it."""
+    """Return how much an interrupted job has finished, and the command that resumes it."""
     left = (
         f"with {amount(finished, noun)} finished, which {'is' if finished == 1 else 'are'} kept in "
         f"{file}"
         if finished
         # By this command: the file may hold chunks of others.
-        else f"before another chunk was finished; what {file} had is kept"
+        else f"before another chunk was finished; the chunks in {file} are kept"
         if file.exists()
         else "before a chunk was finished"
     )

@@ -1,4 +1,4 @@
-"""The verbs of the command, and the handling of their errors."""
+"""The subcommands, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ LISTED: Mapping[str, type[TyperCommand]] = {
     "batch": WithFunctions,
     "program": WithFunctions,
 }
-"""Verbs whose help pages list the functions."""
+"""Commands whose help pages list the functions."""
 
 SPEAKING: Mapping[str, Callable[..., Any]] = {
     "build": build.command,
@@ -78,14 +78,14 @@ SPEAKING: Mapping[str, Callable[..., Any]] = {
     "program": program.command,
     "processor": processor.command,
 }
-"""Verbs that may take more than a few seconds and show progress, unless ``--quiet``."""
+"""Commands that may take more than a few seconds and show progress, unless ``--quiet``."""
 
 SHORT: Mapping[str, tuple[Callable[..., Any], str]] = {
     "robots": (robots.command, "it reads a list"),
     "info": (info.command, "it loads one robot and computes nothing"),
     "devices": (devices.command, "it reads some registers of each card"),
 }
-"""Verbs that answer at once, and the reason."""
+"""Commands that answer at once, and the reason."""
 
 # In the order of a user's work.
 for _name in (
@@ -113,7 +113,10 @@ def _version(requested: bool) -> None:
 def _root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Robot dynamics in hardware: a URDF in, a verified fixed-point accelerator out."""
@@ -133,7 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 class _Ended(SystemExit):
-    """Exit by a signal, distinct from a `SystemExit` of a user's code."""
+    """Exit on a signal, distinct from a `SystemExit` raised by a user's code."""
 
 
 def _end(number: int, frame: object) -> NoReturn:
@@ -142,11 +145,11 @@ def _end(number: int, frame: object) -> NoReturn:
 
 def _run(arguments: list[str] | None) -> int:
     if "" in (sys.argv[1:] if arguments is None else arguments):
-        complain("An argument is empty, most likely a variable without a value: give it one.")
+        complain("An argument is empty, most likely an unset variable: give it a value.")
         return BAD_INPUT
     try:
         code = app(args=arguments, prog_name="pinion", standalone_mode=False)
-        if code == INTERRUPTED:  # Typer's code for Ctrl-C before a verb has begun
+        if code == INTERRUPTED:  # Typer's code for Ctrl-C before a command has begun
             complain(NOTHING_KEPT)
         return code if isinstance(code, int) else 0
     except _COMPLAINT as error:
@@ -167,7 +170,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _usage(error: Exception) -> str:
-    """Return an error about the command line as one sentence that names the help page."""
+    """Return an error of the command line as one message that names the help page."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "pinion"
     text = _number(error) or " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
@@ -175,9 +178,9 @@ def _usage(error: Exception) -> str:
 
 
 def _number(error: Exception) -> str | None:
-    """Return a sentence on an invalid number; None for other errors, or without details.
+    """Return a message on an invalid number; None for other errors, or without details.
 
-    Typer reads numbers by pydantic, whose error for programmers is the cause.
+    Typer reads numbers with pydantic, whose error, meant for programmers, is the cause.
     """
     details, parameter = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
     if not callable(details) or parameter is None:
@@ -199,11 +202,16 @@ def _number(error: Exception) -> str | None:
 
 
 _THOUSANDS = r"-?\d{1,3}(,\d{3})+"
-_LIMITS = (("ge", "from {} on"), ("gt", "above {}"), ("le", "up to {}"), ("lt", "below {}"))
+_LIMITS = (
+    ("ge", "of at least {}"),
+    ("gt", "above {}"),
+    ("le", "of at most {}"),
+    ("lt", "below {}"),
+)
 
 
 def _such_as(value: str, *, whole: bool) -> str:
-    """Return the number meant by ``1e4``, ``10,000`` or ``1%``, as an example, or ""."""
+    """Return, as an example, the number meant by ``1e4``, ``10,000`` or ``1%``, or ""."""
     plain = value.replace(",", "") if re.fullmatch(_THOUSANDS, value) else value
     try:
         number = float(plain.removesuffix("%")) / (100.0 if plain.endswith("%") else 1.0)

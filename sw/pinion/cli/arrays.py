@@ -1,4 +1,4 @@
-"""Arrays by name in .npz files, as verbs read and write them."""
+"""Reading and writing of .npz files of arrays by name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     Raises
     ------
     UsageError
-        If the file is no .npz file, or holds Python objects.
+        If the file is not an .npz file, or holds Python objects.
     """
     import numpy as np
 
@@ -33,7 +33,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except OSError as error:
         raise UsageError(
             f"The requests '{path}' cannot be read ({error.strerror or error}): give an .npz file "
-            "of arrays by name, as numpy.savez writes it."
+            "of arrays by name, as numpy.savez writes."
         ) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         # NumPy treats unknown content as pickled objects, and advises how to load them.
@@ -46,7 +46,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write an .npz file completely or not at all."""
+    """Write an .npz file, completely or not at all."""
     import numpy as np
 
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")

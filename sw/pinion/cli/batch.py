@@ -1,4 +1,4 @@
-"""``pinion batch``: a function for very many requests, on all cores or on a cluster."""
+"""``pinion batch``: a function for a large number of requests, on all cores or on a cluster."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def command(
     context: typer.Context,
     robot: Robot,
     function: Annotated[
-        str, typer.Argument(metavar="FUNCTION", help="What is computed; the table is below.")
+        str, typer.Argument(metavar="FUNCTION", help="The function to compute; the table is below.")
     ],
     *,
     file: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="FILE", help="Where the results go (SQLite)."),
+        typer.Option("-o", "--output", metavar="FILE", help="File of the results (SQLite)."),
     ],
     requests: RequestArguments,
     device: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="cpu, cuda, float or processor; cuda:0,cuda:1 is a worker for each GPU.",
+            help="cpu, cuda, float or processor; cuda:0,cuda:1 gives each GPU a worker.",
         ),
     ] = "cpu",
     dtype: Annotated[
-        str, typer.Option(metavar="NAME", help="Type of the arithmetic, float32 or float64.")
+        str, typer.Option(metavar="NAME", help="Precision, float32 or float64.")
     ] = "float64",
     chunk: Annotated[
         int, typer.Option(min=1, metavar="N", help="Requests that a worker computes at a time.")
@@ -45,7 +45,7 @@ def command(
     robot_options: RobotArguments,
     json: Json = False,
 ) -> None:
-    """Compute a function for very many requests and keep the results.
+    """Compute a function for a large number of requests and keep the results.
 
     No build is needed. The same command resumes an interrupted batch. Exit code 1 if a chunk
     failed or a result is not a finite number.
@@ -79,8 +79,8 @@ def _show(result: Mapping[str, Any], file: Path) -> None:
     for sentence in result["failures"].values():
         complain(sentence)
     say(
-        "All results are there."
+        "All results are complete and finite."
         if result["ok"]
-        else "Results are missing or are not finite: see above.",
+        else "Some results are missing or not finite: see above.",
         style="green" if result["ok"] else "bold red",
     )

@@ -46,27 +46,30 @@ def command(
             "-o",
             "--output",
             metavar="DIR",
-            help=f"core: where the builds are kept (default: {bench_core.FOLDER}). cpu: gets the "
-            "figures, a page and a picture. compare, scaling, mpc: where the page goes.",
+            help=f"core: where the builds are kept (default: {bench_core.FOLDER}). cpu: folder of "
+            "figures, a page and a picture. compare, scaling, mpc: folder of the page.",
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("-j", "--jobs", min=1, metavar="N", help="core: builds at a time."),
+        typer.Option("-j", "--jobs", min=1, metavar="N", help="core: number of parallel builds."),
     ] = None,
     device: Annotated[
         str, typer.Option(metavar="NAME", help="link, mpc: the card, sim or xdma:0.")
     ] = "sim",
     standin: Annotated[
-        bool, typer.Option("--standin", help="link: through the device files of a stand-in card.")
+        bool,
+        typer.Option(
+            "--standin", help="link: measure through the device files of a stand-in card."
+        ),
     ] = False,
     largest: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="N",
-            help="link, cpu, cuda, compare: requests of the largest batch. scaling: links and "
-            "robots.",
+            help="link, cpu, cuda, compare: size of the largest batch. scaling: largest number of "
+            "links and of robots.",
         ),
     ] = None,
     seconds: Annotated[
@@ -74,36 +77,38 @@ def command(
         typer.Option(
             min=0.0,
             metavar="S",
-            help="link, cpu, compare: time for each size of batch. scaling: for each figure. mpc: "
-            "length of the motion.",
+            help="link, cpu, compare: time for each batch size. scaling: for each figure. mpc: "
+            "duration of the motion.",
         ),
     ] = None,
     rounds: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="cpu, cuda, compare: rounds in which all run in turn."
+            min=1,
+            metavar="N",
+            help="cpu, cuda, compare: number of rounds, in each of which all run in turn.",
         ),
     ] = 7,
     native: Annotated[
         bool,
         typer.Option(
-            help="cpu, compare: also Pinocchio's C++, which compiles for minutes per function."
+            help="cpu, compare: also Pinocchio's C++, which takes minutes per function to compile."
         ),
     ] = True,
     partitions: Annotated[
         bool,
         typer.Option(
             "--partitions",
-            help="cuda: the gradient of forward dynamics shared with the host in three ways, as in "
-            "the 2021 paper; without a GPU the host's parts alone.",
+            help="cuda: the gradient of forward dynamics, shared with the host in three ways as in "
+            "the 2021 paper; without a GPU, only the host's parts.",
         ),
     ] = False,
     parameters: Annotated[
         bool,
         typer.Option(
             "--parameters",
-            help="cpu: functions with the last link's inertia, and gravity, as inputs, beside the "
-            "same with constants.",
+            help="cpu: functions with the last link's inertia, and gravity, as inputs, compared "
+            "with the same with constants.",
         ),
     ] = False,
     builds: Annotated[
@@ -111,7 +116,7 @@ def command(
         typer.Option(
             "--build",
             metavar="DIR",
-            help="compare: a build folder for the rows of the FPGA; may be repeated.",
+            help="compare: a build folder for the FPGA rows; may be repeated.",
         ),
     ] = None,
     json: Json = False,
@@ -119,8 +124,8 @@ def command(
     """Print a table of measurements.
 
     WHAT is core: operations, units, schedule and storage of rnea at many intervals, for many
-    robots, then cores beside published designs; functions: the same for every function of the
-    iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
+    robots, then cores compared with published designs; functions: the same for every function of
+    the iiwa14, with errors; link: batches through a card, the driver alone, and a model of the
     real link; cpu: compiled functions, their bounds, and others' code, on one core; cuda: the same
     on a GPU; compare: batches on all of these and in publications, as a page with plots; scaling:
     the papers' experiments with long chains and many robots, likewise; or mpc: a motion tracked in
@@ -128,20 +133,20 @@ def command(
     """
     benchmarks = ", ".join(HERE)
     if benchmark not in HERE:
-        raise UsageError(f"There is no benchmark '{benchmark}'; there are {benchmarks}.")
+        raise UsageError(f"There is no benchmark '{benchmark}': choose one of {benchmarks}.")
     if measure and benchmark != "core":
-        raise UsageError(f"The option --measure is for core; {benchmark} is always measured.")
+        raise UsageError(f"The option --measure is only for core: {benchmark} is always measured.")
     if target and benchmark not in ("link", "cpu", "cuda", "compare", "mpc"):
         raise UsageError(
-            "Only link, cpu, cuda, compare and mpc take a target; "
-            f"{benchmark} takes no '{target[0]}'."
+            "Only link, cpu, cuda, compare and mpc take a target: leave "
+            f"'{target[0]}' out for {benchmark}."
         )
     if builds and benchmark != "compare":
-        raise UsageError(f"The option --build is for compare; {benchmark} takes none.")
+        raise UsageError(f"The option --build is only for compare: leave it out for {benchmark}.")
     if partitions and benchmark != "cuda":
-        raise UsageError(f"The option --partitions is for cuda; {benchmark} has none.")
+        raise UsageError(f"The option --partitions is only for cuda: leave it out for {benchmark}.")
     if parameters and benchmark != "cpu":
-        raise UsageError(f"The option --parameters is for cpu; {benchmark} has none.")
+        raise UsageError(f"The option --parameters is only for cpu: leave it out for {benchmark}.")
     if benchmark == "link":
         bench_link.run(
             target or (),

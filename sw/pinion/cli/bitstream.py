@@ -20,17 +20,19 @@ def command(
     *,
     vivado: Annotated[
         Path | None,
-        typer.Option(metavar="PROGRAM", help="Vivado, if it is not on the PATH."),
+        typer.Option(metavar="PROGRAM", help="Path of Vivado, if it is not on the PATH."),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, metavar="S", help="Another try at placing, if timing was missed."),
+        typer.Option(
+            min=0, metavar="S", help="Seed for another try at placement, if timing was missed."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Make the bitstream of a build for a board.
 
-    Exit code 1 if timing is missed; then there is no bitstream.
+    Exit code 1 if timing is missed; no bitstream is written then.
     """
     require("hw")
     from pinion.flow.bitstreams import make_bitstream
@@ -46,12 +48,12 @@ def command(
 
 
 def summary(result: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """Return a result as names and values, without empty ones."""
+    """Return a result as names and values, leaving out empty values."""
     rows = []
     for name, value in result.items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value
         if name == "critical_path" and value:  # the cells on it are in the report
-            text = "{delay_ns} ns, {routing_ns} of them wires, from {start} to {end}".format(
+            text = "{delay_ns} ns, of which {routing_ns} in wires, from {start} to {end}".format(
                 **value
             )
         if name not in ("target", "netlist_sha256") and text not in ("", None):

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 def command(
     robot: Robot,
     function: Annotated[
-        str, typer.Argument(metavar="FUNCTION", help="What the core computes; the table is below.")
+        str,
+        typer.Argument(
+            metavar="FUNCTION", help="The function that the core computes; the table is below."
+        ),
     ],
     *,
     folder: Annotated[
@@ -34,23 +37,25 @@ def command(
             "-o",
             "--output",
             metavar="DIR",
-            help="The build folder to make. A build there is replaced; one with files that Pinion "
-            "did not write, such as a bitstream, is kept beside it.",
+            help="The build folder to write. An earlier build there is replaced; one with files "
+            "that Pinion did not write, such as a bitstream, is kept next to it.",
         ),
     ],
     ii: Annotated[
         str,
         typer.Option(
-            "--ii", metavar="N|auto", help="Cycles between results; auto chooses and says why."
+            "--ii",
+            metavar="N|auto",
+            help="Cycles between results; auto chooses the interval and says why.",
         ),
     ] = "8",
     formats: Annotated[
         str | None,
         typer.Option(
             metavar="NAME|auto|FILE",
-            help="Number formats: one for all signals (q16.16, q12.20), one for each (auto; auto18 "
-            "in words of 18 bits, auto12 to auto17 in shorter ones), or a plan.toml of an earlier "
-            "build (q16.16; auto18 for ulx3s).",
+            help="Number formats: one for all signals (q16.16, q12.20), one per signal (auto; "
+            "auto18 in words of 18 bits, auto12 to auto17 in shorter ones), or a plan.toml of an "
+            "earlier build (q16.16; auto18 for ulx3s).",
         ),
     ] = None,
     max_error: Annotated[
@@ -58,7 +63,7 @@ def command(
         typer.Option(
             metavar="X",
             help="Largest error of a result block, relative to its largest word: auto chooses the "
-            "formats for it (1e-3; 5e-2 with auto18), and a uniform format has to pass it (1e-2).",
+            "formats for it (1e-3; 5e-2 with auto18), and a uniform format must achieve it (1e-2).",
         ),
     ] = None,
     task: Annotated[
@@ -66,15 +71,15 @@ def command(
         typer.Option(
             metavar="FILE",
             help="With auto, instead of --max-error: the cheapest formats with which a closed loop "
-            "does this task (as in examples/tasks) within the loss that it states.",
+            "performs this task (as in examples/tasks) within the loss that the task states.",
         ),
     ] = None,
     ranges: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With auto: states to make the formats for: reference, slow, rest, stress or "
-            "beyond.",
+            help="With auto: states for which the formats are made: reference, slow, rest, stress "
+            "or beyond.",
         ),
     ] = None,
     objective: Annotated[
@@ -94,7 +99,7 @@ def command(
     clock: Annotated[
         float | None,
         typer.Option(
-            metavar="MHZ", help="The core's clock (250; 50 for ulx3s), which nothing here confirms."
+            metavar="MHZ", help="The core's clock (250; 50 for ulx3s), which no tool confirms here."
         ),
     ] = None,
     json: Json = False,
@@ -102,7 +107,7 @@ def command(
     """Build a core for a function of a robot.
 
     Exit code 1 if formats that were chosen for an error (auto) do not achieve it: the folder is
-    written, and verify says more.
+    still written, and verify says more.
     """
     require("hw")
     from pinion.api.builds import build_requested
@@ -125,7 +130,7 @@ def command(
     )
     row = request.row.row(function)  # runs a user's file, once
     if (folder / MANIFEST).is_file():
-        notice(f"'{folder}' holds a build, which is replaced when this one is complete.")
+        notice(f"'{folder}' holds a build, which is replaced once this one is complete.")
     with steps() as progress:
         core = build_requested(
             robot,
@@ -168,14 +173,14 @@ def command(
         say(task_sentence(manifest))
     if manifest.multipliers and not (folder / PLAN).is_file():
         compare = ["pinion", "explore", robot, function, "--formats", f"{manifest.formats},auto"]
-        say(f"What formats by signal would save: {shlex.join(compare)}")
+        say(f"To see what per-signal formats would save: {shlex.join(compare)}")
     place = folder if folder.name else Path.cwd()
     console.print(f"Written to {place}. Next: {shlex.join(['pinion', 'verify', str(folder)])}")
     _leave(manifest)
 
 
 def _leave(manifest: Manifest) -> None:
-    """Exit with code 1 if formats that were chosen for an error do not achieve it."""
+    """Exit with code 1 if formats that were chosen for an error limit do not achieve it."""
     from pinion.flow.promises import misses_target
 
     if misses_target(manifest):
@@ -189,7 +194,7 @@ def variant(manifest: Manifest) -> str:
 
 
 def summary(manifest: Manifest) -> list[tuple[str, object]]:
-    """Return a build in numbers, as names and values of a table."""
+    """Return the figures of a build, as names and values of a table."""
     units = ", ".join(f"{count} {label}" for label, count in sorted(manifest.units.items()))
     ops = {k.replace("mul_const", "mul by constant"): n for k, n in manifest.ops.items() if n}
     return [
@@ -232,14 +237,17 @@ def _promised(manifest: Manifest) -> str:
     home = manifest.budget_distribution
     error = manifest.measured.get(home)
     if error is None:
-        return f"unknown: no {home} state that was tried has a result; {manifest.max_error:g} asked"
+        return (
+            f"unknown: no {home} state that was tried has a valid result; "
+            f"{manifest.max_error:g} was asked for"
+        )
     if error > manifest.max_error:
         return f"{error:.2g} on {home} states, measured; {manifest.max_error:g} was asked for"
     text = f"at most {manifest.max_error:g} on {home} states"
     others = [f"{name} {end:g}" for name, end in manifest.promises.items() if name != home]
     none_valid = [name for name in DISTRIBUTIONS if name not in manifest.promises]
     if others:
-        text += f"; on others, of results without a flag: {', '.join(others)}"
+        text += f"; on others, for results without a flag: {', '.join(others)}"
     return text + (f"; none valid on {', '.join(none_valid)} states" if none_valid else "")
 
 

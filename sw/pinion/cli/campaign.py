@@ -1,4 +1,4 @@
-"""``pinion campaign``: many states through a build, on many workers, resumed when interrupted."""
+"""``pinion campaign``: many states through a build, on many workers, resumed if interrupted."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ from .options import Folder, Json, Scheduler, Seed
 if TYPE_CHECKING:
     from pinion.campaign import CampaignProgress
 
-States = Annotated[int | None, typer.Option(min=1, metavar="N", help="How many states to draw.")]
+States = Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of states to sample.")]
 Source = Annotated[
     Path | None,
-    typer.Option("--input", metavar="IN.npz", help="Request arrays, by name, instead of states."),
+    typer.Option(
+        "--input", metavar="IN.npz", help="Request arrays by name, instead of sampled states."
+    ),
 ]
 Distribution = Annotated[
     str, typer.Option(metavar="NAME", help="States: reference, slow, rest, stress or beyond.")
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Processes of this machine. [default: cores]"),
+    typer.Option(min=1, metavar="N", help="Processes on this machine. [default: cores]"),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestArguments:
-    """Options of verbs that send many requests to many workers."""
+    """Options of commands that send many requests to many workers."""
 
     states: States = None
     source: Source = None
@@ -54,11 +56,11 @@ class RequestArguments:
         Raises
         ------
         UsageError
-            If requests are both drawn and given or neither, or workers both started and found.
+            If requests are both sampled and given or neither, or workers both started and found.
         """
         if (self.states is None) == (self.source is None):
             raise UsageError(
-                "Give either --states, how many to draw, or --input, a file of requests."
+                "Give either --states, a number of states, or --input, a file of requests."
             )
         if self.scheduler is not None and self.workers is not None:
             raise UsageError(
@@ -88,7 +90,10 @@ def command(
     file: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="Where every finished chunk is kept (SQLite)."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="File in which every finished chunk is kept (SQLite).",
         ),
     ],
     requests: RequestArguments,
@@ -97,8 +102,8 @@ def command(
         typer.Option(
             metavar="NAME",
             help="Of a build: rtl [default], integers or a card. Of a program: processor, the "
-            "model [default], or processor:sim. Of both: cpu, cuda or float; cuda:0,cuda:1 is a "
-            "worker each.",
+            "model [default], or processor:sim. Of both: cpu, cuda or float; cuda:0,cuda:1 gives "
+            "each a worker.",
         ),
     ] = None,
     chunk: Annotated[
@@ -115,9 +120,9 @@ def command(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Send very many states through a build or a program and summarise its errors.
+    """Send a large number of states through a build or a program and summarise its errors.
 
-    The same command resumes an interrupted campaign, and its figures are those of an undisturbed
+    The same command resumes an interrupted campaign, and its figures are those of an uninterrupted
     run. Exit code 1 if a check fails.
     """
     require("hw", "campaign")
@@ -144,7 +149,7 @@ def run_chunks(context: typer.Context, file: Path, noun: str) -> Iterator[dict[s
 
     Parameters
     ----------
-    context : of the verb.
+    context : of the command.
     file : where finished chunks are kept.
     noun : what a chunk consists of, in the singular.
 
@@ -189,9 +194,9 @@ def progress_words(now: CampaignProgress) -> str:
     ]
     if now.remaining is not None:
         words.append(f"{duration(now.remaining)} left")
-    words.append(f"{now.workers} workers")
+    words.append(amount(now.workers, "worker"))
     if now.failed:
-        words.append(f"{now.failed} chunk{'s' * (now.failed != 1)} failed")
+        words.append(f"{amount(now.failed, 'chunk')} failed")
     return ", ".join(words)
 
 
@@ -220,7 +225,9 @@ def _show(result: Mapping[str, Any], file: Path) -> None:
     show(error_table(result))
     for sentence in result["failures"].values():
         complain(sentence)
-    say(f"Digest of these figures: {result['digest'][:16]}, with any workers and any interruption.")
+    say(
+        f"Digest of these figures: {result['digest'][:16]}, whatever the workers and interruptions."
+    )
     say(_verdict(result), style="green" if result["ok"] else "bold red")
 
 
@@ -234,9 +241,9 @@ def _verdict(result: Mapping[str, Any]) -> str:
     if not result["ok"]:
         return "The check failed: see above."
     if result["wrong_above"] is not None:
-        return "Everything holds."
-    bits = "Every bit agrees" if result["mismatches"] is not None else "Every result is a number"
-    return f"{bits}; no limit of the error was given (--max-error)."
+        return "All checks passed."
+    bits = "Every bit agrees" if result["mismatches"] is not None else "Every result is finite"
+    return f"{bits}; no error limit was given (--max-error)."
 
 
 def error_table(result: Mapping[str, Any]) -> FigureTable:
@@ -247,7 +254,7 @@ def error_table(result: Mapping[str, Any]) -> FigureTable:
             (name, _bin(block["median"]), _bin(block["p99"]), block["max"], block["at"])
             for name, block in result["relative"].items()
         ],
-        note="Relative errors; medians and 99 % are given as bins, 12.5 % wide.",
+        note="Relative errors; the median and 99th percentile are given as bins, 12.5 % wide.",
     )
 
 

@@ -1,4 +1,4 @@
-"""``pinion card``: a stand-in for a card, for programs that open device files."""
+"""``pinion card``: a simulated card, for programs that open device files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command(
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for which a transfer may stall.")
+        float, typer.Option(metavar="S", help="How long a transfer may stall, in seconds.")
     ] = 10.0,
     model: Annotated[
         str, typer.Option(help="packet: the core's RTL in a model of the top; rtl: all of it.")
@@ -45,7 +45,7 @@ def command(
     """Serve a simulated card's device files until Ctrl-C.
 
     A stand-in behaves like the Xilinx DMA driver with a card behind it. Another program opens it
-    with the device that is printed.
+    as the device that is printed.
     """
     require("hw", "sim")
     from pinion.card.stand_in import FaultPlan, StandIn
@@ -53,10 +53,10 @@ def command(
     if not timeout > 0:
         raise UsageError(f"The timeout is {timeout:g} s: give a number above 0.")
     if model not in ("packet", "rtl"):
-        raise UsageError(f"There is no model '{model}' of a card: give packet or rtl.")
+        raise UsageError(f"There is no card model '{model}': give packet or rtl.")
     plan = FaultPlan() if faults is None else FaultPlan.read(faults)
     with steps() as progress:
-        progress.step("Making the card")
+        progress.step("Preparing the card")
         card = StandIn(folder=folder, faults=plan, timeout=timeout, model=model, at=at)
     # From here on: a reader of the ready message may end the card at once.
     with _asked() as end, card:
@@ -78,7 +78,7 @@ _LOOK = 0.1
 
 @contextmanager
 def _asked() -> Iterator[Event]:
-    """Yield an event that SIGINT and SIGTERM set, so that both leave no mount behind."""
+    """Yield an event that SIGINT and SIGTERM set, so that neither leaves a mount behind."""
     end = Event()
     handlers = {
         number: signal.signal(number, lambda *_: end.set())

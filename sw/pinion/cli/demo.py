@@ -24,7 +24,7 @@ FUNCTIONS = ("rnea", "rnea_derivatives", "aba")
 SEED = 0
 
 ABREAST = 3
-"""Functions side by side in a table; more would not fit into a terminal."""
+"""Functions side by side in a table; more would not fit on a terminal."""
 
 
 REQUESTS = 10_000
@@ -36,7 +36,7 @@ def command(
         typer.Argument(
             metavar="[mpc]",
             help="mpc: a robot that tracks a figure-eight by model predictive control, on this "
-            "processor; by default cores for FPGAs.",
+            "CPU; by default, cores for FPGAs.",
             show_default=False,
         ),
     ] = None,
@@ -61,10 +61,10 @@ def command(
     """Run the main job, end to end, for the KUKA iiwa14.
 
     Inverse dynamics, its gradient and forward dynamics are each built, simulated and checked. The
-    first run compiles the simulations, which takes most of its time; they are kept.
+    first run compiles the simulations, which takes most of its time; the simulations are kept.
 
     With mpc: the same robot tracks a figure-eight in MuJoCo, with a load, friction and a delay that
-    its controller does not know, gradients from compiled functions.
+    its controller does not know, and with gradients from compiled functions.
     """
     if demonstration is not None:
         _other(demonstration, folder, functions, requests, json)
@@ -101,7 +101,9 @@ def _other(
         raise UsageError(f"There is no demonstration '{demonstration}': give mpc, or no name.")
     for option, value in (("--functions", functions), ("--requests", requests)):
         if value is not None:
-            raise UsageError(f"The option {option} is for cores; the demonstration mpc has none.")
+            raise UsageError(
+                f"The option {option} is only for cores: leave it out for the demonstration mpc."
+            )
     from . import demo_mpc
 
     demo_mpc.run(folder=folder, json=json)
@@ -122,7 +124,7 @@ def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str,
     build(model, named_function(name), folder / name, request, progress=progress)
     built = time.perf_counter() - began
     figures = check(folder / name, requests=requests, seed=SEED, progress=progress)
-    progress.step("Compiling for this machine's processor")
+    progress.step("Compiling for this machine's CPU")
     processor = on_processor(name, requests, Manifest.read(folder / name).scales)
     progress.step("Drawing")
     pictures = draw_build(folder / name, folder)
@@ -133,11 +135,11 @@ def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[
     """Measure the function compiled for this machine in float32; None without a compiler.
 
     The figures are its time for the same number of requests, with one thread and with all, and its
-    error against the float model.
+    error relative to the float model.
 
     Parameters
     ----------
-    scales : of its blocks, which errors are relative to near zero.
+    scales : of its blocks; near zero, errors are relative to these.
     """
     import numpy as np
 
@@ -196,7 +198,7 @@ def _introduce(names: Sequence[str], requests: int) -> None:
         f"fixed point that takes a request every {II} cycles. {requests:,} requests then go "
         "through the host driver to a simulated card, which runs the emitted RTL; every answer is "
         "compared with exact integers, bit for bit, and with the float64 model. Compiling the "
-        "simulations takes a minute or two the first time; they are kept."
+        "simulations takes a minute or two the first time; they are then kept."
     )
     for name in names:
         say(f"  {name}: {named_function(name).doc}")
@@ -209,11 +211,11 @@ def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
         console.print(_compare([figures[name] for name in names[start : start + ABREAST]]))
     say(_verdict(list(figures.values())), style="bold green" if ok else "bold red")
     say(
-        "\nThe relative error is the largest of a block's elements, over the largest element of "
-        "that block, near rest over 1 % of its usual size at least. Budgets are derived from the "
-        "formats and the graphs, not fitted to the errors. Below are the same functions compiled "
-        "for this machine's processor, in float32: measured here, now. Not run: no vendor tool, "
-        "no board; the clock that a board reaches is unknown."
+        "\nThe relative error is the largest error in a block over the block's largest element; "
+        "near rest, the divisor is at least 1 % of the block's usual size. Budgets are derived "
+        "from the formats and the graphs, not fitted to the errors. The last rows are for the "
+        "same functions compiled for this machine's CPU, in float32, measured now. No vendor tool "
+        "and no board was used; the clock that a board reaches is unknown."
     )
     say("\nPictures: units against cycles, distribution of the error", style="bold")
     for one_of in figures.values():
@@ -221,24 +223,24 @@ def _show(figures: Mapping[str, Mapping[str, Any]], ok: bool) -> None:
 
 
 def _verdict(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Return a sentence on what holds for all functions, and what does not for some."""
+    """Return a summary of what holds for all functions, and what fails for some."""
     bits = all(f["mismatches"] == 0 for f in figures)
     valid = all(f["valid"] > 0 for f in figures)
     budgets = all(f["budget_held"] for f in figures)
     accuracy = all(f["accuracy_held"] for f in figures)
     flags = all(f["flags_held"] for f in figures)
     rate = all(f["cycles_per_result"] == f["ii"] for f in figures)
-    parts = ["Every bit equals that of the integers" if bits else "The RTL and the integers DIFFER"]
+    parts = ["Every bit agrees with the integers" if bits else "The RTL and the integers DIFFER"]
     if not valid:
         parts.append("a function has NO valid result, so no error of it was checked")
     else:
-        parts.append("every error is inside its budget" if budgets else "a budget is BROKEN")
+        parts.append("every error is within its budget" if budgets else "a budget is BROKEN")
         if not accuracy:
             parts.append("a relative error is ABOVE its promise")
     if not flags:
         parts.append("MORE requests are flagged than the formats allow")
     if not rate:
-        parts.append("results do NOT come at the promised rate")
+        parts.append("results do NOT arrive at the promised rate")
     return f"{'; '.join(parts)}."
 
 
@@ -267,10 +269,10 @@ def _compare(columns: Sequence[Mapping[str, Any]]) -> Table:
         "largest": lambda f: by_block(f["rel_err_max"]),
         "budgets held": lambda f: f["budget_held"],
         "budget over largest error": lambda f: margin_words(f["budget_over_largest"]),
-        "simulated, requests a second": lambda f: round(f["simulation_requests_per_second"]),
+        "simulated, requests per second": lambda f: round(f["simulation_requests_per_second"]),
         "time to build": lambda f: f"{f['build_seconds']:.1f} s",
-        "on this processor": lambda f: f["cpu"]["isa"] if f["cpu"] else "no C++ compiler",
-        "ns a request, one core": lambda f: _processor(f, "ns"),
+        "on this CPU": lambda f: f["cpu"]["isa"] if f["cpu"] else "no C++ compiler",
+        "ns per request, one core": lambda f: _processor(f, "ns"),
         "all cores": lambda f: _processor(f, "ns_all"),
         "largest error, float32": lambda f: (
             "\n".join(f"{e:.1e}" for e in f["cpu"]["rel_err_max"].values()) if f["cpu"] else "-"

@@ -36,7 +36,7 @@ def run(*, folder: Path, json: bool) -> None:
         _introduce(scenario)
     began = time.perf_counter()
     with steps() as progress:
-        progress.step("Compiling for this machine's processor")
+        progress.step("Compiling for this machine's CPU")
         compared = compare(scenario, rows=ROWS, progress=progress)
         data: dict[str, Any] = {"bench": "mpc", **compared.figures()}
         progress.step("Drawing")
@@ -70,11 +70,11 @@ def run(*, folder: Path, json: bool) -> None:
         show(tracking_table(data))
         show(solve_times_table(data))
         say(finding(data), style="bold green" if ok else "bold red")
-        say(f"All of it took {data['seconds']:.0f} s. Not run: no card and no GPU.")
+        say(f"The demonstration took {data['seconds']:.0f} s. No card and no GPU was used.")
         say("\nPictures", style="bold")
         out().print(f"  {'  '.join(pictures.values())}", soft_wrap=True)
         if skipped:
-            say(f"The motion itself is not drawn. {skipped}")
+            say(f"The motion itself was not drawn. {skipped}")
     if not ok:
         raise typer.Exit(CHECK_FAILED)
 
@@ -85,7 +85,7 @@ def _introduce(scenario: Any) -> None:
     say(
         f"The tip of the {scenario.robot} draws a figure-eight for {scenario.duration:g} s. Every "
         f"{1e3 * scenario.period:g} ms the controller solves a horizon of {scenario.knots} knots "
-        f"again, with gradients that are compiled for this processor. MuJoCo simulates the robot, "
+        f"again, with gradients that are compiled for this CPU. MuJoCo simulates the robot, "
         f"which carries {unknown.payload:g} kg, has friction and reacts {1e3 * unknown.delay:g} ms "
-        "late: the controller does not know that."
+        "late; the controller knows none of this."
     )

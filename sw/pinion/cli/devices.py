@@ -32,12 +32,12 @@ def command(
     """List the cards and the content of their registers.
 
     Cards are those of the Xilinx DMA driver: xdma0_h2c_0, xdma0_c2h_0 and xdma0_user. Their
-    registers are only read, so programs that use them are not disturbed.
+    registers are only read, so programs that use the cards are not disturbed.
     """
     from pinion.driver.discover import cards
 
     if not at.is_dir():
-        raise UsageError(f"There is no folder '{at}' to look for device files in.")
+        raise UsageError(f"There is no folder '{at}': give the folder of the device files.")
     rows = [_row(info) for info in cards(at)]
     if json:
         put_json({"at": str(at), "cards": rows, "simulated": [SIM]})
@@ -46,7 +46,7 @@ def command(
 
 
 def _row(info: CardInfo) -> dict[str, Any]:
-    """Return a card's figures, JSON-able; None if they could not be read."""
+    """Return a card's figures for JSON; those that could not be read are None."""
     build = None if info.build is None else f"{info.build:016x}"
     return {
         "device": f"xdma:{_address(Path(info.prefix))}",
@@ -72,7 +72,7 @@ def _address(prefix: Path) -> str:
 
 
 def _function(number: int) -> str:
-    """Return the name of a function's number, or the number if unknown."""
+    """Return the name of the function with a number, or the number if it is unknown."""
     from pinion.functions import FUNCTIONS
     from pinion.link import function_id
 
@@ -85,7 +85,7 @@ def _mhz(khz: int | None) -> float | None:
 
 
 def _status(status: int | None) -> list[str] | None:
-    """Return the names of the bits set in the register STATUS."""
+    """Return the names of the bits that are set in the register STATUS."""
     from pinion.link.registers import BUSY, HALTED, IN_RESET, OPEN, QUIET
 
     bits = {"busy": BUSY, "halted": HALTED, "open": OPEN, "quiet": QUIET, "in reset": IN_RESET}
@@ -93,7 +93,7 @@ def _status(status: int | None) -> list[str] | None:
 
 
 def _fault(error: int | None) -> str | None:
-    """Return the meaning of the register ERROR, None without a fault."""
+    """Return the meaning of the register ERROR, or None without a fault."""
     from pinion.link import Cause
 
     if not error:
@@ -116,7 +116,7 @@ def _show(at: Path, rows: Sequence[Mapping[str, Any]]) -> None:
                 say(f"{row['device']}: {row['problem']}")
             elif row["fault"]:
                 say(f"{row['device']}: {row['fault']}; opening the device resets it.")
-    say(f"Always there: {SIM['name']}, {SIM['what']}.")
+    say(f"Always available: {SIM['name']}, {SIM['what']}.")
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Any:

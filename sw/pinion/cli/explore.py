@@ -1,4 +1,4 @@
-"""``pinion explore``: many builds of one function, and which of them are worth having."""
+"""``pinion explore``: many builds of one function, and the best of them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ def command(
     context: typer.Context,
     robot: Robot,
     function: Annotated[
-        str, typer.Argument(metavar="FUNCTION", help="What the cores compute; the table is below.")
+        str,
+        typer.Argument(
+            metavar="FUNCTION", help="The function that the cores compute; the table is below."
+        ),
     ],
     *,
     folder: Annotated[
@@ -59,14 +62,14 @@ def command(
             "-o",
             "--output",
             metavar="DIR",
-            help="Where points and results go. [default: build/explore/ROBOT_FUNCTION]",
+            help="Folder of the points and results. [default: build/explore/ROBOT_FUNCTION]",
         ),
     ] = None,
     ii: Annotated[
         str, typer.Option("--ii", metavar="N,N,...", help="Cycles between results; auto chooses.")
     ] = INTERVALS,
     formats: Annotated[
-        str, typer.Option(metavar="NAME,...", help="Number formats, as `pinion build` has them.")
+        str, typer.Option(metavar="NAME,...", help="Number formats, as for `pinion build`.")
     ] = "q16.16",
     objective: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="throughput, latency or area.")
@@ -75,7 +78,7 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="OPTION=A,B,...",
-            help="Any other option of a build to vary, such as derivatives=composite,column; "
+            help="Another option of `pinion build` to vary, such as derivatives=composite,column; "
             "may be repeated.",
         ),
     ] = None,
@@ -87,26 +90,32 @@ def command(
     snap: Snap = True,
     clock: Annotated[
         float | None,
-        typer.Option(
-            metavar="MHZ", help="Clock to count with; nothing confirms it. [default: 250]"
-        ),
+        typer.Option(metavar="MHZ", help="Assumed clock, which no tool confirms. [default: 250]"),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, metavar="N", help="States for the errors.")] = 2000,
+    samples: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of states for the errors.")
+    ] = 2000,
     seed: Seed = 0,
     synth: Annotated[
-        bool, typer.Option("--synth", help="Count resources by Yosys instead of estimating.")
+        bool, typer.Option("--synth", help="Count resources with Yosys instead of estimating them.")
     ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Send the states through each point's RTL as well.")
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option("-j", "--jobs", min=1, metavar="N", help="Points at a time. [default: cores]"),
+        typer.Option(
+            "-j",
+            "--jobs",
+            min=1,
+            metavar="N",
+            help="Number of points built in parallel. [default: cores]",
+        ),
     ] = None,
     scheduler: Scheduler = None,
     json: Json = False,
 ) -> None:
-    """Build a function in many ways and draw the Pareto front.
+    """Build a function with many options and draw the Pareto front.
 
     Every combination of the given values is a point. The same command resumes an interrupted
     sweep. Exit code 1 if a verification fails or no point works.
@@ -178,8 +187,8 @@ def command(
     written, earlier = write_sweep(place, result)
     if len({row["version"] for row in rows if row["version"]}) > 1:
         complain(
-            "Pinion's sources changed during the sweep, so its points are of several versions; the "
-            "same command measures the outdated ones again."
+            "Pinion's sources changed during the sweep, so its points come from several versions; "
+            "the same command measures the outdated ones again."
         )
     if json:
         files = {"files": written, "kept": earlier}
@@ -187,7 +196,7 @@ def command(
     else:
         _show(result, written, earlier)
     if not any(row["usable"] for row in rows):
-        complain("No point gives a core that works on reference states: give other formats.")
+        complain("No point gives a core that works on reference states: choose other formats.")
         raise typer.Exit(CHECK_FAILED)
     if any(row["verified"] is False for row in rows):
         raise typer.Exit(CHECK_FAILED)
@@ -195,7 +204,7 @@ def command(
 
 @contextmanager
 def _runner(scheduler: str | None) -> Iterator[Runner | None]:
-    """Yield what runs the points on a scheduler's workers, or None without a scheduler."""
+    """Yield the function that runs points on a scheduler's workers, or None without one."""
     if scheduler is None:
         yield None
         return
@@ -211,7 +220,7 @@ def axes_of(
     objective: str | None,
     sweep: Sequence[str] | None,
 ) -> dict[str, list[Any]]:
-    """Return the values to try for each option of a build that was given.
+    """Return the values to try, for each option that was given.
 
     Raises
     ------
@@ -225,9 +234,9 @@ def axes_of(
         name, equals, listed = text.partition("=")
         name = name.strip().replace("-", "_")
         if not equals or not name:
-            raise UsageError(f"A sweep is written OPTION=A,B,..., not '{text}'.")
+            raise UsageError(f"A sweep (--sweep) is written OPTION=A,B,..., not '{text}'.")
         if name in axes:
-            raise UsageError(f"The option '{name}' is swept twice, again by '{text}'.")
+            raise UsageError(f"The option '{name}' is swept twice, the second time by '{text}'.")
         axes[name] = values(f"--sweep {name}", listed)
     for number in axes["ii"]:
         if not isinstance(number, int | None):
@@ -236,12 +245,12 @@ def axes_of(
                 "see 'pinion explore --help'."
             )
         if number is not None and number < 1:
-            raise UsageError(f"The interval is {number} cycles: give 1 or more, or auto.")
+            raise UsageError(f"The interval is {number} cycles: give at least 1, or auto.")
     return axes
 
 
 def values(option: str, text: str) -> list[Any]:
-    """Return the values of a list with commas: integers, other numbers, words.
+    """Return the values of a comma-separated list: integers, other numbers, or words.
 
     ``auto`` is a word, except for ``--ii``, where it becomes None as in a build.
     """

@@ -1,4 +1,4 @@
-"""``pinion export``: a core, C library or CUDA header as a folder for other designs."""
+"""``pinion export``: a core, C library or CUDA header in a folder, for use elsewhere."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pinion.base.amounts import amount
 from pinion.base.installation import require
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out as console
@@ -45,9 +46,11 @@ def command(
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The folder to make.")],
+    out: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUT", help="The folder to write.")
+    ],
     cpu: Annotated[
-        bool, typer.Option("--cpu", help="A C library for processors instead of a core.")
+        bool, typer.Option("--cpu", help="A C library for CPUs instead of a core.")
     ] = False,
     cuda: Annotated[
         bool, typer.Option("--cuda", help="A CUDA header with hooks instead of a core.")
@@ -57,7 +60,7 @@ def command(
         typer.Option(metavar="DTYPE", help="With --cuda: float32 (default) or float64."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="With --cuda: replace files that were changed by hand.")
+        bool, typer.Option("--force", help="With --cuda: replace files that were edited by hand.")
     ] = False,
     tip: Tip = None,
     floating_base: FloatingBase = False,
@@ -69,7 +72,7 @@ def command(
         ),
     ] = False,
     requests: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Requests that the bench sends.")
+        int, typer.Option(min=1, metavar="N", help="Number of requests that the test bench sends.")
     ] = 64,
     name: Annotated[
         str | None,
@@ -88,7 +91,7 @@ def command(
     reference: Reference = None,
     json: Json = False,
 ) -> None:
-    """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, bench, C header.
+    """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, test bench, C header.
 
     With --cpu: a function as a C library that needs no Python, with header, sources, CMake and
     pkg-config files. With --cuda: a function as a CUDA header, which is regenerated in place.
@@ -96,7 +99,9 @@ def command(
     if cpu and cuda:
         raise UsageError("Give --cpu or --cuda, not both: each writes its own folder.")
     if not cuda and (force or dtype is not None):
-        raise UsageError("Only --cuda has --dtype and --force: leave them out, or add it.")
+        raise UsageError(
+            "The options --dtype and --force are only for --cuda: leave them out, or add --cuda."
+        )
     robot_options = RobotArguments(
         tip=tip,
         floating_base=floating_base,
@@ -152,8 +157,8 @@ def command(
         rows = [
             ("header", f"{result['name']}.cuh"),
             ("numbers", result["dtype"]),
-            ("threads of a block", str(result["threads"])),
-            ("shared memory of a block", f"{result['shared_bytes']} bytes"),
+            ("threads per block", str(result["threads"])),
+            ("shared memory per block", f"{result['shared_bytes']} bytes"),
         ]
         following = f"your own hooks, as in {out / 'example' / 'hooks.cuh'}"
     elif cpu:
@@ -165,8 +170,14 @@ def command(
     else:
         rows = [
             ("module", result["name"]),
-            ("request", f"{result['words_in']} words in {result['beats_in']} beats"),
-            ("result", f"{result['words_out']} words in {result['beats_out']} beats"),
+            (
+                "request",
+                f"{amount(result['words_in'], 'word')} in {amount(result['beats_in'], 'beat')}",
+            ),
+            (
+                "result",
+                f"{amount(result['words_out'], 'word')} in {amount(result['beats_out'], 'beat')}",
+            ),
             ("build", result["hash"]),
         ]
         following = shlex.join(["python", str(out / "tb" / "run.py")])
@@ -177,7 +188,7 @@ def command(
 def _refuse_robot_options(
     robot_options: RobotArguments, row_options: RowArguments, *, snap: bool
 ) -> None:
-    """Refuse options of a robot or function for a build folder, which has both."""
+    """Refuse options of a robot or function for a build folder, which defines both."""
     present = {
         "--tip": robot_options.tip is not None,
         "--floating-base": robot_options.floating_base,
@@ -206,7 +217,7 @@ def _load(
     *,
     snap: bool,
 ) -> tuple[Model, Function]:
-    """Load the robot and the function that are compiled."""
+    """Load the robot and the function to compile."""
     from pinion.functions import named_function
 
     if len(sources) != 2:

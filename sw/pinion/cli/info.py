@@ -1,4 +1,4 @@
-"""``pinion info``: a robot's joints, links and terms, and the notes of canonicalisation."""
+"""``pinion info``: a robot's joints, links and terms, and the notes of its canonicalisation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pinion.base.amounts import amount
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, say, table
 
@@ -32,8 +33,8 @@ FunctionOption = Annotated[
     typer.Option(
         "--function",
         metavar="FUNCTION",
-        help="Show this function's inputs and outputs for the robot instead, and its operations "
-        "after each step of the reduction.",
+        help="Show this function's inputs and outputs for the robot instead, and its numbers of "
+        "operations after each step of the reduction.",
     ),
 ]
 
@@ -65,7 +66,7 @@ def command(
     reference: Reference = None,
     json: Json = False,
 ) -> None:
-    """Show a robot as cores have it (joints, limits, inertias, notes), or one of its functions."""
+    """Show a robot as cores use it (joints, limits, inertias, notes), or one of its functions."""
     from pinion.functions import (
         idle_sentence,
         opportunity_sentences,
@@ -77,14 +78,16 @@ def command(
     from pinion.robot import massless, summarise
 
     if named is not None and function is not None:
-        raise UsageError(f"Two functions are named, '{named}' and '{function}': leave one out.")
+        raise UsageError(f"Two functions are given, '{named}' and '{function}': leave one out.")
     function = named if function is None else function
     if joint_terms and function is None:
         raise UsageError(
             "Joint terms (--joint-terms) change a function's operations: add --function."
         )
     if (frames or reference is not None) and function is None:
-        raise UsageError("Frames and their reference are options of a function: add --function.")
+        raise UsageError(
+            "Frames (--frames) and --reference are options of a function: add --function."
+        )
     as_read, model = load_both(robot, robot_options.options(snap=snap))
     summary = summarise(model)
     steps: list[Saving] = []
@@ -132,19 +135,19 @@ def _show(summary: Summary) -> None:
         ("joints", len(summary["joints"])),
         ("positions", f"{summary['nq']} (nq)"),
         ("velocities", f"{summary['nv']} (nv)"),
-        ("longest chain", f"{summary['max_depth']} joints"),
+        ("longest chain", amount(summary["max_depth"], "joint")),
         ("moving mass", f"{summary['total_mass']:.6g} kg"),
         ("gravity", f"({gravity}) m/s^2"),
         ("fixed base", ", ".join(summary["base_links"]) or "none: it floats"),
         ("tip", _tip(summary)),
     ]
     if not summary["joints"]:
-        say("No robot: it has no joints, and serves functions that take no robot.")
+        say("No robot: it has no joints, and is for functions that take no robot.")
         return
     console.print(pairs(rows, title=summary["name"]))
     hidden = len(summary["joints"]) - _MOST
     if hidden > 0:
-        say(f"The first {_MOST} joints and links are listed; --json has {hidden:,} more.")
+        say(f"The first {_MOST} joints and links are listed; --json gives all, {hidden:,} more.")
     summary = {**summary, "joints": summary["joints"][:_MOST], "links": summary["links"][:_MOST]}
     console.print(
         table(
@@ -208,11 +211,11 @@ def _show(summary: Summary) -> None:
         for note in summary["notes"][:_MOST]:
             say(f"- {note}")
         if len(summary["notes"]) > _MOST:
-            say(f"- {len(summary['notes']) - _MOST:,} more with --json.")
+            say(f"- {len(summary['notes']) - _MOST:,} more are given by --json.")
 
 
 def _tip(summary: Summary) -> str:
-    """Return the tip and the link that it is fixed to, or the tips to choose from."""
+    """Return the tip and the link to which it is fixed, or the tips to choose from."""
     tip, tips = summary["tip"], summary["tips"]
     if tip is None:
         choices = ", ".join(tips[:_SHOWN]) + (", ..." if len(tips) > _SHOWN else "")
@@ -243,18 +246,18 @@ def _show_terms(summary: Summary) -> None:
                 *("armature", "damping", "friction", "stiffness", "rest"),
                 rows=rows,
                 title="Joint terms (kg m^2, N m s/rad, N m, N m/rad, rad; prismatic: kg, N s/m, N, "
-                "N/m, m); armature counts always, the others by --joint-terms",
+                "N/m, m); armature always counts, the others only with --joint-terms",
             )
         )
 
 
 def _orders(linear: float, higher: list[float]) -> float | str:
-    """Return the coefficients by order: one figure if there is only the linear one."""
+    """Return the coefficients by order; a single figure if there is only the linear one."""
     return " ".join(f"{value:g}" for value in (linear, *higher)) if any(higher) else linear
 
 
 def _arrays(function: Function, model: Model) -> dict[str, Any]:
-    """Return the name, doc and arrays of a function for a robot."""
+    """Return the name, description and arrays of a function for a robot."""
     from pinion.functions import unit_for
 
     def described(block: Block) -> dict[str, Any]:
@@ -281,7 +284,7 @@ def _begins(state: State) -> str:
 
 
 def _sampling(block: Block) -> str:
-    """Return how an input is drawn, in words."""
+    """Return how an input is sampled, in words."""
     from pinion.functions import Quantity, Uniform
 
     match block.sampling:
@@ -310,7 +313,7 @@ def _show_arrays(function: Function, model: Model) -> None:
     say(_title(function, model), style="bold")
     out().print(
         table(
-            *("array", "name", "shape", "unit", "drawn"),
+            *("array", "name", "shape", "unit", "sampled"),
             rows=rows,
             left=5,
         )
@@ -356,5 +359,5 @@ def _show_savings(function: str, steps: Sequence[Saving]) -> None:
 
 
 def _tidy(value: float) -> float:
-    """Return 0 for figures smaller than anyone can measure on a link."""
+    """Return 0 for figures too small to be measured on a link."""
     return value if abs(value) >= 1e-9 else 0.0

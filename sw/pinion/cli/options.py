@@ -1,4 +1,4 @@
-"""Arguments and options that several verbs share, and how their values are read."""
+"""Arguments and options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Lock = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME[=VALUE]",
-        help="A joint to hold still, at a position in rad or m; may be repeated.",
+        help="A joint to lock at a position in rad or m; may be repeated.",
     ),
 ]
 Tip = Annotated[
@@ -44,12 +44,15 @@ Tip = Annotated[
 ]
 FloatingBase = Annotated[
     bool,
-    typer.Option("--floating-base", help="Put a free-flyer between the base and the root link."),
+    typer.Option(
+        "--floating-base", help="Add a free-flyer joint between the base and the root link."
+    ),
 ]
 AcceptInertia = Annotated[
     bool,
     typer.Option(
-        "--accept-inertia", help="Accept inertias that no real body can have, with a warning each."
+        "--accept-inertia",
+        help="Accept inertias that no real body can have, with a warning for each.",
     ),
 ]
 Snap = Annotated[
@@ -72,7 +75,7 @@ Contacts = Annotated[
     typer.Option(
         "--contact",
         metavar="LINK[@X,Y,Z][:3d|:6d]",
-        help="A point (3d) or face (6d) that the ground may hold; may be repeated.",
+        help="A contact with the ground, a point (3d) or a face (6d); may be repeated.",
     ),
 ]
 Loops = Annotated[
@@ -80,8 +83,7 @@ Loops = Annotated[
     typer.Option(
         "--loop",
         metavar="LINK[@X,Y,Z]=LINK[@X,Y,Z][:3d|:6d]",
-        help="Two frames that close a loop, by a joint that turns freely (3d) or rigidly (6d); "
-        "may be repeated.",
+        help="Two frames that close a loop, by a ball joint (3d) or rigidly (6d); may be repeated.",
     ),
 ]
 Inputs = Annotated[
@@ -103,7 +105,7 @@ JointTerms = Annotated[
     typer.Option(
         "--joint-terms",
         metavar="NAME,...",
-        help="Joint terms to add to the armature: damping, friction, stiffness, or all.",
+        help="Joint terms besides the armature: damping, friction, stiffness, or all.",
     ),
 ]
 FrictionWidth = Annotated[
@@ -118,14 +120,14 @@ Frames = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME,...",
-        help="Links or fixed joints whose results replace the tip's; LINK@X,Y,Z with an offset.",
+        help="Links or fixed joints to use instead of the tip; LINK@X,Y,Z with an offset.",
     ),
 ]
 Reference = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Point and axes of frames' motion: local, local_world_aligned or world.",
+        help="Reference of the frames' motion: local, local_world_aligned or world.",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the states.")]
@@ -133,7 +135,7 @@ Scheduler = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="A Dask scheduler, such as tcp://head:8786, instead of processes of this machine.",
+        help="A Dask scheduler, such as tcp://head:8786, instead of processes on this machine.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
@@ -141,7 +143,7 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 
 @dataclass(frozen=True, kw_only=True)
 class RobotArguments:
-    """Options of verbs that load a robot."""
+    """Options of commands that load a robot."""
 
     lock: Lock = None
     tip: Tip = None
@@ -173,7 +175,7 @@ class RobotArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class RowArguments:
-    """Options of verbs that define a function."""
+    """Options of commands that define a function."""
 
     derivatives: Annotated[
         str,
@@ -190,7 +192,7 @@ class RowArguments:
         list[str] | None,
         typer.Option(
             metavar="NAME,...",
-            help="Inputs in place of constants: LINK, LINK:on-axis, JOINT:damping, gravity, ...",
+            help="Inputs instead of constants: LINK, LINK:on-axis, JOINT:damping, gravity, ...",
         ),
     ] = None
     parameter_range: Annotated[
@@ -253,17 +255,17 @@ def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class WithFunctions(TyperCommand):
-    """A verb whose help page ends with the table of functions."""
+    """A command whose help page ends with the table of functions."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the table, which is read only if somebody asks for help."""
+        """Write the table, which is loaded only when help is asked for."""
         from pinion.functions import FUNCTIONS, installed, named_function
 
         super().format_epilog(ctx, formatter)
         rows = [(name, named_function(name).doc) for name in FUNCTIONS]
         rows += [(name, f"of an installed package: {where}") for name, where in installed().items()]
-        rows.append(("FILE.py:FUNCTION", "one of your own in a file; docs/own-functions.md"))
-        rows.append(("MODULE:FUNCTION", "one of your own in a module"))
+        rows.append(("FILE.py:FUNCTION", "your own, in a file; see docs/own-functions.md"))
+        rows.append(("MODULE:FUNCTION", "your own, in a module"))
         with formatter.section("Functions"):
             formatter.write_dl(rows)
 
@@ -271,7 +273,7 @@ class WithFunctions(TyperCommand):
 def load_robot(robot: str, options: RobotOptions, *, quiet: bool = False) -> Model:
     """Load a robot by name or file, with joints that mimic others coupled to them.
 
-    Accepted inertias are complained about unless ``quiet``.
+    Accepted inertias are reported unless ``quiet``.
 
     Raises
     ------
@@ -295,7 +297,7 @@ def load_both(robot: str, options: RobotOptions) -> tuple[Model, Model]:
 
 
 def three_numbers(gravity: str | None) -> Vec3 | None:
-    """Return the gravity of an option, or None if it was left out.
+    """Return the gravity that an option gives, or None if it was left out.
 
     Raises
     ------
@@ -309,8 +311,8 @@ def three_numbers(gravity: str | None) -> Vec3 | None:
     values = [decimal(text.strip()) for text in gravity.split(",")]
     if len(values) != 3 or not all(value is not None and isfinite(value) for value in values):
         raise UsageError(
-            f"The gravity '{gravity}' is no acceleration: give three numbers with commas between "
-            "them, such as 0,0,-1.62, in m/s^2."
+            f"The gravity '{gravity}' is not an acceleration: give three comma-separated numbers, "
+            "such as 0,0,-1.62, in m/s^2."
         )
     x, y, z = (value or 0.0 for value in values)
     return (x, y, z)
@@ -322,7 +324,7 @@ def loop_of(text: str) -> tuple[str, str, str]:
     Raises
     ------
     UsageError
-        If the text is of another form.
+        If the text has another form.
     """
     first, equal, second = text.partition("=")
     second, colon, kind = second.rpartition(":")
@@ -330,7 +332,7 @@ def loop_of(text: str) -> tuple[str, str, str]:
         second, kind = kind, "3d"
     if not (equal and first and second and "=" not in second and kind in ("3d", "6d")):
         raise UsageError(
-            f"The loop '{text}' does not name two frames: write such as "
+            f"The loop '{text}' does not name two frames: write it like "
             "coupler@0.3,0,0=rocker@0.2,0,0:3d."
         )
     return first, second, kind
@@ -356,13 +358,13 @@ def interval(text: str) -> int | None:
 
 
 def names(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of an option that may be repeated and may hold several with commas."""
+    """Return the names of an option that may be repeated and may hold comma-separated names."""
     parts = (name.strip() for text in texts or () for name in text.split(","))
     return tuple(dict.fromkeys(name for name in parts if name))
 
 
 def frame_texts(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the frames of an option that may be repeated; commas of offsets do not separate."""
+    """Return the frames of an option that may be repeated; commas in offsets do not separate."""
     from pinion.functions.frames import split_frames
 
     return tuple(frame for text in texts or () for frame in split_frames(text))

@@ -18,17 +18,19 @@ from .options import Json
 def command(
     *,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Where the files go.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the files.")
     ],
     lanes: Annotated[
-        int, typer.Option(min=1, max=8, metavar="P", help="Lanes that share one sample.")
+        int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes that share one sample.")
     ] = 4,
     clock: Annotated[
-        float, typer.Option(min=1.0, metavar="MHZ", help="Clock of processor and link.")
+        float, typer.Option(min=1.0, metavar="MHZ", help="Clock of the processor and the link.")
     ] = 50.0,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, metavar="S", help="Another try at placing, if timing was missed."),
+        typer.Option(
+            min=0, metavar="S", help="Seed for another try at placement, if timing was missed."
+        ),
     ] = None,
     prebuilt: Annotated[
         bool,
@@ -38,8 +40,8 @@ def command(
 ) -> None:
     """Make a bitstream of the dynamics processor for the ULX3S.
 
-    One for all robots and functions: programs are compiled and loaded by the device
-    'processor:serial:PORT'. Exit code 1 if timing is missed; then there is no bitstream.
+    One bitstream serves all robots and functions: the device 'processor:serial:PORT' compiles and
+    loads programs. Exit code 1 if timing is missed; no bitstream is written then.
     """
     require("hw")
     from pinion.boards.ecp5.processor import processor_bitstream, write_prebuilt
@@ -56,6 +58,6 @@ def command(
     if json:
         put_json(result)
     else:
-        out().print(pairs(summary(result), title=f"The dynamics processor, {lanes} lanes"))
+        out().print(pairs(summary(result), title=f"The dynamics processor, lanes: {lanes}"))
     if not result["met"]:
         raise typer.Exit(CHECK_FAILED)

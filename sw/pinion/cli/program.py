@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pinion.base.amounts import amount
 from pinion.base.places import check_place
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, steps, table
@@ -15,19 +16,19 @@ from pinion.console.terminal import out, pairs, put_json, steps, table
 from .options import Json, Robot, RobotArguments, RowArguments
 
 SEED = 38
-"""Of the states over which errors are measured."""
+"""Seed of the states over which errors are measured."""
 
 
 def command(
     robot: Robot,
     function: Annotated[
-        str, typer.Argument(metavar="FUNCTION", help="What the core computes; the table is below.")
+        str, typer.Argument(metavar="FUNCTION", help="The function to compute; the table is below.")
     ],
     *,
     robot_options: RobotArguments,
     row_options: RowArguments,
     lanes: Annotated[
-        int, typer.Option(min=1, max=8, metavar="P", help="Lanes that share one sample.")
+        int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes that share one sample.")
     ] = 4,
     precision: Annotated[
         str,
@@ -40,7 +41,7 @@ def command(
         typer.Option(
             min=0,
             metavar="N",
-            help="Fresh states of each distribution over which errors are measured.",
+            help="Number of fresh states of each distribution over which errors are measured.",
         ),
     ] = 1000,
     target: Annotated[
@@ -51,8 +52,8 @@ def command(
 ) -> None:
     """Compile a program for the dynamics processor, and check it.
 
-    The folder has the program, a listing and a picture of its schedule; `pinion run`, `verify`,
-    `report` and `campaign` take it. No board has run one yet.
+    The folder holds the program, a listing and a picture of its schedule; `pinion run`, `verify`,
+    `report` and `campaign` take it. No board has run a program yet.
     """
     from pinion.processor import Machine, compile_program
     from pinion.processor.accuracy import accuracies
@@ -62,7 +63,7 @@ def command(
     if target is not None:
         if not states:
             raise UsageError(
-                "The folder of a program has its measured errors: give --states at least 1."
+                "A program's folder records its measured errors: give --states at least 1."
             )
         check_place(target, "program", UsageError)
     row = RowChoice(**row_options.options()).row(function)
@@ -112,7 +113,7 @@ def command(
     out().print(
         pairs(
             [
-                ("cycles", f"{program.cycles} a sample, on a team of {lanes} lanes"),
+                ("cycles", f"{program.cycles} per sample, on a team of {amount(lanes, 'lane')}"),
                 ("products", f"{program.slots} slots: lanes busy for {figures['busy']:.0%}"),
                 ("memory", f"{program.words} of {program.machine.words} words"),
                 ("records", f"{figures['words_in']} words in, {figures['words_out']} out"),
@@ -124,7 +125,7 @@ def command(
     if measured:
         out().print(
             table(
-                *("distribution", "largest error", "of float32", "saturated", "above 1e-3"),
+                *("distribution", "largest error", "with float32", "saturated", "above 1e-3"),
                 rows=[
                     [
                         entry.distribution,
@@ -135,7 +136,7 @@ def command(
                     ]
                     for entry in measured
                 ],
-                title=f"Relative errors of {states:,} states each",
+                title=f"Relative errors over {amount(states, 'state')} each",
             )
         )
     if target is not None:
@@ -143,9 +144,9 @@ def command(
 
 
 def _moved(target: Path, earlier: Path | None) -> str:
-    """Return where an earlier folder went."""
+    """Return where an earlier folder was moved, as text."""
     if earlier is None:
         return ""
     if earlier == target:
-        return " It had this program already."
+        return " It already held this program."
     return f" The folder that was there is now {earlier}."

@@ -1,4 +1,4 @@
-"""``pinion report``: known figures of builds, on the terminal and as a page."""
+"""``pinion report``: the known figures of builds, on the terminal and as a page."""
 
 from __future__ import annotations
 
@@ -37,21 +37,25 @@ def command(
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="Also write a page, one HTML file."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the page of that name.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an existing page of that name.")
+    ] = False,
     states: Annotated[
         int | None,
         typer.Option(
             metavar="N",
-            help=f"States of each distribution for errors on the page ({STATES:,}); 0 for none.",
+            help=f"States of each distribution for the page's errors ({STATES:,}); 0 for none.",
         ),
     ] = None,
     synth: Annotated[
-        bool, typer.Option("--synth", help="Run `pinion synth` on builds without its counts.")
+        bool, typer.Option("--synth", help="Run `pinion synth` on builds that lack its counts.")
     ] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print the table as Markdown.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Show builds side by side, on the terminal and with -o as a page.
+    """Show builds side by side, on the terminal and, with -o, as a page.
 
     The page needs no network: robot, operations by pass, schedule, units, formats, errors,
     resources, timing, link, digests. Figures that were not measured for this build are left out.
@@ -60,11 +64,11 @@ def command(
     if output is not None or synth:
         require("hw")
     if output is None and (force or states is not None):
-        raise UsageError("Options --force and --states are for a page: add -o FILE.")
+        raise UsageError("The options --force and --states are only for a page: add -o FILE.")
     if states is not None and not 0 <= states <= MOST_STATES:
         raise UsageError(f"The page cannot show {states} states: give 0 to {MOST_STATES:,}.")
     if as_markdown and json:
-        raise UsageError("Give --json or --markdown: they are two forms of one table.")
+        raise UsageError("Give --json or --markdown, not both: they are two forms of one table.")
     rows = [build_figures(folder) for folder in folders]
     written: dict[str, Any] = {}
     if output is not None:
@@ -99,7 +103,7 @@ def command(
 
 
 def count_missing(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Run ``pinion synth`` on the builds without its counts."""
+    """Run ``pinion synth`` on the builds that lack its counts."""
     from pinion.synthesis import synth
 
     with steps() as progress:

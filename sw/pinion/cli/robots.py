@@ -1,4 +1,4 @@
-"""``pinion robots``: the robots that need no file."""
+"""``pinion robots``: the robots that are available without a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .options import Json
 _GENERATED = {
     "pendulum": "one slender rod of 1 kg and 0.5 m",
     "two_link": "two such rods in a plane",
-    "chain_N": "N rods in space, any N from 1: chain_3, chain_20",
+    "chain_N": "N rods in space, N at least 1: chain_3, chain_20",
 }
 
 
@@ -60,7 +60,7 @@ def _builtin(name: str) -> dict[str, Any]:
 
 
 def _generated(name: str) -> dict[str, Any]:
-    """Return the same for a generated robot; chain_N has any number of joints."""
+    """Return the same for a generated robot; the N of chain_N is any number of joints."""
     from pinion.robot import load
 
     return {

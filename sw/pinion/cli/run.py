@@ -36,12 +36,14 @@ def command(
     ],
     function: Annotated[
         str | None,
-        typer.Argument(metavar="FUNCTION", help="Of a robot: what is computed."),
+        typer.Argument(metavar="FUNCTION", help="For a robot: the function to compute."),
     ] = None,
     *,
     source: Annotated[
         Path | None,
-        typer.Option("--input", metavar="IN.npz", help="Request arrays, by name.  [required]"),
+        typer.Option(
+            "--input", metavar="IN.npz", help="File of request arrays by name.  [required]"
+        ),
     ] = None,
     target: Annotated[
         Path | None,
@@ -51,10 +53,10 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Of a build: sim, the quick card [default]; sim:top, the whole top, which first "
-            "compiles for a minute or more; xdma:0; serial:/dev/ttyUSB0. Of a program: processor, "
-            "the model [default]; processor:sim; processor:serial:PORT. Of a robot and a function: "
-            "cpu [default], cuda, float or processor, compiled for this run.",
+            help="Of a build: sim, the quick card [default]; sim:top, the whole top, which takes "
+            "a minute or more to compile the first time; xdma:0; serial:/dev/ttyUSB0. Of a "
+            "program: processor, the model [default]; processor:sim; processor:serial:PORT. Of a "
+            "robot and a function: cpu [default], cuda, float or processor, compiled for this run.",
         ),
     ] = None,
     json: Json = False,
@@ -106,21 +108,21 @@ def command(
     console = out()
     console.print(f"{work.function} for {work.robot} on {device}: {amount(count, 'request')}.")
     if flagged:
-        console.print(f"Saturated, do not use their values: {flagged:,} of the results.")
+        console.print(f"Saturated results, whose values must not be used: {flagged:,}.")
     instead = ", replacing the earlier file" if replaced else ""
     console.print(f"Written to {target}{instead}: {names}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """What computes.
+    """What computes a run's requests.
 
     Members
     -------
-    robot, function : by name.
-    device : where.
+    robot, function : their names.
+    device : where the function is computed.
     inputs : arrays of the requests.
-    open : opens the device.
+    open : function that opens the device.
     """
 
     robot: str
@@ -131,7 +133,7 @@ class _Work:
 
 
 def _of_folder(folder: Path, device: str | None) -> _Work:
-    """Return what computes of a build or a program."""
+    """Return the work of a build or a program."""
     from pinion.link import Manifest
     from pinion.processor.folder import PROGRAM, ProgramFolder, open_program_folder
 
@@ -170,7 +172,7 @@ def _of_folder(folder: Path, device: str | None) -> _Work:
 
 
 def _of(robot: str, function: str, device: str | None) -> _Work:
-    """Return what computes of a function that is compiled for this run."""
+    """Return the work of a function that is compiled for this run."""
     from pinion import api
     from pinion.functions import arrays_of, row_of
     from pinion.robot import asked_robot
@@ -190,19 +192,19 @@ def _of(robot: str, function: str, device: str | None) -> _Work:
 
 
 def _missing(work: _Work, source: Path | None, target: Path | None) -> str:
-    """Return everything that a call lacks, with the arrays of the requests."""
+    """Return a message with everything that a call lacks, and the arrays of the requests."""
     arrays = ", ".join(f"{a.name} ({', '.join(map(str, ('n', *a.shape)))})" for a in work.inputs)
     missing = []
     if source is None:
-        missing.append(f"--input IN.npz, written with numpy.savez, of {arrays}")
+        missing.append(f"--input IN.npz, written with numpy.savez, with {arrays}")
     if target is None:
-        missing.append("--output OUT.npz, where the results go")
+        missing.append("--output OUT.npz, for the results")
     lacks = "requests" if source is None else "a file for its results"
     return f"A run of {work.function} needs {lacks}: give {'; and '.join(missing)}."
 
 
 def tell_of_compiling(folder: Path, device: str) -> None:
-    """Announce that a device takes minutes to open, and name a quick one."""
+    """Announce that a device takes minutes to open, and name a faster one."""
     from pinion.driver import split_device
 
     name, address = split_device(device)
@@ -214,17 +216,15 @@ def tell_of_compiling(folder: Path, device: str) -> None:
     if seconds:
         notice(
             f"The whole top is compiled for {device}, which takes {about(seconds)} on this machine "
-            "at its present load (an estimate) and is kept for the next time; --device sim "
-            "compiles only the core and is quick."
+            "at its present load (an estimate), and is kept for the next time; --device sim "
+            "compiles only the core and is faster."
         )
 
 
 def check_target(path: Path) -> None:
-    """Refuse an impossible file for the results before the work."""
+    """Refuse, before the work, a file to which results cannot be written."""
     if path.is_dir():
-        raise UsageError(f"'{path}' is a folder: give the name of a file for the results.")
+        raise UsageError(f"'{path}' is a folder: give a file for the results.")
     if not path.parent.is_dir():
-        raise UsageError(
-            f"There is no folder '{path.parent}' to write '{path.name}' into: make it first."
-        )
+        raise UsageError(f"There is no folder '{path.parent}' for '{path.name}': create it first.")
     check_place(path, "result", UsageError)

@@ -16,7 +16,7 @@ WIDE = 110
 
 
 def command(folder: Folder, *, json: Json = False) -> None:
-    """Count DSP blocks, LUTs and flip-flops by Yosys, and estimate delays."""
+    """Count DSP blocks, LUTs and flip-flops with Yosys, and estimate delays."""
     require("hw")
     from pinion.link import Manifest
     from pinion.synthesis import synth
@@ -28,7 +28,9 @@ def command(folder: Folder, *, json: Json = False) -> None:
         return
     totals = resource_totals(result)
     if Manifest.read_core(folder).target == "sim":
-        totals = replace(totals, title=f"{totals.title}, the VCU118's part; built for no board")
+        totals = replace(
+            totals, title=f"{totals.title}, the VCU118's part; the build is for no board"
+        )
     show(totals)
     timing = [*timing_totals(result["timing"]), ("counted by", result["tool"])]
     out().print(pairs(timing))

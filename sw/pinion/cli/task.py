@@ -1,4 +1,4 @@
-"""Tasks of ``pinion build``: the control package measures, the flow chooses."""
+"""Tasks of ``pinion build``: the control package measures and the flow chooses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def task_goal(path: Path, model: Model, row: Function, *, progress: Progress) ->
     Raises
     ------
     ValueError
-        Subclasses with a sentence, on the file, the function or the robot.
+        Subclasses, with a message about the file, the function or the robot.
     """
     from pinion.control.task.task import read_task
     from pinion.control.task.tracking_loss import TrackingLoss
@@ -41,12 +41,12 @@ def task_sentence(manifest: Manifest) -> str:
     )
     if "ordinary_blocks" in figures:
         choice += (
-            f", where --max-error 1e-3 takes {figures['ordinary_blocks']:g} and "
+            f", whereas --max-error 1e-3 takes {figures['ordinary_blocks']:g} and "
             f"{figures['ordinary_bits']:g} (estimates)"
         )
     return (
         f"{choice}. The tip's RMS error in the task is {figures['float64_rms_mm']:.3g} mm in "
-        f"float64, and differs by {figures['found']:.2%} with the core; by at most "
+        f"float64, and differs from that by {figures['found']:.2%} with the core, and by at most "
         f"{figures['held_out']:.2%} on motions that the search had not seen. Single results may "
         f"have large errors: up to {manifest.max_error:g} of the largest word of their block."
     )

@@ -29,7 +29,7 @@ def command(
         typer.Option(
             min=1,
             metavar="N",
-            help="Requests to run; 1000, for --netlist 200, for --promises 20000 per distribution.",
+            help="Number of requests (1000; --netlist: 200; --promises: 20000 per distribution).",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the requests.")] = 0,
@@ -43,7 +43,7 @@ def command(
     netlist: Annotated[
         bool,
         typer.Option(
-            "--netlist", help="The netlist that Yosys mapped to the ECP5, instead of the RTL."
+            "--netlist", help="Check the netlist that Yosys mapped to the ECP5, instead of the RTL."
         ),
     ] = False,
     source: Annotated[
@@ -65,7 +65,7 @@ def command(
         bool,
         typer.Option(
             "--promises",
-            help="Check the promised accuracy on every distribution, by the integers alone.",
+            help="Check the promised accuracy on every distribution, with the integers alone.",
         ),
     ] = False,
     bound: Annotated[
@@ -86,10 +86,10 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check a build, bit by bit, in simulation.
+    """Check a build in simulation, bit for bit.
 
-    The answers are compared with exact integers (no tolerance) and with the float model (the
-    build's error budget). Exit code 1 if a check fails.
+    The answers are compared with exact integers (no tolerance) and with the float model (within
+    the build's error budget). Exit code 1 if a check fails.
     """
     require("hw", *(("sim",) if simulator in ("icarus", "verilator") else ()))
     if (folder / PROGRAM.name).exists():
@@ -98,7 +98,7 @@ def command(
         ):
             raise UsageError(
                 "A program is verified on its simulated card, against the machine's model and "
-                "floats: leave all options but --samples, --seed and --distribution out."
+                "floats: leave out all options except --samples, --seed and --distribution."
             )
         _program(folder, samples or 1000, seed=seed, distribution=distribution, json=json)
         return
@@ -106,15 +106,15 @@ def command(
         options = (distribution, simulator, dsp48e2, bound, promises, function)
         if options != ("reference", "compiled", False, False, False, None):
             raise UsageError(
-                "A netlist runs on reference states, compiled, with its own blocks: leave "
-                "--distribution, --simulator, --dsp48e2, --bound, --promises and --function out."
+                "A netlist runs on reference states, compiled, with its own blocks: leave out "
+                "--distribution, --simulator, --dsp48e2, --bound, --promises and --function."
             )
         if source is not None and (samples is not None or seed):
             raise UsageError(f"The requests come from {source}: leave --samples and --seed out.")
         _netlist(folder, samples or 200, seed=seed, recorded=source, json=json)
         return
     if source is not None:
-        raise UsageError(f"Requests from a file, {source}, need --netlist: add it.")
+        raise UsageError(f"Requests from a file ({source}) are only for a netlist: add --netlist.")
     if promises:
         if bound or (distribution, simulator, dsp48e2, function) != (
             "reference",
@@ -123,8 +123,8 @@ def command(
             None,
         ):
             raise UsageError(
-                "The option --promises covers every distribution and simulates nothing: leave "
-                "--distribution, --simulator, --dsp48e2, --bound and --function out."
+                "The option --promises covers every distribution and simulates nothing: leave out "
+                "--distribution, --simulator, --dsp48e2, --bound and --function."
             )
         _every_distribution(folder, samples, seed=seed, json=json)
         return
@@ -156,8 +156,8 @@ def command(
         now = _measured(folder)
         if before is not None and now is not None and now < before:
             say(
-                f"Reports now show these {amount(now, 'request')}; the last check had {before:,}: "
-                f"--samples {before} measures as many again."
+                f"Reports now show these {amount(now, 'request')} instead of the last check's "
+                f"{before:,}: --samples {before} checks as many again."
             )
     if not result["ok"]:
         raise typer.Exit(CHECK_FAILED)
@@ -223,7 +223,7 @@ def _every_distribution(folder: Path, samples: int | None, *, seed: int, json: b
     else:
         show(promise_table(result))
         say(
-            "Every result that is neither flagged nor undecided is as exact as promised."
+            "Every result that is neither flagged nor undecided is as accurate as promised."
             if result["ok"]
             else f"The check failed: {_broken_promises(result)}.",
             style="green" if result["ok"] else "bold red",
@@ -237,10 +237,10 @@ def _broken_promises(result: Mapping[str, Any]) -> str:
     home, distributions = result["home"], result["distributions"]
     reasons = []
     if any(figures["wrong"] for figures in distributions.values()):
-        reasons.append("results are wrong and not flagged")
+        reasons.append("some results are wrong but not flagged")
     if not distributions[home]["valid"]:
         reasons.append(
-            f"no request has a valid result on {home} states, which the core is made for"
+            f"no request has a valid result on {home} states, for which the core is made"
         )
     return "; ".join(reasons)
 
@@ -250,12 +250,12 @@ _ROWS = {
     "dsp48e2": "explicit DSP48E2 blocks",
     "mismatches": "requests with a wrong bit",
     "accuracy_held": "errors as promised",
-    "budget_held": "errors inside their budgets",
+    "budget_held": "errors within their budgets",
     "valid": "neither flagged nor undecided",
-    "wrong_unflagged": "wrong and not flagged",
-    "flags_held": "hardly a request flagged",
-    "latency_cycles": "latency seen, cycles",
-    "rate_held": "a result every interval",
+    "wrong_unflagged": "wrong but not flagged",
+    "flags_held": "flags within their limit",
+    "latency_cycles": "measured latency, cycles",
+    "rate_held": "a result in every interval",
 }
 """Titles of rows, by key of ``--json``."""
 
@@ -287,14 +287,14 @@ def _show(result: Mapping[str, Any]) -> None:
             if value is not None
         )
         say(
-            f"A stream in floats alone differs by at most, relative: {drift}. Errors add up over a "
-            "stream, so no budget bounds that; those above are of each request from the core's "
-            "states."
+            f"A stream computed entirely in floats has relative differences of at most: {drift}. "
+            "Errors accumulate over a stream, so no budget bounds these; the errors above are "
+            "those of single requests that start at the core's states."
         )
     if result.get("undecided"):
         say(
-            f"{result['undecided']} requests are undecided: a comparison is closer than the error "
-            "of its operands, so their errors are not judged. Their bits are."
+            f"Undecided requests: {result['undecided']:,}. In each, a comparison is closer than "
+            "the error of its operands, so that its errors are not judged; its bits are."
         )
     if "task" in result:
         say(_task(result["task"]))
@@ -302,7 +302,7 @@ def _show(result: Mapping[str, Any]) -> None:
         say(snapped_errors_sentence(result["snapping"]))
     if result["ok"]:
         say(
-            "Every bit agrees, every error is as promised and inside its budget."
+            "Every bit agrees, every error is as promised and within its budget."
             if result["budget"]
             else "Every bit agrees, every error is as promised.",
             style="green",
@@ -319,18 +319,18 @@ def _show(result: Mapping[str, Any]) -> None:
 
 
 def _promise(result: Mapping[str, Any]) -> str:
-    """Return the limit of relative errors, and their scale near rest, as text."""
+    """Return the limit on relative errors, and their scale near rest, as text."""
     floors = ", ".join(f"{block} {value:.2g}" for block, value in result["floor"].items())
     states = f"on {result['distribution']} states"
     promised = f"Promised {states}: at most {result['wrong_above']:g}."
     if result["promise"] is None:
         promised = (
-            f"Nothing is promised {states}, since the build saw no valid result there; a valid one "
-            f"may be off by {result['wrong_above']:g}, as on {result['home']} states."
+            f"Nothing is promised {states}, since the build found no valid result there; a valid "
+            f"result may be off by {result['wrong_above']:g}, as on {result['home']} states."
         )
     return (
         f"{promised} An error is relative to the largest word of its block in the same request, "
-        f"and near rest to at least 1 % of the block's usual size: {floors}."
+        f"but near rest to at least 1 % of the block's usual size: {floors}."
     )
 
 
@@ -338,7 +338,7 @@ def _show_bound(result: Mapping[str, Any]) -> None:
     show(bound_table(result))
     say(
         "No unflagged request with inputs in the ranges of this distribution exceeds the bound, "
-        "relative to the float model in exact arithmetic. Requests outside of these ranges and "
+        "relative to the float model in exact arithmetic. Requests outside these ranges and "
         "flagged ones are not covered."
     )
 
@@ -348,13 +348,14 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
     return {
         "the RTL and the integers differ": result["mismatches"] == 0,
         "no request has a valid result": result["valid"] > 0,
-        "an error is outside its budget": result["budget_held"] is not False,
+        "an error exceeds its budget": result["budget_held"] is not False,
         f"a relative error is above {result['wrong_above']:g}, the largest promised on "
         f"{result['distribution']} states": result["accuracy_held"] is not False,
         _flags(result): result["flags_held"],
-        "results do not come at the promised rate": result["rate_held"],
-        "an error is above its bound, which must not happen": result.get("bound_held") is not False,
-        "the build's statement on its task does not hold": not result.get("task_broken"),
+        "results do not arrive at the promised rate": result["rate_held"],
+        "an error is above its bound, which is a defect of Pinion": result.get("bound_held")
+        is not False,
+        "the build's statement about its task does not hold": not result.get("task_broken"),
     }
 
 
@@ -364,38 +365,38 @@ def _none_valid(result: Mapping[str, Any]) -> str:
     bits = "Every bit agrees, but no accuracy" if not result["mismatches"] else "No accuracy"
     if flagged < result["samples"]:
         return (
-            f"{bits} was checked: of {samples} {flagged:,} left their formats, and the others are "
-            "undecided."
+            f"{bits} was checked: of {samples}, {flagged:,} overflowed their formats, and the "
+            "others are undecided."
         )
     home, distribution = result["home"], result["distribution"]
     other = (
         f" The core is made for {home} states: --ranges {distribution} makes one for these, with "
-        "the formats 'auto'."
+        "formats 'auto'."
     )
     return (
-        f"{bits} was checked: all {samples} left their formats."
+        f"{bits} was checked: all {samples} overflowed their formats."
         f"{other if home != distribution else ''}"
     )
 
 
 def _flags(result: Mapping[str, Any]) -> str:
-    """Return how many requests raised their flag, the limit, and advice."""
+    """Return how many requests raised the flag, the limit, and advice."""
     from pinion.cosim.verify import FLAGGED_SHARE
 
     return (
         f"{result['flagged']:,} of {result['samples']:,} requests raise the flag, and at most "
-        f"{FLAGGED_SHARE:g} of all may: a value leaves its format, as after a division by nearly "
-        "zero or a root of a negative number (do not draw such requests, clamp the divisor, or "
-        "give a format with more integer bits)"
+        f"{FLAGGED_SHARE:.1%} of them may: a value overflows its format, as after a division by "
+        "nearly zero or a root of a negative number (do not sample such requests, clamp the "
+        "divisor, or give a format with more integer bits)"
     )
 
 
 def _task(task: Mapping[str, Any]) -> str:
-    """Return how well a task's formats do it, and that single errors are not small."""
+    """Return how well formats chosen by a task perform it; single errors may be large."""
     return (
         f"Formats chosen by the task '{task['name']}': the build measured a loss of "
         f"{task['found']:.2g} of float64's tracking error there ({task['loss']:g} stated), and of "
         f"{task['held_out']:.2g} on motions that the search had not seen "
         f"({task['held_out_loss']:g} stated). That does not make errors of single results small: "
-        "the measured errors are promised."
+        "the promise is the measured errors."
     )

@@ -37,7 +37,7 @@ def dtype_name(dtype: DTypeLike) -> str:
 
 
 def check_threads(threads: object) -> int:
-    """Return the largest number of threads, 0 for all processors.
+    """Return the largest number of threads; 0 means one per CPU core.
 
     Raises
     ------
@@ -49,7 +49,9 @@ def check_threads(threads: object) -> int:
     except TypeError:
         count = -1
     if count < 0:
-        raise ComputeError(f"'threads' must be a number, or 0 for all processors, not {threads!r}.")
+        raise ComputeError(
+            f"'threads' must be a positive integer, or 0 for all CPU cores, not {threads!r}."
+        )
     return count
 
 
@@ -119,6 +121,6 @@ def flags_for(out: Mapping[str, Any] | None, shape: tuple[int, ...]) -> NDArray[
     if isinstance(out, Result):
         return None
     raise InputError(
-        f"The array for '{SATURATED}' must be writeable, contiguous and of shape {shape} and "
-        "dtype bool; or leave it out."
+        f"The array for '{SATURATED}' must be writeable and contiguous, with shape {shape} and "
+        "dtype bool: give such an array, or leave it out."
     )

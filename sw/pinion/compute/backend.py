@@ -1,4 +1,4 @@
-"""The processor as a backend, the entry point ``cpu`` of ``pinion.backends``."""
+"""The CPU as a backend, the entry point ``cpu`` of ``pinion.backends``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .native import called_by
 
 
 class CpuBackend(Backend):
-    """A function on this machine's processor.
+    """A function on this machine's CPU.
 
     Members
     -------
     kernel : the compiled function; it refuses NaN and infinities.
     model, function : its robot and function.
 
-    It pickles and copies as its kernel does.
+    It is pickled and copied like its kernel.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -61,7 +61,7 @@ class CpuBackend(Backend):
 
     def _repr_html_(self) -> str:
         k = self.kernel
-        title = f"{k.title} on the processor: {k.dtype.name}, {k.layout}, {k.isa.name}"
+        title = f"{k.title} on the CPU: {k.dtype.name}, {k.layout}, {k.isa.name}"
         return backend_table(title, k.inputs, k.results)
 
 

@@ -1,4 +1,4 @@
-"""Batches of dynamics on this machine's processor.
+"""Batches of dynamics on this machine's CPU.
 
 >>> from pinion.compute import cpu
 >>> from pinion.robot import load
@@ -8,7 +8,7 @@
 
 A function is traced once for a robot, reduced, printed as C++ and compiled for the best instruction
 set of the machine. With AVX-512, 16 float32 samples are computed at once; batches are spread over
-the processors. Compiled kernels are kept in the user's cache.
+the CPU cores. Compiled kernels are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def source(
     comments: bool = False,
     **options: Unpack[RowOptions],
 ) -> Source:
-    """Return the C++ source that `compile` compiles, with its counts; same arguments."""
+    """Return the C++ source that `compile` compiles, with its counts; takes the same arguments."""
     model = load(model) if isinstance(model, str) else model
     row = row_of(function, **options)
     return kernel_of(
@@ -112,7 +112,7 @@ def compile(
     reuse : whether to write large results to the memory of earlier ones that are no longer
         referenced (``runtime/reuse.hpp``), of which a process keeps at most 128 MiB; otherwise
         to new memory.
-    threads : largest number of threads; 0 for the number of processors.
+    threads : largest number of threads; 0 for one per CPU core.
     isa : name of an instruction set; by default the best one of the machine.
     compiler : a command; by default ``c++``, ``g++``, ``clang++`` or the package ``ziglang``.
     cache : folder of compiled kernels; by default the user's cache.
@@ -124,7 +124,7 @@ def compile(
     ------
     InputError
         If an argument is invalid, the function does not support a joint of the robot, or no
-        compiler is found; one sentence.
+        compiler is found.
     """
     check_layout(layout)
     dtype, threads = dtype_name(dtype), check_threads(threads)
@@ -187,7 +187,7 @@ class Native:
     runtime : runs the kernel.
     library : contains the kernel.
     address : address of its ``pinion_kernel``.
-    data : address of the data passed as its last input, an array of no elements that callers do
+    data : address of the data passed as its last input, an array without elements that callers do
         not give; 0 if it has none.
     """
 
@@ -208,7 +208,7 @@ class Compiled:
     inputs, results : the arrays, with shapes of one sample.
     finite : whether NaN and infinities are refused.
     reuse : whether results are written to the memory of earlier ones.
-    threads : largest number of threads; 0 for the number of processors.
+    threads : largest number of threads; 0 for one per CPU core.
     run : computes a batch; inputs by name and ``out`` as for `Kernel.__call__`.
     """
 
@@ -258,7 +258,7 @@ class Compiled:
             )
 
     def _restrictions(self) -> tuple[tuple[int, int, int], ...]:
-        """Return vectors of unit length and elements of masks: input, first element and size."""
+        """Return unit vectors and mask elements, each as input, first element and size."""
         restrictions = []
         for k, array in enumerate(self.inputs):
             for vector, _ in self._rotations.get(array.name, ()):
@@ -283,7 +283,7 @@ class Compiled:
     def _compute(
         self, /, *values: ArrayLike, out: Mapping[str, Any] | None = None, **named: ArrayLike
     ) -> Result:
-        """Compute with every check and conversion."""
+        """Compute a batch with every check and conversion."""
         count, single, views, converted = self._inputs(by_name(self.inputs, values, named))
         arrays = self._outputs(out, count, converted, single=single)
         native = self._native
@@ -304,7 +304,7 @@ class Compiled:
     def _inputs(
         self, requests: Mapping[str, ArrayLike]
     ) -> tuple[int, bool, list[View], list[NDArray[Any]]]:
-        """Return the number of samples, whether the request is single, views and their arrays."""
+        """Return the number of samples, whether the request is single, the views and the arrays."""
         dtype = np.float32 if self.dtype == np.float32 else np.float64
         if self.layout == "aos":
             checked = validate_arrays(self.inputs, requests, dtype=dtype, finite=self.finite)
@@ -345,7 +345,7 @@ class Compiled:
         return count, False, views, converted
 
     def _named(self, requests: Mapping[str, ArrayLike]) -> list[tuple[Array, NDArray[Any]]]:
-        """Return the inputs of ``soa`` and ``blocks`` in order."""
+        """Return the inputs in order, for the layouts ``soa`` and ``blocks``."""
         check_inputs(requests, self.inputs)
         pairs = []
         for array in self.inputs:
@@ -410,7 +410,9 @@ class Compiled:
     def _check_output(self, array: Array, values: Any, shape: tuple[int, ...]) -> None:
         name = array.name
         if not isinstance(values, np.ndarray):
-            raise InputError(f"The result '{name}' needs a NumPy array, not {type(values)}.")
+            raise InputError(
+                f"The result '{name}' needs a NumPy array, not a {type(values).__name__}."
+            )
         if values.dtype != self.dtype:
             raise InputError(
                 f"The array for the result '{name}' has the dtype {values.dtype}: it must be "
@@ -430,8 +432,8 @@ class Compiled:
         )
         if not (placed and values.flags.aligned):
             raise InputError(
-                f"The array for the result '{name}' has the strides {values.strides} or a "
-                "misaligned address: give an array that is contiguous and aligned."
+                f"The array for the result '{name}' is not contiguous and aligned (its strides are "
+                f"{values.strides}): give one that is."
             )
 
 
@@ -443,8 +445,8 @@ class Kernel(Compiled):
     model, function : its robot and function; the other members are those of `Compiled`.
     run : same as a call, but faster.
 
-    It pickles and copies by robot, function and options, and is compiled again, or loaded from the
-    cache, on arrival.
+    It is pickled and copied as robot, function and options; the copy is compiled again, or loaded
+    from the cache.
     """
 
     # Many parameters: only `compile` calls it, with its options and its results.
@@ -495,7 +497,7 @@ class Kernel(Compiled):
 
         Returns
         -------
-        The results; ``saturated`` tells for each sample whether one of its results is not finite.
+        The results; ``saturated`` says for each sample whether one of its results is not finite.
 
         Raises
         ------
@@ -515,17 +517,17 @@ def _compiled(model: Model, function: PortableFunction, options: Mapping[str, An
 
 
 def graph_of(model: Model, row: Function) -> Graph:
-    """Return the graph of a row as processors compute it.
+    """Return the graph of a row as CPUs and GPUs compute it.
 
     Raises
     ------
     InputError
-        If the row keeps states, because a processor computes the requests of a batch in parallel.
+        If the row keeps states, because they compute the requests of a batch in parallel.
     """
     if row.states:
         names = " and ".join(f"'{state.name}'" for state in row.states)
         raise InputError(
-            f"The function '{row.name}' keeps {names} from request to request, but processors "
+            f"The function '{row.name}' keeps {names} from request to request, but CPUs and GPUs "
             "compute the requests of a batch in parallel: use device='float' or a card."
         )
     folded = fold(row.trace(model))

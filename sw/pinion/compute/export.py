@@ -84,14 +84,13 @@ def export_library(
     library_name = identifier(f"{model.name}_{function.name}") if name is None else name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", library_name):
         raise ComputeError(
-            f"'{library_name[:80]}' is not a valid name for a C library: use letters, digits and "
-            "underscores, starting with a letter."
+            f"'{library_name[:80]}' is not a valid name for a C library: use at most 63 letters, "
+            "digits and underscores, starting with a letter."
         )
     unknown = [dtype for dtype in dtypes if dtype not in _TYPES]
     if unknown or not dtypes:
-        raise ComputeError(
-            f"Unknown dtype '{', '.join(unknown)}': choose from {', '.join(_TYPES)}."
-        )
+        fault = f"Unknown dtype '{', '.join(unknown)}'" if unknown else "No dtype is given"
+        raise ComputeError(f"{fault}: choose from {', '.join(_TYPES)}.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ComputeError(
             f"'{folder}' exists and is not an empty folder: give the name of a new one, so that "
@@ -132,7 +131,7 @@ def export_library(
 
 @contextlib.contextmanager
 def undone_on_failure(folder: Path, kind: str) -> Iterator[None]:
-    """Remove the folders made for an export that fails; report a failed write in one sentence.
+    """Remove the folders made for an export that fails; report a failed write as an error.
 
     Raises
     ------
@@ -151,7 +150,7 @@ def undone_on_failure(folder: Path, kind: str) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise StorageError(
             f"The {kind} cannot be written to '{folder}' ({reason}): check that the folder is "
-            "writable and has room, or choose another one.",
+            "writable and its disk has space, or choose another one.",
             reason=reason,
         ) from error
 
@@ -261,14 +260,16 @@ class _Library:
 
    Arrays of n samples:
 {arrays}
-   Matrices are row by row. In the plain functions the numbers of a sample follow each other: q of
-   sample s begins at q + s * {_size(self.inputs[0])}. In those with "blocks" 16 samples stand side
-   by side, which costs no conversion: element e of sample s of an array of m elements is at
-   (s / 16 * m + e) * 16 + s % 16, and arrays have room for whole blocks.
+   Matrices are stored row by row. In the plain functions the numbers of a sample are contiguous:
+   {self.inputs[0].name} of sample s begins at {self.inputs[0].name} + s * {_size(self.inputs[0])}.
+   In those with "blocks" 16 samples stand side by side, which needs no conversion: element e of
+   sample s of an array of m elements is at (s / 16 * m + e) * 16 + s % 16, and arrays must have
+   room for whole blocks.
 
-   threads: how many compute at most, the caller among them; 0 for all processors. Outputs overlap
-   nothing. NaN and infinities go through to what depends on them. May be called from several
-   threads at once. Answers 0; 2 for a null pointer; 3 when there is no memory. */
+   threads: the largest number of threads, including the caller's; 0 for all CPU cores. Outputs must
+   not overlap each other or an input. NaN and infinities propagate to the results that depend on
+   them. The functions may be called from several threads at once. They return 0; 2 for a null
+   pointer; 3 if there is no memory left. */
 #ifndef {self.name.upper()}_H
 #define {self.name.upper()}_H
 
@@ -440,14 +441,14 @@ Libs: -L${{prefix}}/lib -l{self.name}
         return f"""\
 # {self.name}
 
-{markdown(self.title)}, as a C library; `include/{self.name}.h` says how it is called.
+{markdown(self.title)}, as a C library; `include/{self.name}.h` says how to call it.
 
     cc example.c -Iinclude -Llib -l{self.name} -Wl,-rpath,'$ORIGIN/lib' -o example && ./example
 
 With pkg-config: `PKG_CONFIG_PATH=lib/pkgconfig pkg-config --cflags --libs {self.name}`. With CMake:
-`add_subdirectory` of this folder compiles the sources anew, and a program links `{self.name}`. The
-library in `lib` was compiled for {processor()[0]}; it chooses among
-{", ".join(isa.name for isa in self.sets)} when it runs.
+`add_subdirectory` of this folder compiles the sources; link your program with `{self.name}`. The
+library in `lib` was compiled for {processor()[0]}; at run time it chooses among
+{", ".join(isa.name for isa in self.sets)}.
 """
 
 

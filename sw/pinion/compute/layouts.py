@@ -44,7 +44,7 @@ def batch_shape(layout: str, shape: tuple[int, ...], count: int) -> tuple[int, .
 
 
 def to_blocks(array: ArrayLike) -> NDArray[Any]:
-    """Return (n, ...) as blocks (ceil(n/16), ..., 16); the last sample fills the last block."""
+    """Return (n, ...) as blocks (ceil(n/16), ..., 16), padded with copies of the last sample."""
     values = np.asarray(array)
     count = len(values)
     whole = -(-count // BLOCK) * BLOCK

@@ -29,9 +29,9 @@ ONE = 3
 """Layout of one sample that serves all."""
 
 _ANSWERS = {
-    1: "the kernel is of another version of Pinion",
+    1: "the kernel was compiled by another version of Pinion",
     2: "an array has an invalid layout or stride",
-    3: "there is no memory left",
+    3: "the machine is out of memory",
 }
 
 
@@ -97,7 +97,7 @@ class Runtime:
         kernel : address of a ``pinion_kernel``.
         views : of the inputs and of the outputs.
         flags : written; contiguous bools, true for samples with results that are not finite.
-        threads : largest number of threads; 0 for the number of processors.
+        threads : largest number of threads; 0 for one per CPU core.
 
         Raises
         ------
@@ -116,7 +116,7 @@ class Runtime:
         if answer == 3:
             raise MemoryError
         if answer:
-            raise ComputeError(f"The kernel was not run: {_ANSWERS.get(answer, answer)}.")
+            raise ComputeError(f"The kernel cannot be run: {_ANSWERS.get(answer, answer)}.")
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, reuse: bool) -> Any:
         """Return an uninitialised array that begins at a cache line, unless it is short.
@@ -130,7 +130,7 @@ class Runtime:
         return aligned(shape, dtype)
 
     def first_nonfinite(self, array: np.ndarray[Any, Any]) -> int:
-        """Return the position of the first NaN or infinity of a contiguous array, or -1."""
+        """Return the position of the first NaN or infinity in a contiguous array, or -1."""
         return int(
             self.library.pinion_first_nonfinite(
                 ctypes.c_void_p(array.ctypes.data),
@@ -213,7 +213,7 @@ def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
     Raises
     ------
     ComputeError
-        If it is not a kernel, or of another version.
+        If it is not a kernel, or one of another version.
     """
     try:
         library = ctypes.CDLL(str(path))

@@ -1,6 +1,6 @@
-"""Measurement of kernels' speed on this machine and of its bounds.
+"""Measurement of kernels' speed on this machine, and of the limits of that speed.
 
-Every time is compared with two bounds. *Arithmetic*: the kernel's vector instructions, each at the
+Every time is compared with two limits. *Arithmetic*: the kernel's vector instructions, each at the
 time of one fused multiply-add of this machine. *Bytes*: a copy of as many bytes as a request and
 its result. Both are measured in the same round as the kernel. Times are medians of rounds in which
 everything is measured in turn, so that a busy neighbour slows all alike.
@@ -36,7 +36,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Probe:
-    """Measurement of the bounds of a kernel.
+    """Measurement of the limits of a kernel's speed.
 
     Members
     -------
@@ -55,7 +55,7 @@ class Probe:
         return cls(library)
 
     def fma_ns(self, dtype: str) -> float:
-        """Return the nanoseconds of one fused multiply-add of vectors."""
+        """Return the time of one fused multiply-add of vectors [ns]."""
         return float(self.library.pinion_fma_ns(ctypes.c_int(np.dtype(dtype).itemsize)))
 
 
@@ -75,7 +75,7 @@ class KernelCall:
     calls: int = 1
 
     def time(self) -> float:
-        """Measure once and return nanoseconds per sample."""
+        """Measure once and return the time per sample [ns]."""
         start = time.perf_counter_ns()
         for _ in range(self.calls):
             self.call()
@@ -90,14 +90,14 @@ def kernel_case(
     outputs: bool = True,
     once: Collection[str] = (),
 ) -> KernelCall:
-    """Return the case of a kernel.
+    """Return a repeatable call of a kernel.
 
     Parameters
     ----------
     states : requests (m, ...), repeated up to ``count``.
     count : samples; 1 means one request without a batch axis.
     outputs : whether results are written to existing arrays.
-    once : inputs of which the first is that of the whole batch.
+    once : inputs whose first value serves the whole batch.
     """
     dtype = kernel.dtype
     if count == 1:
@@ -160,7 +160,7 @@ def rounds_of(
     seconds: float,
     probe: Callable[[], float] | None = None,
 ) -> dict[str, list[float]]:
-    """Return the nanoseconds per sample of every case in every round.
+    """Return the time per sample of every case in every round [ns].
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def rounds_of(
 
 
 def floor_ns(kernel_counts: Mapping[str, int], dtype: str, lanes: int, fma_ns: float) -> float:
-    """Return the least nanoseconds per sample for a kernel's arithmetic on one vector unit.
+    """Return the minimum time per sample of a kernel's arithmetic on one vector unit [ns].
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ def floor_ns(kernel_counts: Mapping[str, int], dtype: str, lanes: int, fma_ns: f
 
 
 def record_bytes(kernel: Kernel) -> tuple[int, int]:
-    """Return the bytes of a request and of a result."""
+    """Return the sizes of a request and of a result in bytes."""
     size = kernel.dtype.itemsize
     return (
         size * sum(prod(a.shape) for a in kernel.inputs),
@@ -211,9 +211,9 @@ def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArr
 
 
 def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy to memory that begins at a page.
+    """Copy to memory that begins at a page boundary.
 
-    Loads wait for stores to the same place of another page: with arrays wherever memory is free, a
+    Loads wait for stores to the same offset in another page: with arrays wherever memory is free, a
     kernel takes up to a third longer in one process than in the next.
     """
     memory: NDArray[Any] = aligned((values.nbytes + _PAGE,), np.dtype(np.uint8))
@@ -224,7 +224,7 @@ def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _padded(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy into rows a cache line longer than needed, so that no power of two separates them."""
+    """Copy into rows a cache line longer than needed: their distance is then no power of two."""
     count = values.shape[-1]
     stride = -(-count // 16) * 16 + 16
     memory = _aligned_copy(np.zeros((*values.shape[:-1], stride), dtype=values.dtype))

@@ -1,1 +1,1 @@
-"""Terminal output of verbs and benchmarks: tables, progress, and errors as one sentence."""
+"""Terminal output of commands and benchmarks: tables, progress, and one-line errors."""

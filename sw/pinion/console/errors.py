@@ -1,7 +1,7 @@
 """Classification of errors as the user's or Pinion's, and their messages.
 
 Every error class that Pinion defines for its callers (a wrong robot, a broken build folder, a
-missing tool, ...) has a message of one sentence; it goes to standard error, with exit code 2. So do
+missing tool, ...) has a message of one line; it goes to standard error, with exit code 2. So do
 errors of the operating system that name a file. Anything else is a defect of Pinion and keeps its
 traceback.
 """
@@ -30,17 +30,17 @@ class UsageError(ValueError):
     """Error for an inconsistent command line."""
 
 
-NOTHING_KEPT = "Interrupted: unfinished work is not kept, and the same command begins again."
+NOTHING_KEPT = "Interrupted: unfinished work is not kept, and the same command starts again."
 
 
 class InterruptionError(RuntimeError):
-    """Ctrl-C, with a sentence on what is finished and how to resume, if the verb knows."""
+    """Ctrl-C, with a message on what is finished and how to resume, if the command knows."""
 
 
 def interruptible(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a verb raise :class:`InterruptionError` on Ctrl-C.
+    """Make a command raise :class:`InterruptionError` on Ctrl-C.
 
-    Typer turns a ``KeyboardInterrupt`` into an exit code, and loses its message on user code.
+    Typer turns a ``KeyboardInterrupt`` into an exit code, and loses the message for the user.
     """
 
     @wraps(verb)
@@ -63,30 +63,30 @@ def sentence(error: BaseException) -> str | None:
     elif isinstance(error, MemoryError):
         why = str(error) or "no more is available"
         text = (
-            f"There is not enough memory ({why}): ask for fewer at a time; "
-            "`pinion campaign` and `pinion batch` take any number in chunks."
+            f"There is not enough memory ({why}): ask for fewer requests or samples at a time; "
+            "`pinion campaign` and `pinion batch` process any number in chunks."
         )
     elif isinstance(error, OSError) and error.filename is not None:
         text = (
             f"'{error.filename}' cannot be used ({error.strerror}): check that it exists, that you "
-            "may read or write it and that there is room, or give another one."
+            "may read or write it, and that the disk is not full; or give another path."
         )
     elif isinstance(error, FileNotFoundError | PermissionError):
-        text = str(error)  # raised by hand, with a sentence
+        text = str(error)  # raised by hand, with a message
     else:
         text = _no_room(error)
     return None if text is None else " ".join(text.split())
 
 
 def _no_room(error: BaseException) -> str | None:
-    """Return a sentence if a full disk is the cause of an error."""
+    """Return a message if a full disk is the cause of an error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno in _FULL:
             named = f"'{cause.filename}'" if cause.filename is not None else "the output"
             return (
-                f"There is no room for {named} ({cause.strerror}): make room there, and in "
-                f"'{tempfile.gettempdir()}' for temporary files, or name another place."
+                f"There is no room for {named} ({cause.strerror}): free some space there, and in "
+                f"'{tempfile.gettempdir()}' for temporary files, or give another path."
             )
         cause = cause.__cause__ or cause.__context__
     return None

@@ -1,8 +1,8 @@
-"""Progress of long work: percent, step and time left on a terminal, occasional lines in a pipe.
+"""Progress of long work: step, percent and time left on a terminal, occasional lines in a pipe.
 
 Work reports its steps and their shares to the :class:`~pinion.base.progress.Progress` of
-:func:`steps`, or the number of finished items to the function of :func:`counted`. A verb of the
-command line is wrapped in :func:`speaking`, which adds the option ``--quiet``.
+:func:`steps`, or the number of finished items to the function of :func:`counted`. A command
+of the command line is wrapped in :func:`speaking`, which adds the option ``--quiet``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ EVERY = 10.0
 """Seconds between lines in a pipe, and before the first one."""
 
 _NARROWEST, _BAR = 10, 20
-"""Characters of a step on the narrowest terminal, and of a bar."""
+"""Widths, in characters, of a step on the narrowest terminal and of a bar."""
 
 LEAST_SHARE, LEAST_SECONDS = 0.02, 2.0
-"""Smallest share done and time taken for an estimate of the time left."""
+"""Smallest share done and time taken from which the time left is estimated."""
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress on standard error.")]
 
-# Set during a call of a verb, so that functions need not pass it on.
+# Set during a call of a command, so that functions need not pass it on.
 _QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
 
 
@@ -50,7 +50,7 @@ class Work:
     Parameters
     ----------
     clock : monotonic time in seconds.
-    whole : whether a step is all of the work, and so the time left is that of the work.
+    whole : whether one step is all of the work, so that its time left is the work's.
     """
 
     def __init__(self, clock: Callable[[], float], *, whole: bool = False) -> None:
@@ -71,7 +71,7 @@ class Work:
         return self._now.share
 
     def begin(self, text: str) -> None:
-        """Begin a step, or continue it under another text: see `Progress`."""
+        """Begin a step, or continue the present one under another text: see `Progress`."""
         before = self._now
         if text.startswith(f"{before.text.partition(': ')[0]}: "):
             self._now = replace(before, text=text)
@@ -91,7 +91,7 @@ class Work:
     def left(self) -> float | None:
         """Estimate the seconds left in the step at its present rate.
 
-        The result is None if too little is known, or the estimated time is over.
+        The result is None if too little is known, or the estimated time has passed.
         """
         now = self._now
         seconds = now.updated - now.began
@@ -103,7 +103,7 @@ class Work:
     def words(self, room: int | None = None) -> str:
         """Return the step, percent, and the estimated time left or the time taken.
 
-        With ``room`` the step's text is cut to fit into that many characters, not the figures.
+        With ``room`` the step's text, but not the figures, is cut to fit into that many characters.
         """
         now = self._now
         figures = "" if now.share is None else f": {now.share:.0%}"
@@ -141,7 +141,7 @@ def about(seconds: float) -> str:
 
 @contextmanager
 def steps() -> Iterator[Progress]:
-    """Show the present step of a long job and its time; yields the `Progress` to report to."""
+    """Show the present step of a long job and its time; yield the `Progress` to report to."""
     work = Work(time.monotonic)
     with _shown(work) as changed:
 
@@ -158,7 +158,7 @@ def steps() -> Iterator[Progress]:
 
 @contextmanager
 def counted(text: str, *, total: int) -> Iterator[Callable[[int], None]]:
-    """Show the progress of a counted job; yields ``advance(count)``."""
+    """Show the progress of a counted job; yield ``advance(count)``."""
     work, finished = Work(time.monotonic, whole=True), 0
 
     def advance(count: int) -> None:
@@ -179,7 +179,7 @@ def notice(text: str) -> None:
 
 
 def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option ``--quiet`` to a verb, which keeps it silent until its result."""
+    """Add the option ``--quiet``, which keeps a command silent until its result."""
     hints = get_type_hints(verb, include_extras=True)
 
     @wraps(verb)
@@ -209,7 +209,7 @@ def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _shown(work: Work, *, bar: bool = False) -> Iterator[Callable[[], None]]:
-    """Show work on standard error; yields the function to call on changes."""
+    """Show work on standard error; yield the function to call on changes."""
     if _QUIET.get():
         yield _nothing
     elif sys.stderr.isatty():

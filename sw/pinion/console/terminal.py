@@ -1,4 +1,4 @@
-"""Terminal output of verbs: tables, one JSON object, progress.
+"""Terminal output of commands: tables, one JSON object, progress.
 
 Results go to standard output, progress to standard error (:mod:`.progress`).
 """
@@ -23,10 +23,10 @@ from .progress import counted as counted
 from .progress import steps as steps
 
 PIPE_WIDTH = 160
-"""Columns of a table in a file or a pipe, unless `COLUMNS` is set; hardly a cell is folded."""
+"""Columns of a table in a file or a pipe, unless `COLUMNS` is set; few cells are folded."""
 
 LEAST_WIDTH = 80
-"""Smallest number of columns of a table: fewer would cut figures; terminals break lines."""
+"""Smallest number of columns of a table: fewer cut figures; a narrower terminal breaks lines."""
 
 _ANY_WIDTH = 10_000
 
@@ -47,7 +47,7 @@ class _Trimmed(Console):
 
 
 def out() -> Console:
-    """Return standard output for tables and text, created anew since tests replace the stream.
+    """Return a console on standard output, created anew since tests replace the stream.
 
     Its width is the terminal's; Rich takes it from `COLUMNS` if that is set.
     """
@@ -57,7 +57,7 @@ def out() -> Console:
 
 
 def _columns() -> int:
-    """Return the columns of the terminal, or of a pipe."""
+    """Return the number of columns of the terminal, or of a pipe."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return Console().width
     return PIPE_WIDTH
@@ -81,9 +81,9 @@ def table(
     title: str | None = None,
     left: int = 1,
 ) -> Table:
-    """Build a plain table; the first ``left`` columns hold words, the others figures.
+    """Build a plain table; the first ``left`` columns hold text, the others figures.
 
-    On a narrow terminal words are broken over several lines, but figures never.
+    On a narrow terminal text is broken over several lines, but figures never are.
     """
     rich_table = Table(
         box=box.SIMPLE_HEAD,
@@ -133,11 +133,11 @@ def show(figures: report.FigureTable) -> None:
 
 
 def margin_words(ratios: Mapping[str, float | None]) -> str | None:
-    """Return the range of ratios of budgets to largest errors, None without errors."""
+    """Return the range of the ratios of budgets to largest errors, or None without errors."""
     low, high = ratios["min"], ratios["max"]
     return None if low is None or high is None else f"{low:.2g} to {high:.2g}"
 
 
 def by_block(values: Mapping[str, float | None]) -> str:
-    """Return errors by block with two digits, one per line."""
+    """Return errors by block with two significant digits, one per line."""
     return "\n".join(cell(None if v is None else float(f"{v:.2g}")) for v in values.values())

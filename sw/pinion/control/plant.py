@@ -7,9 +7,9 @@ The state is x = [q; qd], (2 nv,), and u = tau is held over a step of length h. 
 with A and B of :mod:`pinion.dynamics.discrete`, from the gradient of forward dynamics; ``rk4`` is
 the classical method of order 4, with A and B of the function ``rk4_step``.
 
-One word selects the source of gradients: ``float``, ``cpu``, ``cuda``, ``sim`` or a card such as
+A string selects the source of gradients: ``float``, ``cpu``, ``cuda``, ``sim`` or a card such as
 ``xdma:0``. Simulation always uses :func:`pinion.dynamics.aba` in float64 or a compiled one: a
-controller's model may be coarse, its line search may not.
+controller's model may be coarse, but its line search may not be.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Linear:
 
 
 class Plant(Closing):
-    """A robot of joints with one position each, stepped and linearised in batches.
+    """A robot whose joints have one position each, stepped and linearised in batches.
 
     Members
     -------
@@ -175,11 +175,11 @@ class Plant(Closing):
 
 
 RK4 = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))
-"""Share of the step and weight of each stage of the classical Runge-Kutta method."""
+"""Fraction of the step, and weight, of each stage of the classical Runge-Kutta method."""
 
 
 def gradient_row(method: dynamics.StepMethod = "semi_implicit") -> Function:
-    """Return the function of a plant's gradients: of forward dynamics with M^-1, or of the step.
+    """Return the function that gives a plant's gradients: fd_derivatives with M^-1, or rk4_step.
 
     In fixed point the gradient of forward dynamics keeps its accuracy however short a step is.
     """
@@ -200,7 +200,7 @@ def second_of(plant: Plant) -> Backend:
 
 
 def float64_or_backend(model: Model, row: Function, device: str, **options: Any) -> Backend:
-    """Return the float model on float64 for ``float``, otherwise the device's backend."""
+    """Return the float model in float64 for ``float``, otherwise the device's backend."""
     if device == "float":
         return Float64(model, row)
     return backend(model, row, device=device, **options)
@@ -217,7 +217,7 @@ def control_model(robot: str | Model) -> Model:
     Raises
     ------
     ValueError
-        Subclasses: an unknown robot, or joints of several positions.
+        Subclasses: an unknown robot, or joints with several positions.
     """
     model = coupled(load(robot) if isinstance(robot, str) else robot)
     check_single_joints(model)
@@ -228,13 +228,13 @@ def check_single_joints(model: Model) -> None:
     """Raise `ControlError` unless every joint has one position and one velocity."""
     if model.nq != model.nv:
         raise ControlError(
-            f"{model.name} has {model.nq} positions and {model.nv} velocities: control takes "
-            "robots whose joints have one of each, on a fixed base."
+            f"{model.name} has {model.nq} positions and {model.nv} velocities: control supports "
+            "only fixed-base robots whose joints have one position and one velocity each."
         )
 
 
 class Float64(Backend):
-    """A function's float model on float64 requests; a card and its model would round to float32."""
+    """A function's float model in float64; a card and its model would round requests to float32."""
 
     def __init__(self, model: Model, function: Function) -> None:
         self.model = model
@@ -250,10 +250,10 @@ class Float64(Backend):
 
 
 def check_step(dt: float, method: str = "semi_implicit") -> None:
-    """Raise `ControlError` unless the time step is above 0 and at most 1 s, of a known method."""
+    """Raise `ControlError` unless the method is known and the time step is in (0, 1] s."""
     if method not in METHODS:
         raise ControlError(
-            f"There is no integration method '{method}'; choose one of {', '.join(METHODS)}."
+            f"There is no integration method '{method}': choose one of {', '.join(METHODS)}."
         )
     if not (np.isfinite(dt) and 0.0 < dt <= 1.0):
         raise ControlError(f"The time step 'dt' must be above 0 and at most 1 s, not {dt} s.")

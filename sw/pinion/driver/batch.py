@@ -19,7 +19,7 @@ from .packing import RecordColumn
 from .process import OwnedFuture
 
 AHEAD = 8
-"""Packets that a throttled batch is packed ahead of the card."""
+"""Number of packets by which a throttled batch is packed ahead of the card."""
 
 ROOM_CHECK_INTERVAL = 0.1
 """Seconds between a waiting packer's checks of whether its batch was given up."""
@@ -59,7 +59,7 @@ class Packet:
 
     @property
     def response_bytes(self) -> int:
-        """Bytes of its response."""
+        """Size of its response in bytes."""
         return self.batch.layout.response_bytes(self.count)
 
 

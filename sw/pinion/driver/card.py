@@ -1,4 +1,4 @@
-"""Check by registers, before any transfer, that a card holds the expected build."""
+"""Checks by registers, before any transfer, that a card holds the expected build."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_named(read: Read, name: str) -> int:
 
 
 def check_identity(read: Read, *, where: str) -> None:
-    """Raise `WrongCardError` if this is no Pinion card, or has another protocol version.
+    """Raise `WrongCardError` if this is not a Pinion card, or has another protocol version.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ def check_identity(read: Read, *, where: str) -> None:
         )
     if identity != IDENTITY:
         raise WrongCardError(
-            f"The device at {where} is no Pinion card: its first register is {identity:#010x} "
+            f"The device at {where} is not a Pinion card: its first register is {identity:#010x} "
             f"instead of {IDENTITY:#010x}. Load the bitstream of a build, or give another address."
         )
     version = read_named(read, "VERSION")
     if version != PROTOCOL_VERSION:
         raise WrongCardError(
             f"The card at {where} uses version {version} of the record protocol, but this driver "
-            f"version {PROTOCOL_VERSION}: build its bitstream with the Pinion installed here, or "
+            f"uses version {PROTOCOL_VERSION}: build its bitstream with the installed Pinion, or "
             f"install the Pinion that it was built with."
         )
 
@@ -54,12 +54,12 @@ def read_build(read: Read) -> int:
 
 
 def check_card(read: Read, layout: Layout, *, where: str) -> None:
-    """Raise an error if a card does not hold a build.
+    """Raise an error if a card does not hold the expected build.
 
     Raises
     ------
     WrongCardError
-        If it is no Pinion card, or has another protocol version.
+        If it is not a Pinion card, or has another protocol version.
     WrongBuildError
         If it holds another build, or its registers disagree with the manifest.
     """

@@ -29,7 +29,7 @@ class Connection:
 
     Parameters
     ----------
-    transport : the way to the card; the connection closes it.
+    transport : the link to the card; the connection closes it.
     card : what the card's registers state.
     timeout, window, patience, first_sequence : as for :class:`.device.Device`.
     states : whether the card has states, so that nothing can be sent again.
@@ -106,7 +106,10 @@ class Connection:
                 self.transport.abandon()
             return
         if self.session.inside:
-            raise DriverError("close() in a callback of the device would wait for itself.")
+            raise DriverError(
+                "close() in a callback of the device would wait for itself: call it in another "
+                "thread."
+            )
         self.closed = True
         self.session.stop(wait=wait)
         if self._finalizer.detach() is not None:
@@ -116,7 +119,7 @@ class Connection:
 
 
 def close_quietly(transport: Transport) -> None:
-    """Close a transport; ignore the system's errors, which a card that is gone causes."""
+    """Close a transport; ignore the system's errors, which a missing card causes."""
     with contextlib.suppress(OSError):
         transport.close()
 

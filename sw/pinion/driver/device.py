@@ -54,10 +54,10 @@ class Device(Backend):
     Parameters
     ----------
     manifest : manifest of the build that the card must hold.
-    transport : the way to the card, which the device closes; or a connection, which has the options
-        after ``on_packet``. Several devices may share it, and the last one closes it.
-    chunk : most requests in one packet; larger batches are divided. By default packets have about
-        a megabyte.
+    transport : the link to the card, which the device closes; or a connection, which has the
+        options after ``on_packet``. Several devices may share it, and the last one closes it.
+    chunk : maximum number of requests in one packet; larger batches are divided. By default packets
+        have about a megabyte.
     on_packet : called in one of the device's threads after each packet with the number of
         completed requests and of all requests of a batch.
     timeout : seconds that a packet may take once it is its turn; by default the transport's,
@@ -139,7 +139,7 @@ class Device(Backend):
 
     @property
     def chunk(self) -> int:
-        """Most requests in one packet."""
+        """Maximum number of requests in one packet."""
         return self._chunk
 
     @property
@@ -166,9 +166,10 @@ class Device(Backend):
         values : inputs by position, in the manifest's order; pass the others by name.
         arrays : every input of the function by name, (...) for a single request or (n, ...) for a
             batch, floats or integers, in the manifest's units; converted to float32. An array
-            without a batch axis beside others with one applies to all requests. Parameters of the
-            robot travel once a packet: requests with other parameters than the previous one begin
-            another packet. Other threads must not change the arrays during the call.
+            without a batch axis, given with others that have one, applies to all requests.
+            Parameters of the robot are sent once per packet: a request with other parameters than
+            the previous one begins another packet. Other threads must not change the arrays during
+            the call.
 
         Returns
         -------
@@ -213,7 +214,7 @@ class Device(Backend):
     async def run_async(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
         """Compute a batch as `run` does, without blocking an asyncio loop.
 
-        Packing runs in the loop's thread: some milliseconds for 100,000 requests.
+        Packing runs in the loop's thread: a few milliseconds for 100,000 requests.
         """
         try:
             return await asyncio.wrap_future(self._submit(values, arrays, throttled=False))
@@ -234,8 +235,8 @@ class Device(Backend):
         self._connection.owner.check()
         if not 1 <= count <= MAX_COUNT:
             raise DriverError(
-                f"Buffers hold 1 to {MAX_COUNT} requests, not {count}: allocate several sets and "
-                f"submit them one after another."
+                f"Buffers hold 1 to {MAX_COUNT} requests, not {count}: for more, submit several "
+                "sets one after another."
             )
         return Buffers(
             layout=self._layout,
@@ -248,7 +249,7 @@ class Device(Backend):
         )
 
     def submit_buffers(self, buffers: Buffers) -> Future[Result]:
-        """Queue the requests in buffers, without a copy either way.
+        """Queue the requests in buffers, without a copy in either direction.
 
         The result's arrays are ``buffers.outputs``, which the next submission of the buffers
         overwrites.
@@ -282,7 +283,10 @@ class Device(Backend):
         """
         self._check_open()
         if self._session.inside:
-            raise DriverError("reset() in a callback of the device would wait for itself.")
+            raise DriverError(
+                "reset() in a callback of the device would wait for itself: call it in another "
+                "thread."
+            )
         self._session.reset()
 
     def reset_state(self) -> None:
@@ -304,7 +308,10 @@ class Device(Backend):
                 f"The function '{self.function}' has no states: there is nothing to reset."
             )
         if self._session.inside:
-            raise DriverError("reset_state() in a callback of the device would wait for itself.")
+            raise DriverError(
+                "reset_state() in a callback of the device would wait for itself: call it in "
+                "another thread."
+            )
         self._session.reset_state()
 
     def recover(self) -> None:
@@ -338,7 +345,7 @@ class Device(Backend):
     def __reduce__(self) -> NoReturn:
         raise DriverError(
             f"The open card at {self._connection.transport.where} cannot be copied or sent to "
-            "another process: only one holds it. Close it here, and open it there."
+            "another process: only one can hold it. Close it here, and open it there."
         )
 
     def __repr__(self) -> str:

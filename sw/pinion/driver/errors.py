@@ -11,11 +11,11 @@ class DriverError(InputError):
 
 
 class WrongCardError(DriverError):
-    """The device at this address is no Pinion card, or uses another protocol version."""
+    """The device at this address is not a Pinion card, or uses another protocol version."""
 
 
 class WrongBuildError(DriverError):
-    """The card holds another build than the program expects; the message has both hashes."""
+    """The card holds a build that the program does not expect; the message has both hashes."""
 
 
 class MissingCardError(DriverError):
@@ -35,7 +35,7 @@ class DmaBufferError(DriverError):
 
 
 class TransportError(RuntimeError):
-    """The card or the way to it failed during work; the message gives the symptom."""
+    """The card or the link to it failed in operation; the message gives the symptom."""
 
 
 class CardTimeoutError(TransportError):

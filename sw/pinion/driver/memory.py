@@ -17,7 +17,7 @@ from .errors import DmaBufferError
 from .process import Owner
 
 CAPACITY = 256 << 20
-"""Most bytes of free blocks in a pool."""
+"""Maximum size of a pool's free blocks in bytes."""
 
 
 def aligned(length: int) -> Bytes:
@@ -49,8 +49,8 @@ def check_buffer(packet: Bytes) -> None:
     start = packet.__array_interface__["data"][0]
     if start % BEAT or not len(packet) or len(packet) % BEAT:
         raise DmaBufferError(
-            f"A buffer of {len(packet)} bytes that begins {start % BEAT} bytes past a beat's "
-            f"boundary would be sent in partial beats: use the transport's allocate()."
+            f"A buffer must be whole beats of {BEAT} bytes on a beat boundary, but this one of "
+            f"{len(packet)} bytes begins {start % BEAT} past one: use the transport's allocate()."
         )
     flags = packet.flags
     if packet.dtype != np.uint8 or not flags.c_contiguous or not flags.writeable:
@@ -81,7 +81,7 @@ class Pool:
     Parameters
     ----------
     allocate : allocates a block, as :meth:`pinion.driver.Transport.allocate` does.
-    capacity : most bytes of free blocks; more are returned to the system.
+    capacity : maximum size of the free blocks in bytes; more are returned to the system.
     """
 
     def __init__(self, *, allocate: Callable[[int], Bytes], capacity: int = CAPACITY) -> None:
@@ -94,7 +94,7 @@ class Pool:
         self._bytes = 0
 
     def take(self, length: int) -> MemoryBlock:
-        """Return an uninitialized block for a packet of ``length`` bytes."""
+        """Return an uninitialised block for a packet of ``length`` bytes."""
         size = max(mmap.PAGESIZE, 1 << (length - 1).bit_length())
         with self._lock:
             free = self._free.get(size)
@@ -106,7 +106,7 @@ class Pool:
         return MemoryBlock(memory, memory[:length])
 
     def lease(self, length: int) -> Bytes:
-        """Return memory that goes back to the pool with its last view.
+        """Return memory that goes back to the pool when its last view is gone.
 
         The kernel zeroes every page of new memory, which takes longer than copying results into it.
         """

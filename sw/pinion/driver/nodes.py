@@ -159,8 +159,8 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
         )
     if number == errno.EFAULT:
         return DmaBufferError(
-            f"The kernel could not {action} the buffer for '{node}' (EFAULT): use writable memory "
-            f"from the transport's allocate(), even for sending."
+            f"The kernel cannot access the buffer to {action} '{node}' (EFAULT): use writable "
+            f"memory from the transport's allocate(), even for sending."
         )
     if number in (errno.ENODEV, errno.ENXIO, errno.ENOENT, errno.EBADF):
         return LinkError(
@@ -168,5 +168,5 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
             f"bus, or its kernel module was unloaded. Open the device again once it is back."
         )
     return LinkError(
-        f"'{node}' failed to {action} (errno {number}, {error.strerror}): see the kernel's log."
+        f"Cannot {action} '{node}' (errno {number}, {error.strerror}): see the kernel's log."
     )

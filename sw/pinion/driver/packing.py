@@ -1,4 +1,4 @@
-"""Conversion between arrays and packets with one copy each way.
+"""Conversion between arrays and packets with one copy in each direction.
 
 A record is the arrays of one request or result, one after another, so an array's part of all
 records is a column of the packet. If only some elements are sent (see

@@ -1,4 +1,4 @@
-"""Parameters of the robot in a batch: checked, and which requests share a packet."""
+"""Parameters of the robot in a batch: their check, and the requests that share a packet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TINY = 1e-30
 
 
 class ParameterSets:
-    """The input of a build that travels once a packet, before its records.
+    """The input of a build that is sent once per packet, before the records.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class ParameterSets:
         where = f" of request {request}" if len(values) > 1 else ""
         low, high = (float(f"{end[word]:.3g}") for end in (self._low, self._high))
         raise DriverError(
-            f"{self._names[word]}{where} is {values[request, word]:g}, outside of "
-            f"{0.0 if abs(low) < TINY else low:g} to {high:g}, for which this build was made "
-            f"({self._made_for}): give parameters within it, or build again for others."
+            f"{self._names[word]}{where} is {values[request, word]:g}, outside "
+            f"{0.0 if abs(low) < TINY else low:g} to {high:g}, the range of this build "
+            f"({self._made_for}): give parameters within the range, or build again for others."
         )

@@ -47,6 +47,6 @@ def load_records(connection: Connection, layout: Layout, records: Words) -> None
     echoes = batch.future.result()["first"]
     if not np.array_equal(echoes.view(np.uint32), records[:, 0]):
         raise TransportError(
-            f"The card at {connection.transport.where} answered a load with other words than it "
-            "was sent."
+            f"The card at {connection.transport.where} answered a load with words that differ "
+            "from those sent to it."
         )

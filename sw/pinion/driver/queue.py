@@ -13,10 +13,10 @@ from .errors import DriverError
 from .memory import MemoryBlock
 
 WINDOW = 4
-"""Most packets in flight."""
+"""Maximum number of packets in flight."""
 
 WINDOW_BYTES = 16 << 20
-"""Most bytes of requests and responses in flight; a single packet may exceed it."""
+"""Maximum size in bytes of requests and responses in flight; a single packet may exceed it."""
 
 
 class Queue:
@@ -24,8 +24,8 @@ class Queue:
 
     Parameters
     ----------
-    take : allocates memory for a response, given its bytes.
-    window, window_bytes : most packets and bytes in flight.
+    take : allocates memory for a response, given its size in bytes.
+    window, window_bytes : maximum number of packets in flight, and of their bytes.
 
     Members
     -------

@@ -53,7 +53,7 @@ def release_reset(transport: Transport, layout: Layout, *, patience: float = PAT
             _drain(transport)
         if time.monotonic() > end:
             raise CardTimeoutError(
-                f"The card did not come to rest within {patience:g} s of its reset (register "
+                f"The card did not become idle within {patience:g} s of its reset (register "
                 f"STATUS = {status:#x}): load its bitstream again."
             )
         time.sleep(PAUSE)
@@ -122,7 +122,7 @@ def cause_of(number: int) -> Cause:
 def sentence(number: int) -> str:
     """Describe the value of the register ERROR."""
     cause = cause_of(number)
-    return cause.sentence if cause or not number else f"it names the unknown cause {number}"
+    return cause.sentence if cause or not number else f"unknown cause {number}"
 
 
 def duplicate(error: Failure) -> Failure:

@@ -120,11 +120,11 @@ class SerialTransport(Transport):
             raise
 
     def read_register(self, offset: int) -> int:
-        """Read a register by one frame each way, repeated if it gets lost."""
+        """Read a register with one frame in each direction, repeated if it gets lost."""
         return self._ask(FrameKind.READ, offset=offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register by one frame each way, repeated if lost; a reset also ends transfers."""
+        """Write a register as `read_register` reads one; a reset also ends transfers."""
         self._ask(FrameKind.WRITE, offset=offset, value=value)
         if offset != CONTROL:
             return
@@ -168,7 +168,7 @@ class SerialTransport(Transport):
         packet.data.cast("B")[:] = response
 
     def drain(self) -> None:
-        """Wait: the line takes all that the card sends."""
+        """Wait while the line carries all that the card sends."""
         time.sleep(PAUSE)
 
     def close(self) -> None:
@@ -334,7 +334,7 @@ def split_address(address: str) -> tuple[str, int]:
     if not path or not rate.isdecimal() or int(rate) == 0:
         raise DriverError(
             f"'{address}' is not the address of a serial card: give its port, as in "
-            f"'serial:/dev/ttyUSB0', followed by a rate other than {BAUD} as in "
+            f"'serial:/dev/ttyUSB0', with a rate other than {BAUD} after an @, as in "
             f"'serial:/dev/ttyUSB0@115200'."
         )
     return path, int(rate)

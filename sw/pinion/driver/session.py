@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from pinion.base.amounts import amount
 from pinion.link import (
     BEAT,
     HEADER,
@@ -40,7 +41,7 @@ from .state import CheckResponse, PollStatus, Recover, SessionState, Stop
 from .transport import Transport
 
 ATTEMPTS = 8
-"""Transmissions of a packet, undone by faults of others, after which it fails with the last one."""
+"""Number of times that a packet is sent if other packets' faults keep undoing it."""
 
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "SIGSYS")
 
@@ -102,7 +103,7 @@ class Session:
         return threading.current_thread() in self._threads
 
     def submit(self, batch: Batch) -> None:
-        """Queue a batch; its packets follow by `add`.
+        """Queue a batch; its packets follow through `add`.
 
         Raises
         ------
@@ -187,7 +188,7 @@ class ResponseReader:
         self._responses = responses
 
     def run(self) -> None:
-        """Until the session stops."""
+        """Post reads until the session stops."""
         while (packet := self._state.next_read()) is not None:
             assert packet.response is not None
             failure: Exception | None = None
@@ -212,7 +213,7 @@ class Writer:
         self._transport = transport
 
     def run(self) -> None:
-        """Until the session stops."""
+        """Write packets until the session stops."""
         while (packet := self._state.next_write()) is not None:
             failure: Exception | None = None
             try:
@@ -289,7 +290,8 @@ class ResponseHandler:
             header = response[:BEAT].view(HEADER)[0]
             if header["magic"] == Magic.RESPONSE and header["sequence"] != packet.sequence:
                 return None, None
-            torn = TornStreamError(f"The response to {packet.count} requests is damaged. {error}")
+            size = amount(packet.count, "request")
+            torn = TornStreamError(f"The response to {size} is damaged. {error}")
             torn.__cause__ = error
             return None, torn
         for bit, number in ((Status.PAYLOAD_CRC, 9), (Status.CORE_ERROR, 10)):
@@ -324,7 +326,7 @@ class Supervisor:
     patience : seconds that a recovery may take.
     threads_alive : returns whether all threads of the session are alive.
     states : as for `Session`.
-    attempts : most transmissions of a packet that is not at fault itself.
+    attempts : maximum number of transmissions of a packet that is not at fault itself.
     """
 
     # Many parameters: the parts of a session.
@@ -356,7 +358,7 @@ class Supervisor:
         self._halted: Packet | None = None
 
     def run(self) -> None:
-        """Until the session stops."""
+        """Do the supervisor's tasks until the session stops."""
         while True:
             match self._state.next_task():
                 case CheckResponse(packet):
@@ -419,7 +421,7 @@ class Supervisor:
             self._halted = None
             self._state.break_down(
                 StateLostError(
-                    f"The states of the stream were lost with a fault. {error} Later requests "
+                    f"The states of the stream were lost by a fault. {error} Later requests "
                     "were given up: call reset_state() to begin a new stream."
                 ),
                 until_reset=True,  # a new stream may already be requested
@@ -438,8 +440,8 @@ class Supervisor:
                 self._state.fail(
                     packet.batch,
                     TransportError(
-                        f"A packet of {packet.count} requests was sent {packet.attempts} times, "
-                        f"each time undone by the fault of another. The last one: {error}"
+                        f"A packet of {amount(packet.count, 'request')} was sent {packet.attempts} "
+                        f"times and lost to faults of other packets. The last fault: {error}"
                     ),
                 )
             if packet.batch.settled:
@@ -455,7 +457,7 @@ def guard(state: SessionState, work: Callable[[], None]) -> None:
     try:
         work()
     except BaseException as error:
-        broken = TransportError(f"The driver itself failed ({error!r}): report it, please.")
+        broken = TransportError(f"The driver itself failed ({error!r}): report this error.")
         broken.__cause__ = error
         state.break_down(broken)
 

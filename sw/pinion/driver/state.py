@@ -45,6 +45,8 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 
+from pinion.base.amounts import amount
+
 from .batch import Batch, Packet, ResetRequest
 from .errors import CardTimeoutError, DriverError, TornStreamError
 from .profile import Meter
@@ -150,7 +152,7 @@ class SessionState:
         return self._reason is not None
 
     def submit(self, batch: Batch) -> None:
-        """Queue a batch; its packets follow by `add`.
+        """Queue a batch; its packets follow through `add`.
 
         Raises
         ------
@@ -208,8 +210,8 @@ class SessionState:
         self.fail(
             batch,
             DriverError(
-                f"The device was closed after {batch.completed_records} of {batch.count} requests "
-                f"of this batch."
+                f"The device was closed after {batch.completed_records} of "
+                f"{amount(batch.count, 'request')} of this batch."
             ),
         )
 
@@ -332,7 +334,7 @@ class SessionState:
             self._end_check(packet)
 
     def give_up_check(self, packet: Packet) -> None:
-        """Record that the check of a response failed by an unexpected error."""
+        """Record that the check of a response failed with an unexpected error."""
         with self._lock:
             if self._queue.checking is packet:
                 self._queue.done(packet)
@@ -527,7 +529,7 @@ class SessionState:
     def _late(self, packet: Packet) -> CardTimeoutError:
         sent = packet is not self._writing and packet not in self._queue.unsent
         return CardTimeoutError(
-            f"The card did not answer a packet of {packet.count} requests within "
+            f"The card did not answer a packet of {amount(packet.count, 'request')} within "
             f"{self._timeout:g} s ({'all of it was' if sent else 'not all of it could be'} sent): "
             f"it stopped, or data was lost."
         )

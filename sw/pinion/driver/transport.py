@@ -2,7 +2,7 @@
 
 A transport moves packets and 32-bit registers, and knows neither arrays nor the meaning of a
 packet. The driver finds it through the entry points of the group ``pinion.transports``, because the
-simulated card is on a floor above the driver, and user-defined cards come from other packages.
+simulated card is in a layer above the driver, and user-defined cards come from other packages.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Transport(ABC):
         """
 
     def drain(self) -> None:
-        """Wait for and discard some of an unwanted packet while the card is in reset.
+        """Wait for a part of an unwanted packet and discard it, while the card is in reset.
 
         Raises
         ------
@@ -128,10 +128,12 @@ def find_transport(device: str) -> EntryPoint:
     installed = transports()
     if name not in installed:
         listing = f"installed: {', '.join(sorted(installed)) or 'none'}"
+        choice = "choose one of these, followed by a colon and an address if it needs one"
+        if not installed:
+            choice = "reinstall Pinion, which includes some"
         raise DriverError(
-            f"There is no card '{device}' ({listing}): choose one of these, followed by a colon "
-            "and an address if it needs one; for processors and GPUs use pinion.backend with "
-            "device='cpu' or 'cuda'."
+            f"There is no card '{device}' ({listing}): {choice}; "
+            "for CPUs and GPUs use pinion.backend with device='cpu' or 'cuda'."
         )
     return installed[name]
 

@@ -18,7 +18,7 @@ from .transport import TIMEOUT, Transport
 FOLDER = Path("/dev")
 
 PAGE = 4096
-"""Most bytes of a transfer with one descriptor, in which a short packet leaves no hole."""
+"""Maximum size in bytes of a transfer with one descriptor, where a short packet leaves no hole."""
 
 
 class XdmaTransport(Transport):
@@ -57,7 +57,7 @@ class XdmaTransport(Transport):
             raise
 
     def read_register(self, offset: int) -> int:
-        """Read a register by one aligned 4-byte read."""
+        """Read a register with one aligned 4-byte read."""
         try:
             data = self._nodes.read_user(offset)
         except OSError as error:
@@ -70,19 +70,19 @@ class XdmaTransport(Transport):
         return int.from_bytes(data, "little")
 
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register by one aligned 4-byte write."""
+        """Write a register with one aligned 4-byte write."""
         try:
             written = self._nodes.write_user(offset, value.to_bytes(4, "little"))
         except OSError as error:
             raise translate(error, node=self._path(USER), action="write") from error
         if written != 4:
             raise LinkError(
-                f"'{self._path(USER)}' took {written} bytes instead of 4 for the register at "
+                f"'{self._path(USER)}' accepted {written} bytes instead of 4 for the register at "
                 f"{offset:#x}: the file is not a register space."
             )
 
     def send(self, packet: Bytes) -> None:
-        """Send a packet by one `write`."""
+        """Send a packet with one `write`."""
         check_buffer(packet)
         try:
             written = self._nodes.write_stream(packet.data)
@@ -90,12 +90,12 @@ class XdmaTransport(Transport):
             raise translate(error, node=self._path(H2C), action="write") from error
         if written != len(packet):
             raise TornStreamError(
-                f"'{self._path(H2C)}' took {written} of {len(packet)} bytes: the card has only a "
+                f"'{self._path(H2C)}' accepted {written} of {len(packet)} bytes: the card has only "
                 f"part of the request, and its stream is torn."
             )
 
     def receive(self, packet: Bytes) -> None:
-        """Receive a packet by one `read` of exactly its length."""
+        """Receive a packet with one `read` of exactly its length."""
         check_buffer(packet)
         received = self._read(packet)
         if received != len(packet):

@@ -1,4 +1,4 @@
-"""Robot dynamics: free functions on arrays, and the same algorithms over any scalar.
+"""Robot dynamics: free functions on arrays, and the same algorithms for any scalar type.
 
 The array functions take float arrays of one state ``(nq,)`` or a batch ``(n, nq)``. The functions
 called ``*_scalars`` are the algorithms themselves and run on floats, batches, complex steps and

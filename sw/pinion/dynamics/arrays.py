@@ -45,7 +45,7 @@ class ForwardDerivatives(NamedTuple):
     -------
     qdd : (nv,) or (n, nv) joint accelerations [rad/s^2 | m/s^2].
     dqdd_dq, dqdd_dqd : (nv, nv) or (n, nv, nv), entry ``[..., i, j]`` is the derivative of
-        ``qdd_i`` by the position or the rate of joint j.
+        ``qdd_i`` with respect to the position or rate of joint j.
     minv : (nv, nv) or (n, nv, nv) inverse of the joint-space inertia matrix, ``dqdd/dtau``.
     """
 
@@ -171,7 +171,7 @@ def rnea_derivatives(
     joint_terms: bool | Sequence[str] = False,
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
-    """Return the gradient of inverse dynamics by positions and by rates.
+    """Return the gradient of inverse dynamics with respect to positions and rates.
 
     Arguments
     ---------
@@ -185,7 +185,7 @@ def rnea_derivatives(
     Returns
     -------
     dtau_dq, dtau_dqd : (nv, nv) or (n, nv, nv) float64, entry ``[..., i, j]`` is the derivative of
-        ``tau_i`` by the position or the rate of joint j.
+        ``tau_i`` with respect to the position or rate of joint j.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def fd_derivatives(
     joint_terms: bool | Sequence[str] = False,
     friction_width: float = FRICTION_WIDTH,
 ) -> ForwardDerivatives:
-    """Return forward dynamics with its gradient from positions, rates and efforts.
+    """Return forward dynamics and its gradient at given positions, rates and efforts.
 
     Arguments
     ---------
@@ -341,7 +341,7 @@ def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
-    """Return the potential energy [J], zero with all mass at the base's origin: () or (n,) float64.
+    """Return the potential energy [J], with zero level at the base's origin: () or (n,) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Raises :class:`DynamicsError` like
     :func:`rnea`.

@@ -1,4 +1,4 @@
-r"""Articulated-body inertias as blocks of 3, over any scalar.
+r"""Articulated-body inertias as blocks of 3, for any scalar type.
 
 Source: Featherstone 2008, chapter 7; equation (7) of Yang, Wu and Pan, "Parallel Dynamics
 Computation using Prefix Sum Operations", 2017. An articulated inertia is the symmetric 6x6 matrix
@@ -47,9 +47,9 @@ class ArticulatedInertia:
 
     Members
     -------
-    A : symmetric (xx, xy, xz, yy, yz, zz), moment for each angular acceleration [kg m^2].
-    H : (3, 3) moment for each linear acceleration [kg m].
-    m : symmetric, force for each linear acceleration [kg].
+    A : symmetric (xx, xy, xz, yy, yz, zz), moment per angular acceleration [kg m^2].
+    H : (3, 3) moment per linear acceleration [kg m].
+    m : symmetric, force per linear acceleration [kg].
     """
 
     A: Symmetric
@@ -161,7 +161,7 @@ def articulated_to_parent(X: JointTransform, body: ArticulatedInertia) -> Articu
 
 
 def yielding(axis: Axis, pivot: Pivot, f: Spatial, effort: Scalar, transmitted: Scalar) -> Spatial:
-    """Return ``f + U c / D``: the force that passes a yielding axis.
+    """Return ``f + U c / D``: the force transmitted through a yielding axis.
 
     Arguments
     ---------

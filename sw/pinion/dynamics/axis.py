@@ -1,4 +1,4 @@
-r"""Joints over any scalar: the axes of their motion, and the placement of their bodies.
+r"""Joints for any scalar type: the axes of their motion, and the placement of their bodies.
 
 A joint's motion subspace S is constant in the body's coordinates (Featherstone 2008, table 4.1).
 Each column is an :class:`Axis`, a unit vector except for a screw:
@@ -35,7 +35,7 @@ class Axis:
     -------
     turns : whether it turns the body about its axis, rather than shifting it along the axis.
     along : 0, 1 or 2 for the axis x, y or z of the body.
-    pitch : shift of a screw per radian [m/rad], 0 for any other.
+    pitch : shift of a screw per radian [m/rad], 0 for other axes.
     """
 
     turns: bool
@@ -66,7 +66,7 @@ def axes(joint: Joint) -> tuple[Axis, ...]:
 
 
 def numbered_axes(model: Model) -> list[list[tuple[int, Axis]]]:
-    """Return for each body its joint's axes, each with its index in a vector of velocities."""
+    """Return each body's joint axes, each with its index in a vector of velocities."""
     return [
         list(zip(range(v_at.start, v_at.stop), axes(body.joint), strict=True))
         for body, v_at in zip(model.bodies, model.v_slices, strict=True)
@@ -132,7 +132,7 @@ def unit_pair(c: Scalar, s: Scalar) -> tuple[Scalar, Scalar]:
 
 
 def unit(axis: Axis, x: Scalar) -> Vector:
-    """Return the multiple x of the axis's unit vector, (3,)."""
+    """Return x times the axis's unit vector, (3,)."""
     if axis.along == 2:
         return 0.0, 0.0, x
     return (x, 0.0, 0.0) if axis.along == 0 else (0.0, x, 0.0)
@@ -190,7 +190,7 @@ def replaced(a: Vector, k: int, x: Scalar) -> Vector:
 
 
 def cross_axis(axis: Axis, v: Spatial, x: Scalar) -> Spatial:
-    """Return ``v x S x``: the motion cross product with the scaled axis."""
+    """Return ``v x (S x)``: the motion cross product with the scaled axis."""
     angular, linear = v
     turned, shifted = axis_motion(axis, x)
     first = cross(angular, turned)

@@ -49,7 +49,7 @@ def coriolis_scalars(
 def bias_scalars(
     model: Model, q: Sequence[Scalar], qd: Sequence[Scalar], region: Region = no_region
 ) -> list[Scalar]:
-    """Return ``C(q, qd) qd + g(q)``, (nv,) scalars: the efforts without accelerations [N m | N].
+    """Return ``C(q, qd) qd + g(q)``, (nv,) scalars: the efforts at zero acceleration [N m | N].
 
     Arguments as for :func:`coriolis_scalars`.
     """
@@ -77,7 +77,7 @@ def coriolis(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
 
 
 def bias(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
-    """Return efforts without accelerations, ``C qd + g`` [N m | N]: (nv,) or (n, nv) float64.
+    """Return the efforts at zero acceleration, ``C qd + g`` [N m | N]: (nv,) or (n, nv) float64.
 
     Arguments and errors as for :func:`coriolis`. Pinocchio's nonLinearEffects.
     """

@@ -1,4 +1,4 @@
-r"""Centroidal momentum, its rate and their derivatives, over any scalar.
+r"""Centroidal momentum, its rate and their derivatives, for any scalar type.
 
 The momentum of all moving bodies about their centre of mass, in base axes, ``[angular; linear]``
 (Orin, Goswami, Lee 2013), is linear in the rates. Its rate is the wrench of all external forces:
@@ -46,13 +46,13 @@ _AT_HOME: tuple[Scalar, ...] = (*_STILL, 1.0)
 
 @dataclass(frozen=True, kw_only=True)
 class CentroidalDerivatives:
-    """Derivatives of centroidal momentum h and of its rate over scalars, (6, nv) each.
+    """Derivatives of centroidal momentum h and of its rate, (6, nv) scalars each.
 
     Members
     -------
-    dh_dq : of h by positions, along tangent directions.
-    dhdot_dq, dhdot_dqd : of its rate by positions and by rates.
-    dhdot_dqdd : of its rate by accelerations: the centroidal momentum matrix A_G.
+    dh_dq : of h with respect to positions, along tangent directions.
+    dhdot_dq, dhdot_dqd : of its rate with respect to q and qd.
+    dhdot_dqdd : of its rate with respect to qdd: the centroidal momentum matrix A_G.
     """
 
     dh_dq: Rows
@@ -62,7 +62,7 @@ class CentroidalDerivatives:
 
 
 def on_a_root(model: Model) -> Model:
-    """Return the robot on a massless free-flyer, its first joint, without gravity."""
+    """Return the robot, without gravity, mounted on a massless free-flyer as its first joint."""
     root = Joint(
         name="centroidal root",
         kind=JointKind.FREE_FLYER,

@@ -51,7 +51,7 @@ def checked_forces(
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Checked arguments of a robot whose joints are revolute or prismatic, split for scalars.
+    """Checked arguments of a robot whose joints are revolute or prismatic, split into scalars.
 
     Members
     -------
@@ -82,7 +82,7 @@ def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) 
 
     Raises
     ------
-    DynamicsError : a joint is neither revolute nor prismatic, or a wrong shape or value.
+    DynamicsError : a joint is neither revolute nor prismatic, or a shape or value is wrong.
     """
     check_single_dof(model)
     states = configurations(model, **arguments)
@@ -131,7 +131,7 @@ def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:
         parts = result if isinstance(result, tuple) else (result,)
         if not all(np.isfinite(part).all() for part in parts):
             raise DynamicsError(
-                "The joint-space inertia matrix is singular in one of these states: in this "
+                "The joint-space inertia matrix is singular in one of these states: in that "
                 "posture the joints move bodies without inertia; pass other positions."
             )
         return cast("_R", result)
@@ -140,7 +140,7 @@ def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def columns_of(array: Array) -> list[Scalar]:
-    """Split (..., m) into m elements of shape (...): arrays of the batch, NumPy floats for one."""
+    """Split (..., m) into m elements of shape (...): arrays for a batch, floats for one state."""
     return list(np.ascontiguousarray(np.moveaxis(array, -1, 0)))
 
 
@@ -169,7 +169,7 @@ def matrix_of(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array
 def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
     """Raise for an unknown option, listing the valid ones."""
     if choice not in choices:
-        raise DynamicsError(f"{name} is {choice!r}, choose one of {', '.join(map(repr, choices))}.")
+        raise DynamicsError(f"{name} is {choice!r}: choose one of {', '.join(map(repr, choices))}.")
 
 
 def check_single_dof(model: Model) -> None:
@@ -177,9 +177,9 @@ def check_single_dof(model: Model) -> None:
     for body in model.bodies:
         if not body.joint.kind.simple:
             raise DynamicsError(
-                f"The joint {body.joint.name!r} of {model.name!r} is of the kind "
-                f"{body.joint.kind.value!r}; this function takes robots whose joints are revolute "
-                "or prismatic."
+                f"The joint {body.joint.name!r} of {model.name!r} is of kind "
+                f"{body.joint.kind.value!r}; this function supports only revolute and prismatic "
+                "joints."
             )
 
 
@@ -195,7 +195,7 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
         array = as_numbers(name, argument)
         width = model.nq if name in POSITIONS else model.nv
         if array.ndim not in (1, 2) or array.shape[-1] != width:
-            noun = "joints"
+            noun = "joint" if width == 1 else "joints"
             if model.nq != model.nv:
                 noun = "positions" if width == model.nq else "velocities"
             raise DynamicsError(
@@ -224,7 +224,7 @@ def rotation_slices(model: Model) -> list[tuple[slice, str]]:
 def rotations_of(
     kinds: Sequence[JointKind | None], q_slices: Sequence[slice]
 ) -> list[tuple[slice, str]]:
-    """Return the slices of q that are unit vectors, for kinds (or None) and slices of joints."""
+    """Return the slices of q that are unit vectors, from joints' kinds (or None) and slices."""
     rotations = []
     for kind, at in zip(kinds, q_slices, strict=True):
         if kind is JointKind.PLANAR:
@@ -258,8 +258,8 @@ def unit_lengths(name: str, q: Array, at: slice, noun: str, *, finite: bool = Tr
         index = tuple(int(k) for k in np.argwhere(far)[0])
         where = ", ".join([*map(str, index), f"{at.start}:{at.stop}"])
         raise DynamicsError(
-            f"{name}[{where}] is a {noun} of length {lengths[index]:.6g}, not 1: pass it "
-            "through normalise first."
+            f"{name}[{where}] is a {noun} of length {lengths[index]:.6g}, not 1: pass "
+            f"{name} through normalise first."
         )
     return np.asarray(lengths)
 
@@ -268,26 +268,26 @@ def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Check an array's shape and values and return it as float64."""
     array = as_numbers(name, argument)
     if array.shape != shape:
-        raise DynamicsError(f"{name} has shape {array.shape}, expected {shape}.")
+        raise DynamicsError(f"{name} has shape {array.shape} instead of {shape}.")
     check_finite(name, array)
     return array
 
 
 def as_numbers(name: str, argument: ArrayLike) -> Array:
-    """Return an argument as float64; text, masks, complex numbers and ragged lists are errors."""
+    """Return an argument as float64; raise for text, masks, complex numbers and ragged lists."""
     if isinstance(argument, np.ma.MaskedArray) and np.ma.is_masked(argument):
-        raise DynamicsError(f"{name} has masked elements, pass a plain array such as its filled().")
+        raise DynamicsError(f"{name} has masked elements: pass a plain array such as its filled().")
     try:
         array = np.asarray(argument)
     except ValueError as problem:
         raise DynamicsError(f"{name} is not a rectangular array of numbers: {problem}.") from None
     if array.dtype.kind == "O":
         raise DynamicsError(
-            f"{name} has dtype object, pass real numbers (float64); for traced values, "
-            "call the function of the same name that ends in _scalars."
+            f"{name} has dtype object: pass real numbers (float64); for traced values, "
+            "call the variant of the function whose name ends in _scalars."
         )
     if array.dtype.kind not in "fiu":
-        raise DynamicsError(f"{name} has dtype {array.dtype}, pass real numbers (float64).")
+        raise DynamicsError(f"{name} has dtype {array.dtype}: pass real numbers (float64).")
     return np.asarray(array, dtype=np.float64)
 
 
@@ -297,4 +297,4 @@ def check_finite(name: str, array: Array) -> None:
     if len(bad):
         index = tuple(int(k) for k in bad[0])
         where = ", ".join(str(k) for k in index)
-        raise DynamicsError(f"{name}[{where}] is {array[index]}, pass finite numbers.")
+        raise DynamicsError(f"{name}[{where}] is {array[index]}: pass finite numbers.")

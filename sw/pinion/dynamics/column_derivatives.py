@@ -43,7 +43,7 @@ from .spatial import NOTHING, ZERO, JointTransform, Spatial, cross_force, inerti
 
 @dataclass(frozen=True, kw_only=True)
 class ForwardPass:
-    """Intermediate results of Algorithm 1 for Algorithm 2, for each body in its own coordinates.
+    """Results of Algorithm 1 that Algorithm 2 needs, for each body in its own coordinates.
 
     Members
     -------
@@ -106,7 +106,7 @@ def rnea_state(
 def column_of(
     model: Model, qd: Sequence[Scalar], state: ForwardPass, j: int, *, by_rate: bool
 ) -> list[Scalar]:
-    """Return the derivatives of all efforts by joint j's position or rate (Algorithm 2)."""
+    """Return the derivatives of all efforts with respect to joint j's q or qd (Algorithm 2)."""
     bodies = model.bodies
     n = len(bodies)
     dv: list[Spatial] = [NOTHING] * n

@@ -71,7 +71,7 @@ class Coriolis:
     Members
     -------
     l : (3,) twice the momentum relative to the origin [kg m/s].
-    Q : (3, 3) moment for each angular rate of a column, ``tr(K) 1 - K`` [kg m^2/s].
+    Q : (3, 3) moment per angular rate of a column, ``tr(K) eye(3) - K`` [kg m^2/s].
     """
 
     l: Vector = ZERO  # noqa: E741 - the symbol in the equations
@@ -83,7 +83,7 @@ class Coriolis:
 
 
 def own_composite(inertia: Inertia) -> Composite:
-    """Return the composite of one body: constants of the robot."""
+    """Return the composite inertia of one body: constants of the robot."""
     return Composite(mass=inertia.mass, h=inertia.h, I=inertia.I)
 
 
@@ -91,7 +91,7 @@ def own_coriolis(inertia: Inertia, w: Vector) -> Coriolis:
     """Return the Coriolis terms of one body with angular velocity ``w`` [rad/s].
 
     ``rdot = w x r`` gives ``l = 2 w x h`` and ``K = 2 [w]x J`` with the second moments of mass
-    ``J = tr(I) / 2 1 - I``; K has no trace because J is symmetric.
+    ``J = tr(I) / 2 eye(3) - I``; K has no trace because J is symmetric.
     """
     xx, xy, xz, yy, yz, zz = inertia.I
     # Twice J: exact in binary, and a body with equal moments keeps its zeros.
@@ -119,7 +119,7 @@ def joined_coriolis(a: Coriolis, b: Coriolis) -> Coriolis:
 
 
 def levered(d: Vector, composite: Composite) -> Composite:
-    """Return the composite about the point ``-d`` [m], which sees the old origin at ``+d``."""
+    """Return the composite inertia about ``-d`` [m], from where the old origin is at ``+d``."""
     h = vadd(composite.h, scale(composite.mass, d))
     xx, yy, zz = (mul(d[k], add(composite.h[k], h[k])) for k in range(3))
     change = (
@@ -150,7 +150,7 @@ def levered_coriolis(d: Vector, u: Vector, inertia: Composite, coriolis: Corioli
 
 
 def rank_one(a: Vector, b: Vector) -> Matrix:
-    """Return ``(a . b) 1 - a b^T``: the contribution of ``a b^T`` to ``tr(K) 1 - K``."""
+    """Return ``(a . b) eye(3) - a b^T``: what ``a b^T`` adds to ``tr(K) eye(3) - K``."""
     xx, yy, zz = (mul(a[k], b[k]) for k in range(3))
 
     def minus(i: int, j: int) -> Scalar:
@@ -164,7 +164,7 @@ def rank_one(a: Vector, b: Vector) -> Matrix:
 
 
 def composite_to_parent(X: JointTransform, composite: Composite) -> Composite:
-    """Return a child's composite about the parent's origin, in the parent's coordinates."""
+    """Return a child's composite inertia about the parent's origin, in parent coordinates."""
     slid = levered(X.shift, composite)
     placed = Composite(mass=slid.mass, h=X.to_parent(slid.h), I=symmetric_to_parent(X, slid.I))
     return levered(X.tree.r, placed)

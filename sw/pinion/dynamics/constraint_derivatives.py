@@ -1,4 +1,4 @@
-r"""Gradient of forward dynamics with contacts: accelerations and forces by state and efforts.
+r"""Gradients of accelerations and contact forces with respect to states and efforts.
 
 With ``K = [[M, J^T], [J, -damping]]`` of :mod:`.constraints`, and x a position or a rate,
 
@@ -121,7 +121,7 @@ class ConstraintGradient(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Eliminated:
-    """The inverse of K, by branches, the trunk and the contacts.
+    """The inverse of K in blocks: of the branches, the trunk and the contacts.
 
     Members
     -------
@@ -263,7 +263,7 @@ def constraint_dynamics_derivatives_scalars(
     friction_width: float = FRICTION_WIDTH,
     **gains: Unpack[Gains],
 ) -> ConstraintGradient:
-    """Return a robot's accelerations and contact forces with their gradients, over any scalar.
+    """Return a robot's accelerations and contact forces with their gradients, for any scalar type.
 
     Arguments as for :func:`.constraints.constraint_dynamics_scalars`. The gradient by position is
     along tangents if positions are not a vector. Outputs that nobody uses leave no operations in a
@@ -382,7 +382,7 @@ def constraint_dynamics_derivatives(
 def forces_on_links(
     at_state: Constraints, force: Sequence[Scalar], region: Region
 ) -> list[list[Scalar]]:
-    """Return the wrenches [moment; force] of contact forces on all links, in their axes.
+    """Return the wrenches [moment; force] of contact forces on all links, in the links' axes.
 
     Those of loops are not included (:func:`without_loops`).
     """
@@ -403,7 +403,7 @@ def without_loops(
     defect: Rows,
     region: Region,
 ) -> Rows:
-    """Subtract the gradient of the efforts of loops from that of efforts, both by position."""
+    """Subtract the position gradient of the loops' efforts from that of the joint efforts."""
     if not at_state.loops:
         return defect
     plain, tree = at_state.plain, at_state.tree
@@ -482,7 +482,7 @@ def acceleration_derivatives(
     qdd: Sequence[Scalar],
     region: Region,
 ) -> tuple[Rows, Rows]:
-    """Return the gradients of the contacts' accelerations by position and rate, (nc, nv) each."""
+    """Return the position and rate gradients of the contacts' accelerations, (nc, nv) each."""
     plain, tree = at_state.plain, at_state.tree
     tied = coupling_of(plain, region) if plain.coupled else None
     if tied:
@@ -536,7 +536,7 @@ def velocity_derivatives(
     rates_of_loops: Sequence[Scalar],
     region: Region,
 ) -> Rows:
-    """Return the gradient of ``J rates`` by position at constant rates, (nc, nv).
+    """Return the gradient of ``J rates`` with respect to position at constant rates, (nc, nv).
 
     ``rates_of_loops`` : those for the rows of loops.
     """
@@ -561,7 +561,7 @@ def velocity_derivatives(
 def contact_row(
     wrench: Spatial, contact: Contact, motion: BodyMotion, at_state: Constraints
 ) -> tuple[Row, Spatial | None]:
-    """Return the row of a direction, a unit wrench, of a contact, in its body.
+    """Return the row of a contact's direction (a unit wrench), in the body's coordinates.
 
     The second is a row for changes of velocity, which the spatial acceleration of a face needs.
     """

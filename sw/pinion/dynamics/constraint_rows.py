@@ -1,4 +1,4 @@
-"""Rows of what contacts hold, carried to the base: of the Jacobian and of its gradient."""
+"""Rows of the contacts' Jacobian and of its gradient, carried to the base."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def jacobian_row(
 
 
 def acceleration_row(wrench: Spatial, r: Vector, w: Vector) -> Row:
-    """Return the row of a direction's acceleration, as an observer sees it, in its body.
+    """Return the row of a direction's classical acceleration, in the body's coordinates.
 
     ``wrench`` : of the direction, a unit force at r or a unit moment; ``w`` : the body's rate.
     """
@@ -54,7 +54,7 @@ def add_velocities(
     linear: dict[int, Vector],
     region: Region,
 ) -> None:
-    """Add the velocities of the origins of the bodies from the base to one [m/s]."""
+    """Add the velocities [m/s] of the origins of the bodies from the base to ``body``."""
     for i in path_to(model, body):
         if i in linear:
             continue
@@ -74,7 +74,7 @@ def velocity_row(
     linear: dict[int, Vector],
     region: Region,
 ) -> list[Scalar]:
-    """Return the gradient (nv,) of a direction's velocity by position, at constant rates.
+    """Return the position gradient (nv,) of a direction's velocity, at constant rates.
 
     ``row`` : unit wrench of the direction on the body; ``linear`` : from :func:`add_velocities`.
     """

@@ -79,7 +79,7 @@ def constraint_dynamics_scalars(
     friction_width: float = FRICTION_WIDTH,
     **gains: Unpack[Gains],
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """Return the accelerations of a robot in contact and the forces on it, over any scalar.
+    """Return the accelerations of a robot in contact and the forces on it, for any scalar type.
 
     Arguments
     ---------
@@ -97,7 +97,7 @@ def constraint_dynamics_scalars(
     Returns
     -------
     qdd : (nv,) scalars [rad/s^2 | m/s^2].
-    force : (nc,) scalars: of each contact three components [N], or the moment [N m] and the force
+    force : (nc,) scalars: for each contact three components [N], or the moment [N m] and the force
         of a face.
 
     Raises
@@ -177,7 +177,7 @@ class ContactArguments:
 
     Members
     -------
-    columns : the vectors in their order, active and damping, split for scalars.
+    columns : the vectors in their order, active and damping, split into scalars.
     batch : shape of an element, () for one state or (n,).
     """
 
@@ -188,7 +188,7 @@ class ContactArguments:
 def contact_arguments(
     model: Model, active: ArrayLike | None, damping: ArrayLike, **vectors: ArrayLike
 ) -> ContactArguments:
-    """Check a mask, a damping, and vectors of a robot such as those of :func:`constraint_dynamics`.
+    """Check a contact mask, a damping and a robot's vectors, as for :func:`constraint_dynamics`.
 
     ``vectors`` : as for :func:`.checks.configurations`.
     """
@@ -199,8 +199,8 @@ def contact_arguments(
     mask = np.ones(count) if active is None else as_numbers("active", active)
     if mask.shape not in ((count,), (*batch, count)):
         raise DynamicsError(
-            f"active has shape {mask.shape}, but the robot {model.name!r} has {count} contacts: "
-            f"pass ({count},), or {(*batch, count)} with a row for each state."
+            f"active has shape {mask.shape}, but the robot {model.name!r} has {count} contact"
+            f"{'s' * (count > 1)}: pass ({count},){f' or {(*batch, count)}' if batch else ''}."
         )
     wrong = mask[(mask != 0.0) & (mask != 1.0)]
     if wrong.size:
@@ -212,7 +212,7 @@ def contact_arguments(
     usable = np.all((compliance >= 0.0) & np.isfinite(compliance))
     if compliance.shape not in ((), batch) or not usable:
         raise DynamicsError(
-            f"damping is {damping!r:.60}: pass a finite number from 0 on, or one for each state."
+            f"damping is {damping!r:.60}: pass a finite number of at least 0, or one per state."
         )
     mask = np.broadcast_to(mask, (*batch, count))
     compliance = np.broadcast_to(compliance, batch)
@@ -220,7 +220,7 @@ def contact_arguments(
         if np.any((mask[..., i] * mask[..., j] > 0.0) & (compliance == 0.0)):
             raise DynamicsError(
                 f"The contacts {contacts[i].name!r} and {contacts[j].name!r} of {model.name!r} "
-                "hold the same point, so that their forces are not determined: set one of them to "
+                "hold the same point, so their forces are not determined: set one of them to "
                 "0 in active, or give a damping, such as 1e-6."
             )
     states = [columns_of(vector) for vector in x.values()]
@@ -243,7 +243,7 @@ class GainArrays(TypedDict, total=False):
 
 
 def gain_columns(model: Model, batch: tuple[int, ...], **gains: Unpack[GainArrays]) -> Gains:
-    """Check gains of a robot's contacts, and return them split for scalars."""
+    """Check gains of a robot's contacts, and return them split into scalars."""
     count = len(moving_contacts(model))
     split: Any = {}
     values: Mapping[str, Any] = gains
@@ -253,12 +253,12 @@ def gain_columns(model: Model, batch: tuple[int, ...], **gains: Unpack[GainArray
         allowed = [shape, (*batch, *shape)] if name == "target" else [(), shape, (*batch, *shape)]
         if array.shape not in allowed:
             raise DynamicsError(
-                f"{name} has shape {array.shape}, but the robot {model.name!r} has {count} "
-                f"contacts: pass {shape}, or {(*batch, *shape)} with an entry for each state."
+                f"{name} has shape {array.shape}, but the robot {model.name!r} has {count} contact"
+                f"{'s' * (count > 1)}: pass {shape}{f' or {(*batch, *shape)}' if batch else ''}."
             )
         wrong = array[~(np.isfinite(array) & ((array >= 0.0) | (name == "target")))]
         if wrong.size:
-            above = "" if name == "target" else " from 0 on"
+            above = "" if name == "target" else " of at least 0"
             raise DynamicsError(f"{name} has the entry {wrong[0]}: pass finite numbers{above}.")
         every = np.broadcast_to(array, (*batch, *shape))
         split[name] = columns_of(every.reshape(*batch, -1))
@@ -325,8 +325,8 @@ def constraint_dynamics(
 
     Raises
     ------
-    DynamicsError : the robot has no contacts; an argument of another shape, or not finite; a mask
-        of other numbers than 0 and 1; redundant contacts without damping.
+    DynamicsError : the robot has no contacts; a wrong shape, or a number that is not finite; a mask
+        with numbers other than 0 and 1; redundant contacts without damping.
     """
     x = contact_arguments(model, active, damping, q=q, qd=qd, tau=tau)
     qdd, force = constraint_dynamics_scalars(

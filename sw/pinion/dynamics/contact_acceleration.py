@@ -28,7 +28,7 @@ class ContactGradient(NamedTuple):
     Members
     -------
     acceleration : (nc,) in the contacts' axes.
-    J_contacts : (nc, nv) Jacobian of the contacts, the gradient by qdd.
+    J_contacts : (nc, nv) Jacobian of the contacts, the gradient with respect to qdd.
     dacceleration_dq, dacceleration_dqd : (nc, nv).
     """
 
@@ -44,7 +44,7 @@ class ContactAcceleration(NamedTuple):
     Members
     -------
     acceleration : (nc,) or (n, nc) float64, in the contacts' axes [m/s^2 | rad/s^2].
-    J_contacts : (nc, nv) or (n, nc, nv), Jacobian of the contacts, the gradient by qdd.
+    J_contacts : (nc, nv) or (n, nc, nv), the contacts' Jacobian, the gradient with respect to qdd.
     dacceleration_dq, dacceleration_dqd : (nc, nv) or (n, nc, nv).
     """
 
@@ -61,7 +61,7 @@ def contact_acceleration_scalars(
     qdd: Sequence[Scalar],
     region: Region = no_region,
 ) -> ContactGradient:
-    """Return the accelerations of a robot's contacts with their gradients, over any scalar.
+    """Return the accelerations of a robot's contacts with their gradients, for any scalar type.
 
     Arguments
     ---------
@@ -69,7 +69,7 @@ def contact_acceleration_scalars(
     qd, qdd : (nv,) scalars, joint rates and accelerations.
     region : as for :func:`.rnea.rnea_scalars`; the pass is ``contact``.
 
-    Of each contact, in the robot's order: three components [m/s^2], or those of the angular
+    For each contact, in the robot's order: three components [m/s^2], or those of the angular
     [rad/s^2] and of the linear acceleration of a face. The gradient by position is along tangents
     if positions are not a vector.
 
@@ -105,7 +105,7 @@ def contact_acceleration(
 
     Raises
     ------
-    DynamicsError : the robot has no contacts; an argument of another shape, or not finite.
+    DynamicsError : the robot has no contacts; a wrong shape, or a number that is not finite.
     """
     x = configurations(model, q=q, qd=qd, qdd=qdd)
     gradient = contact_acceleration_scalars(

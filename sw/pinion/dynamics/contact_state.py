@@ -1,4 +1,4 @@
-r"""Contacts and loops of a robot at a state: the directions that they hold, and their axes.
+r"""Contacts and loops of a robot at a state: the directions that they constrain, and their axes.
 
 **A point** (3d) holds the acceleration of its origin as an observer sees it, in the contact's axes.
 **A face** (6d) holds the spatial acceleration of its frame, as Pinocchio does: it differs by
@@ -35,7 +35,7 @@ from .spatial import ZERO, Spatial, Vector, cross, dot, rotate, times_constant, 
 
 @dataclass(frozen=True, kw_only=True)
 class Direction:
-    """One direction that a contact holds.
+    """One direction that a contact constrains.
 
     Members
     -------
@@ -64,7 +64,7 @@ def moving_contacts(model: Model) -> tuple[Contact, ...]:
 
 
 def reduced_model(model: Model) -> tuple[Model, tuple[Contact, ...]]:
-    """Return a model with the same dynamics and fewer operations, and the contacts in its bodies.
+    """Return a model with the same dynamics and fewer operations, and the contacts on its bodies.
 
     :func:`.minimal.minimal_model` without the unit of length, which contact forces do not share.
     """
@@ -95,7 +95,7 @@ def contact_directions(
     states: Sequence[BodyState],
     region: Region,
 ) -> tuple[list[Direction], dict[int, Vector], dict[int, Vector]]:
-    """Return the directions of all contacts, contact by contact, angular ones of a face first.
+    """Return the directions of all contacts, contact by contact, a face's angular ones first.
 
     ``model`` : a robot without ties; ``qd`` : (nv,) scalars, its rates; ``states`` : of its bodies
     without accelerations. The other results are ``upward`` and ``linear`` of :class:`Constraints`.
@@ -157,13 +157,13 @@ class Constraints:
     tree : the same without ties.
     contacts_and_loops : in the bodies of ``tree``, in the order of all arrays.
     contacts, loops : the two parts.
-    directions : that the contacts hold.
-    on_ground : of each direction, loops included, whether its contact is active.
+    directions : those that the contacts constrain.
+    on_ground : for each direction, loops included, whether its contact is active.
     drift : (nc,) scalars, the contacts' accelerations at ``qdd = 0``, gravity excluded.
-    J : (nc, nv) scalars, the Jacobian by the robot's velocities, zeros for contacts in the air.
-    upward : of bodies between contacts and the base, the base's acceleration against gravity in the
+    J : (nc, nv) scalars, the Jacobian for the robot's velocities, zeros for contacts in the air.
+    upward : for bodies between contacts and base, the base's acceleration against gravity in the
         body's axes [m/s^2].
-    linear : of bodies between faces and the base, the velocity of the origin in the body's axes
+    linear : for bodies between faces and the base, the velocity of the origin in the body's axes
         [m/s].
     """
 
@@ -240,7 +240,7 @@ def constraints_of(
 def turn_to_base(
     at_state: Constraints, q: Sequence[Scalar], region: Region
 ) -> Callable[[Sequence[Scalar]], list[Scalar]]:
-    """Return the function that turns forces (nc,) into base axes from the contacts' axes."""
+    """Return a function that rotates forces (nc,) from the contacts' axes to base axes."""
     contacts = at_state.contacts_and_loops
     path = sorted({i for contact in contacts for i in path_to(at_state.plain, contact.body)})
     poses = body_poses_scalars(at_state.plain, q, path, region)
@@ -301,7 +301,7 @@ def turned_gradients(
 def turning_rows(
     model: Model, contact: Contact, states: Sequence[BodyState], region: Region
 ) -> Rows:
-    """Return the rates (3, nv) of a contact's axes, in these axes, by those of the joints."""
+    """Return the Jacobian (3, nv) of the angular velocity of a contact's axes, in these axes."""
     return [
         jacobian_row(model, contact.body, (axis, ZERO), states, region)
         for axis in contact.placement.E

@@ -1,4 +1,4 @@
-r"""Coordinates of a robot whose mimic joints are tied to their leaders, over any scalar.
+r"""Coordinates of a robot whose mimic joints are tied to their leaders, for any scalar type.
 
 With the positions q_r of the free joints, and d'Alembert's principle (ties do no work),
 
@@ -29,12 +29,12 @@ from .scalar import Scalar, add, scaled_sum
 
 @dataclass(frozen=True, kw_only=True)
 class Coupling:
-    """Conversion from the free joints to all joints and back.
+    """Conversion from the independent joints to all joints and back.
 
     Members
     -------
     model : the robot with every joint independent.
-    free : the robot in the coordinates of its free joints.
+    free : the robot in the coordinates of its independent joints.
     ties : the tie of each body's joint.
     region : as for :func:`.rnea.rnea_scalars`, with the pass ``tie``.
     """
@@ -45,7 +45,7 @@ class Coupling:
     region: Callable[[str, int], AbstractContextManager[object]]
 
     def positions(self, q: Sequence[Scalar]) -> list[Scalar]:
-        """Return the positions of all joints, (nq,) scalars [rad | m], from the free joints'."""
+        """Return all joints' positions, (nq,) scalars [rad | m], from the independent ones."""
         return self._spread(q, self.free.q_slices, offsets=True)
 
     def rates(self, qd: Sequence[Scalar]) -> list[Scalar]:
@@ -53,7 +53,7 @@ class Coupling:
         return self._spread(qd, self.free.v_slices, offsets=False)
 
     def efforts(self, tau: Sequence[Scalar]) -> list[Scalar]:
-        """Return the free joints' efforts, (nr,) scalars, from those of all joints."""
+        """Return the independent joints' efforts, (nr,) scalars, from those of all joints."""
         gathered: list[Scalar] = [0.0] * self.free.nv
         bodies = owners(self.free)
         for k, (column, ratio) in enumerate(self.columns()):
@@ -62,7 +62,7 @@ class Coupling:
         return gathered
 
     def columns(self) -> list[tuple[int, float]]:
-        """Return G: for each joint's velocity the index of the free joint's, and the ratio."""
+        """Return G: for each joint velocity, an independent one's index and the ratio to it."""
         v_slices = self.free.v_slices
         return [
             (v_slices[tie.leader].start + k, tie.ratio)
@@ -159,5 +159,5 @@ def elimination_parents(model: Model) -> tuple[int, ...]:
 
 
 def owners(model: Model) -> list[int]:
-    """Return for each velocity the number of its body, from 1."""
+    """Return each velocity's body, by its number counted from 1."""
     return [i + 1 for i, v_at in enumerate(model.v_slices) for _ in range(v_at.start, v_at.stop)]

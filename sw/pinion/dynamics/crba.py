@@ -28,7 +28,7 @@ def crba_scalars(
     q: Sequence[Scalar],
     region: Region = no_region,
 ) -> list[list[Scalar]]:
-    """Return the joint-space inertia matrix M(q) including the armature, over any scalar.
+    """Return the joint-space inertia matrix M(q) including the armature, for any scalar type.
 
     Arguments
     ---------

@@ -17,7 +17,7 @@ Both gradients are exact for the step as computed: ``x+(x + d) = x+ + A d`` hold
 d for any h. Positions of revolute and prismatic joints add, and angles are not wrapped; those of
 other joints move by ``integrate`` and their nv changes are tangent, in both methods:
 :mod:`pinion.dynamics.general.discrete` has the equations for all joints, and the array functions
-use them for every robot. :func:`.steps.step_scalars` has the same steps over any scalar, so they
+use them for every robot. :func:`.steps.step_scalars` has the same steps over scalars, so they
 can be traced.
 """
 
@@ -124,7 +124,7 @@ def discrete_derivatives(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
-    """Return the gradient of :func:`discrete_dynamics` by the state ``[q; qd]`` and by ``tau``.
+    """Return the gradient of :func:`discrete_dynamics` with respect to ``[q; qd]`` and ``tau``.
 
     Arguments
     ---------
@@ -134,8 +134,8 @@ def discrete_derivatives(
     Returns
     -------
     A : (2 nv, 2 nv) or (n, 2 nv, 2 nv) float64, ``[..., i, j]`` is the derivative of the next
-        state's entry i by the state's entry j; positions are the first nv, rates the others.
-    B : (2 nv, nv) or (n, 2 nv, nv) float64, the derivative of the next state by ``tau``.
+        state's entry i with respect to the state's entry j; the first nv entries are positions.
+    B : (2 nv, nv) or (n, 2 nv, nv) float64, the derivative of the next state with respect to tau.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def _checked_step(dt: float) -> float:
     try:
         step = float(dt)
     except (TypeError, ValueError):
-        raise DynamicsError(f"dt is {dt!r}, pass a positive number of seconds.") from None
+        raise DynamicsError(f"dt is {dt!r}: pass a positive number of seconds.") from None
     if not 0.0 < step < float("inf"):
-        raise DynamicsError(f"dt is {dt}, pass a finite positive number of seconds.")
+        raise DynamicsError(f"dt is {dt}: pass a finite positive number of seconds.")
     return step

@@ -1,4 +1,4 @@
-"""Kinetic and potential energy of a robot, over any scalar.
+"""Kinetic and potential energy of a robot, for any scalar type.
 
 Inverse dynamics must satisfy the power identity ``qd . tau = d/dt (kinetic + potential)``; these
 two functions share no recursion with it. They can be traced; :mod:`.general.energy` has them on

@@ -43,12 +43,12 @@ from .scalar import Scalar, is_zero, sub
 
 @dataclass(frozen=True, kw_only=True)
 class ForwardGradient:
-    """Forward dynamics and its gradient over scalars.
+    """Forward dynamics and its gradient, as scalars.
 
     Members
     -------
     qdd : (nv,) joint accelerations.
-    dqdd_dq, dqdd_dqd : (nv, nv), entry ``[i][j]`` is the derivative of ``qdd_i`` by joint j.
+    dqdd_dq, dqdd_dqd : (nv, nv), entry ``[i][j]`` differentiates ``qdd_i`` with respect to joint j.
     minv : (nv, nv) inverse of the joint-space inertia matrix, ``dqdd/dtau``.
     """
 
@@ -71,7 +71,7 @@ def fd_derivatives_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> ForwardGradient:
-    """Return forward dynamics and its gradient from positions, rates and efforts.
+    """Return forward dynamics and its gradient at given positions, rates and efforts.
 
     Arguments
     ---------
@@ -218,7 +218,7 @@ def minus_minv_times_scalars(
 
 
 def trees(model: Model) -> list[int]:
-    """Return for each velocity the first velocity of its tree, of the joint at the base."""
+    """Return, for each velocity, the first velocity of its tree: that of the joint at the base."""
     first: list[int] = []
     for i, parent in enumerate(elimination_parents(model)):
         first.append(i if parent < 0 else first[parent])

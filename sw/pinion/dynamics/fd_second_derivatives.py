@@ -34,8 +34,8 @@ class ForwardSecondDerivatives:
 
     Members
     -------
-    q_q, qd_qd : twice by positions, and twice by rates: symmetric.
-    q_qd, q_tau : entry ``[i][j]`` is by ``q_i`` and by ``qd_j``, or ``tau_j``.
+    q_q, qd_qd : twice with respect to q, and twice with respect to qd: symmetric.
+    q_qd, q_tau : entry ``[i][j]`` is with respect to ``q_i`` and to ``qd_j`` or ``tau_j``.
     """
 
     q_q: Rows
@@ -55,7 +55,7 @@ def fd_second_derivatives_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> ForwardSecondDerivatives:
-    """Return the second derivatives of ``weights^T FD(q, qd, tau)``, over any scalar.
+    """Return the second derivatives of ``weights^T FD(q, qd, tau)``, for any scalar type.
 
     Arguments
     ---------
@@ -105,7 +105,7 @@ def step_second_derivatives_scalars(
     region: Region = no_region,
     **terms: Any,
 ) -> tuple[Rows, Rows, Rows, Rows]:
-    """Return the second derivatives of ``value^T [q+; qd+]`` of a step of semi-implicit Euler.
+    """Return the second derivatives of ``value^T [q+; qd+]`` for a semi-implicit Euler step.
 
     With ``q+ = q + h qd + h^2 FD`` and ``qd+ = qd + h FD`` they are those of
     ``h (h value_q + value_qd)^T FD``, multiplied by h last: in fixed point small weights would

@@ -1,4 +1,4 @@
-r"""Accelerations of links' frames and time derivatives of their Jacobians, over any scalar.
+r"""Accelerations of links' frames and time derivatives of their Jacobians, for any scalar type.
 
 The spatial acceleration of a frame is the time derivative of its spatial velocity. The classical
 acceleration has the derivative of the origin's velocity as its linear part, which is larger by

@@ -1,4 +1,4 @@
-r"""Impacts: how rates jump when contacts are made, and the gradient of that.
+r"""Impacts: the jump of the rates when contacts are made, and its gradient.
 
 Contacts that close at the rates qd push the robot with impulses until they no longer approach:
 
@@ -110,7 +110,7 @@ def impulse_dynamics_scalars(
     *,
     reference: str = "local",
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """Return the rates of a robot after contacts are made, and the impulses, over any scalar.
+    """Return the rates of a robot after contacts are made, and the impulses, for any scalar type.
 
     Arguments
     ---------
@@ -118,13 +118,13 @@ def impulse_dynamics_scalars(
     qd : (nv,) scalars, rates before the impact [rad/s | m/s].
     active : a scalar for each contact, in the robot's order: 1 if it is made, 0 if not.
     damping : as for :func:`.constraints.constraint_dynamics_scalars`.
-    restitution : share of a contact's speed that it has afterwards, away from what it hit.
+    restitution : fraction of a contact's speed with which it leaves what it hit.
     region, reference : as for :func:`.constraints.constraint_dynamics_scalars`.
 
     Returns
     -------
     qd_after : (nv,) scalars [rad/s | m/s].
-    impulse : (nc,) scalars: of each contact three components [N s], or the moment's [N m s] and the
+    impulse : (nc,) scalars: per contact three components [N s], or the moment's [N m s] and the
         force's of a face.
 
     Raises
@@ -259,8 +259,8 @@ def impulse_dynamics(
     q : (nq,) or (n, nq) float, joint positions [rad | m].
     qd : (nv,) or (n, nv) float, rates before the impact [rad/s | m/s].
     active, damping, reference : as for :func:`.constraints.constraint_dynamics`.
-    restitution : () or (n,) float from 0 to 1, share of a contact's speed that it has afterwards,
-        away from what it hit.
+    restitution : () or (n,) float from 0 to 1, fraction of a contact's speed with which it leaves
+        what it hit.
 
     Returns
     -------
@@ -270,7 +270,7 @@ def impulse_dynamics(
 
     Raises
     ------
-    DynamicsError : as for :func:`.constraints.constraint_dynamics`; a restitution that is not from
+    DynamicsError : as for :func:`.constraints.constraint_dynamics`; a restitution outside
         0 to 1.
     """
     x = contact_arguments(model, active, damping, q=q, qd=qd)

@@ -1,4 +1,4 @@
-r"""Joint terms in addition to rigid-body dynamics, over any scalar.
+r"""Joint terms in addition to rigid-body dynamics, for any scalar type.
 
     tau = RNEA(q, qd, qdd) + armature qdd                       always
                            + armature (w x v)                   of a free-flyer, in MJCF files
@@ -43,9 +43,9 @@ FRICTION_WIDTH = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class JointTerms:
-    """Figures for each velocity, (nv,) each: constants of the robot, 0.0 if not selected.
+    """Values for each velocity, (nv,) each: constants of the robot, 0.0 if not selected.
 
-    Parameters of joints (:mod:`.parametric`) are scalars in their places.
+    Parameters of joints (:mod:`.parametric`) are scalars in their place.
 
     Members
     -------
@@ -81,7 +81,7 @@ class JointTerms:
         return not is_zero(self.stiffness[k]) or any(self.stiffness_poly[k])
 
     def effort(self, k: int, q: Sequence[Scalar], qd: Sequence[Scalar]) -> Scalar:
-        """Return the effort at velocity k besides inertia and ``armature qdd``.
+        """Return the effort at velocity k in addition to inertia and ``armature qdd``.
 
         ``q`` (nq,) and ``qd`` (nv,) are the robot's.
         """
@@ -101,9 +101,9 @@ class JointTerms:
         return total
 
     def slope(self, k: int, qd: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`effort` by velocity k's rate, zero for a jump.
+        """Return the derivative of :meth:`effort` with respect to velocity k, zero for a jump.
 
-        :meth:`across` has the derivatives by other rates.
+        :meth:`across` has the derivatives with respect to other rates.
         """
         damping: Scalar = self.damping[k]
         if any(self.damping_poly[k]):
@@ -119,7 +119,7 @@ class JointTerms:
         return add(damping, mul(full, mul(falloff, falloff)))
 
     def across(self, k: int, qd: Sequence[Scalar]) -> dict[int, Scalar]:
-        """Return the derivatives of :meth:`effort` by other rates than its own, by index."""
+        """Return the derivatives of :meth:`effort` with respect to other velocities, by index."""
         start = self.turning[k]
         if start < 0:
             return {}
@@ -129,7 +129,7 @@ class JointTerms:
         return {b: mul(m, wa), a: mul(-m, wb), a + 3: mul(m, vb), b + 3: mul(-m, va)}
 
     def rise(self, k: int, q: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`effort` by velocity k's position, from its spring."""
+        """Return the derivative of :meth:`effort` with respect to position k, from its spring."""
         square, cube = self.stiffness_poly[k]
         if not (square or cube):
             return self.stiffness[k]
@@ -137,9 +137,9 @@ class JointTerms:
         return add(mul(x, add(mul(3.0 * cube, x), 2.0 * square)), self.stiffness[k])
 
     def curvature(self, k: int, qd: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`slope` by velocity k's rate.
+        """Return the derivative of :meth:`slope` with respect to velocity k.
 
-        With second-order damping it jumps at rest, where the value for positive rates is used.
+        With second-order damping it jumps at zero rate, where the value for positive rates is used.
         """
         total: Scalar = 0.0
         if any(self.damping_poly[k]):
@@ -156,7 +156,7 @@ class JointTerms:
         return add(total, mul(full, mul(x, sub(1.0, mul(x, x)))))
 
     def bend(self, k: int, q: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`rise` by velocity k's position."""
+        """Return the derivative of :meth:`rise` with respect to position k."""
         square, cube = self.stiffness_poly[k]
         if not (square or cube):
             return 0.0
@@ -164,7 +164,7 @@ class JointTerms:
         return add(mul(6.0 * cube, x), 2.0 * square)
 
     def _drag(self, k: int, rate: Scalar) -> Scalar:
-        """Return the effort of damping over the rate."""
+        """Return the damping effort divided by the rate."""
         square, cube = self.damping_poly[k]
         if not (square or cube):
             return self.damping[k]
@@ -181,7 +181,7 @@ class JointTerms:
         return mul(x, add(mul(square, inner), mul(15.0 / 8.0, friction)))
 
     def _clamped(self, rate: Scalar) -> Scalar:
-        """Return x of the step. Clamped first, it never exceeds one."""
+        """Return the smooth step's x; the rate is clamped first, so that x never exceeds one."""
         return mul(clamp(rate, -self.width, self.width), 1.0 / self.width)
 
 
@@ -244,7 +244,7 @@ def joint_terms_of(
     names = wanted_terms(joint_terms)
     if not 0.0 <= friction_width < math.inf:
         raise DynamicsError(
-            f"friction_width is {friction_width!r}, pass 0 or a finite positive rate [rad/s | m/s]."
+            f"friction_width is {friction_width!r}: pass 0 or a finite positive rate [rad/s | m/s]."
         )
     joints = [body.joint for body in model.bodies for _ in range(body.joint.kind.nv)]
     places: list[int] = []
@@ -257,9 +257,9 @@ def joint_terms_of(
         spring = not is_zero(body.joint.stiffness) or any(body.joint.stiffness_poly)
         if kind.nq > 1 and spring and "stiffness" in names:
             raise DynamicsError(
-                f"The joint {body.joint.name!r} of {model.name!r} is {kind.value} and has a "
-                f"stiffness of {body.joint.stiffness:g}: only joints of one position can have "
-                "springs; set it to 0."
+                f"The joint {body.joint.name!r} of {model.name!r} is {kind.value} and "
+                "has a spring, which only joints of one position can have: set every coefficient "
+                "of its stiffness to 0."
             )
 
     def figures(name: str, names: Collection[str] = names) -> tuple[Scalar, ...]:

@@ -139,7 +139,7 @@ def body_poses_scalars(
 def frame_placement_scalars(
     model: Model, q: Sequence[Scalar], frame: str, region: Region = no_region
 ) -> tuple[Matrix, Vector]:
-    """Return R (3, 3), frame to base coordinates, and the origin p (3,) [m], over any scalar.
+    """Return R (3, 3), frame to base coordinates, and the origin p (3,) [m], for any scalar type.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : its name; ``region`` :
     as for :func:`.rnea.rnea_scalars`, with the pass ``pose``.
@@ -162,7 +162,7 @@ def frame_jacobian_scalars(
     reference: Reference = "world",
     region: Region = no_region,
 ) -> Rows:
-    """Return J (6, nv) with ``[angular; linear] = J qd`` for a link's frame, over any scalar.
+    """Return J (6, nv) with ``[angular; linear] = J qd`` for a link's frame, for any scalar type.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``frame`` : its name;
     ``reference`` : one of ``REFERENCES``; ``region`` : as for :func:`.rnea.rnea_scalars`, with the
@@ -232,7 +232,7 @@ def frame_velocity_scalars(
     reference: Reference = "world",
     region: Region = no_region,
 ) -> tuple[Vector, Vector]:
-    """Return the angular [rad/s] and the linear velocity [m/s] of a frame, over any scalar.
+    """Return the angular [rad/s] and the linear velocity [m/s] of a frame, for any scalar type.
 
     It uses the recursion ``v_i = Xup v_parent + S qd`` instead of the Jacobian. ``q``, ``qd`` :
     (nv,) scalars; ``frame`` : its name; ``reference`` : one of ``REFERENCES``; ``region`` : as for

@@ -1,4 +1,4 @@
-r"""Loops of links: frames of two bodies that hold each other, over any scalar.
+r"""Kinematic loops: frames of two bodies that hold each other, for any scalar type.
 
 A loop is a contact between two links (:class:`pinion.robot.Contact`). The two branches from the
 link where they part, the fork, to the frames are a robot of their own (:class:`Loop`), whose base
@@ -43,14 +43,14 @@ from .spatial import ZERO, Spatial, Vector, cross, dot, times_constant, vadd, vs
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A loop of a robot without ties, as a robot of the two branches on a fork that rests.
+    """A loop of a robot without ties, as a robot of its two branches on a fork at rest.
 
     Members
     -------
     contact : the first frame, its body by its number in ``model``.
     partner : the second frame, likewise.
     model : the bodies of both branches, on the fork as their base, without gravity.
-    bodies : of each of its bodies the number in the robot.
+    bodies : for each of its bodies, its number in the robot.
     q_at, v_at : indices of its positions and velocities in the robot's.
     """
 
@@ -63,7 +63,7 @@ class Loop:
 
     @classmethod
     def of(cls, tree: Model, contact: Contact) -> Loop:
-        """Return a robot's loop; the contact has a partner."""
+        """Return the loop of a robot's contact, which has a partner."""
         partner = contact.partner
         assert partner is not None
         first, second = (set(path_to(tree, body)) for body in (contact.body, partner.body))
@@ -107,7 +107,7 @@ class Loop:
         return [qd[k] for k in self.v_at]
 
     def spread(self, row: Sequence[Scalar], count: int) -> list[Scalar]:
-        """Return a row (count,) of the robot's velocities from one of the branches'."""
+        """Return a row (count,) over the robot's velocities from one over the branches'."""
         full: list[Scalar] = [0.0] * count
         for k, entry in zip(self.v_at, row, strict=True):
             full[k] = entry
@@ -177,7 +177,7 @@ class LoopMotion:
 
     @cached_property
     def wrenches(self) -> tuple[tuple[Spatial, Spatial], ...]:
-        """Of each direction the unit wrench on the first body, and on the second one."""
+        """For each direction, the unit wrenches on the first and on the second body."""
         r, s = self.loop.contact.placement.r, self.loop.partner.placement.r
         angular = [((e, ZERO), (_negative(d), ZERO)) for e, d in self.axes]
         linear = []
@@ -188,7 +188,7 @@ class LoopMotion:
 
     @cached_property
     def jacobian(self) -> Rows:
-        """Of each direction the efforts (nv,) of its unit wrenches: J of the branches."""
+        """For each direction, the efforts (nv,) of its unit wrenches: J of the branches."""
         model, ends = self.loop.model, (self.loop.contact.body, self.loop.partner.body)
         rows: Rows = []
         for pair in self.wrenches:
@@ -200,7 +200,7 @@ class LoopMotion:
         return rows
 
     def _accelerations(self, body: int, r: Vec3) -> tuple[Vector, Vector]:
-        """Return the angular acceleration of a body and the classical one of a point of it."""
+        """Return a body's angular acceleration and the classical acceleration of its point r."""
         if body < 0:
             return ZERO, ZERO
         motion = self.states[body].motion
@@ -209,7 +209,7 @@ class LoopMotion:
 
     @cached_property
     def accelerations(self) -> list[Scalar]:
-        """Of each direction the acceleration of the first frame less that of the second one."""
+        """For each direction, the first frame's acceleration minus the second frame's."""
         first, second = self.loop.contact, self.loop.partner
         al_1, a_1 = self._accelerations(first.body, first.placement.r)
         al_2, a_2 = self._accelerations(second.body, second.placement.r)
@@ -222,7 +222,7 @@ class LoopMotion:
             ]
 
     def acceleration_derivatives(self) -> tuple[Rows, Rows]:
-        """Return the gradients of `accelerations` by position and by rate, (directions, nv)."""
+        """Return the position and rate gradients of `accelerations`, (directions, nv) each."""
         model, count = self.loop.model, len(self.wrenches)
         by_q, by_qd = zeros(count, model.nv), zeros(count, model.nv)
         slices, joints = model.v_slices, numbered_axes(model)
@@ -259,7 +259,7 @@ class LoopMotion:
         return by_q, by_qd
 
     def velocity_derivatives(self) -> Rows:
-        """Return the gradient of J times the rates, at constant rates, by position."""
+        """Return the position gradient of J times the rates, at constant rates."""
         model = self.loop.model
         linear: dict[int, Vector] = {-1: ZERO}
         ends = (self.loop.contact.body, self.loop.partner.body)
@@ -281,7 +281,7 @@ class LoopMotion:
         return by_q
 
     def _add_turns(self, by_q: Rows, motion: Spatial) -> None:
-        """Add the changes of rows because the first frame's axes turn in the second body.
+        """Add the changes of rows due to the first frame's axes turning in the second body.
 
         ``motion`` : what the rows hold of the second frame, an angular and a linear vector.
         """
@@ -307,7 +307,7 @@ class LoopMotion:
                         by_q[c][k] = sub(by_q[c][k], _turning(axis, moment))
 
     def force_derivatives(self, force: Sequence[Scalar]) -> Rows:
-        """Return the gradient of ``J^T force`` by position at constant forces (directions,)."""
+        """Return the position gradient of ``J^T force`` at constant forces (directions,)."""
         model = self.loop.model
         ends = (self.loop.contact.body, self.loop.partner.body)
         wrenches: list[list[Scalar]] = [[0.0] * 6 for _ in model.bodies]

@@ -35,7 +35,7 @@ from .spatial import Vector, cross, scale, vadd
 def first_moments_scalars(
     model: Model, q: Sequence[Scalar], region: Region = no_region, *, unit: float = 1.0
 ) -> tuple[list[Scalar], list[Vector]]:
-    """Return mass and first moment of each joint's subtree, and last of the whole robot.
+    """Return the mass and first moment of each joint's subtree, then those of the whole robot.
 
     Arguments
     ---------
@@ -113,7 +113,7 @@ def _shares(model: Model, region: Region) -> tuple[float, Scalar]:
 
 
 def mass_reciprocal(model: Model, region: Region = no_region) -> Scalar:
-    """Return 1 over the mass of the moving bodies [1/kg], over any scalar.
+    """Return 1 over the mass of the moving bodies [1/kg], for any scalar type.
 
     ``region`` : as for :func:`.rnea.rnea_scalars`; the pass is ``moment``. Raises
     :class:`DynamicsError` for a constant mass of zero.

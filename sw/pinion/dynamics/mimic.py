@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class MimicMap:
-    """A robot in the coordinates of its free joints, nqr positions and nr velocities.
+    """A robot in the coordinates of its independent joints, nqr positions and nr velocities.
 
     The methods have the names, options and errors of the functions of :mod:`pinion.dynamics`;
     their q is (nqr,) or (n, nqr), their qd, qdd and tau (nr,) or (n, nr).
@@ -41,9 +41,9 @@ class MimicMap:
     Members
     -------
     model : the robot with every joint independent.
-    joints : names of the free joints, in the order of q_r.
-    G : (nv, nr), rates of all joints from those of the free ones.
-    Gq, c : (nq, nqr) and (nq,), positions of all joints from those of the free ones [rad | m].
+    joints : names of the independent joints, in the order of q_r.
+    G : (nv, nr), rates of all joints from the independent ones.
+    Gq, c : (nq, nqr) and (nq,), positions of all joints from the independent ones [rad | m].
     """
 
     model: Model
@@ -61,7 +61,7 @@ class MimicMap:
         return np.asarray(self._checked("qd", qd, self.G.shape[1]) @ self.G.T)
 
     def efforts(self, tau: ArrayLike) -> Array:
-        """Return the free joints' efforts from efforts (nv,) or (n, nv) at all joints."""
+        """Return the independent joints' efforts from efforts (nv,) or (n, nv) at all joints."""
         return np.asarray(self._checked("tau", tau, self.G.shape[0]) @ self.G)
 
     def rnea(
@@ -72,24 +72,24 @@ class MimicMap:
         f_ext: ArrayLike | None = None,
         **options: Any,
     ) -> Array:
-        """Return inverse dynamics' efforts of the free joints."""
+        """Return inverse dynamics' efforts of the independent joints."""
         states = self.positions(q), self.rates(qd), self.rates(qdd)
         return self.efforts(arrays.rnea(self.model, *states, f_ext, **options))
 
     def crba(self, q: ArrayLike) -> Array:
-        """Return the inertia matrix of the free joints, (nr, nr) or (n, nr, nr)."""
+        """Return the inertia matrix of the independent joints, (nr, nr) or (n, nr, nr)."""
         return self._square(arrays.crba(self.model, self.positions(q)))
 
     def minv(self, q: ArrayLike, *, method: str = "ltdl") -> Array:
-        """Return its inverse by Cholesky factors; ``method`` must be ``ltdl``."""
+        """Return the inverse of :meth:`crba` by Cholesky factors; ``method`` must be ``ltdl``."""
         check_choice("method", method, ("ltdl",))
         M = self.crba(q)
         try:
             root = np.linalg.inv(np.linalg.cholesky(M))
         except np.linalg.LinAlgError:
             raise DynamicsError(
-                f"The inertia matrix of the free joints of {self.model.name!r} is not positive "
-                "definite: a joint moves bodies without inertia; give them mass."
+                f"The inertia matrix of the independent joints of {self.model.name!r} is not "
+                "positive definite: a joint moves bodies without inertia; give those bodies mass."
             ) from None
         return np.asarray(np.swapaxes(root, -1, -2) @ root)
 
@@ -101,7 +101,7 @@ class MimicMap:
         f_ext: ArrayLike | None = None,
         **options: Any,
     ) -> Array:
-        """Return forward dynamics' accelerations of the free joints."""
+        """Return forward dynamics' accelerations of the independent joints."""
         still = np.zeros(np.shape(qd))
         bias = self.rnea(q, qd, still, f_ext, **options)
         free = self._checked("tau", tau, self.G.shape[1]) - bias

@@ -1,4 +1,4 @@
-r"""Minimal models: equal dynamics by slid frames, regrouped inertias and a unit of length.
+r"""Minimal models: the same dynamics with slid frames, regrouped inertias and a unit of length.
 
 Many models have the same equations of motion. Three changes of a model leave inverse and forward
 dynamics, the inertia matrix and all gradients unchanged, and turn constants of the model into zeros
@@ -63,14 +63,14 @@ class Parameters:
     I: Array  # noqa: E741 - the symbol in the literature
 
     def moved(self, d: Array) -> Parameters:
-        """Return it about the point ``-d`` [m], so that the old origin is at ``+d``."""
+        """Return the inertia about the point ``-d`` [m], so that the old origin is at ``+d``."""
         h = self.h + self.m * d
         h_sum = self.h + h
         change = (d @ h_sum) * np.eye(3) - 0.5 * (np.outer(d, h_sum) + np.outer(h_sum, d))
         return Parameters(m=self.m, h=h, I=self.I + change)
 
     def turned(self, E: Array) -> Parameters:
-        """Return it in the coordinates that ``E`` (3, 3) transforms from: ``E^T ... E``."""
+        """Return the inertia in coordinates that ``E`` (3, 3) transforms from: ``E^T ... E``."""
         return Parameters(m=self.m, h=E.T @ self.h, I=E.T @ self.I @ E)
 
     def plus(self, other: Parameters) -> Parameters:
@@ -115,7 +115,7 @@ def slid_model(model: Model) -> Model:
 
 
 def slides_of(model: Model) -> list[float]:
-    """Return each body's slide up its joint's axis in :func:`slid_model` [m]."""
+    """Return each body's slide along its joint's axis in :func:`slid_model` [m]."""
     slides: list[float] = []
     for i, body in enumerate(model.bodies):
         if body.parent < 0:
@@ -156,7 +156,7 @@ def regrouped_model(model: Model, keep: Collection[int] = ()) -> Model:
 
 
 def rescaled_model(model: Model) -> Model:
-    """Return the last step of :func:`minimal_model`: lengths in a unit that makes levers one.
+    """Return the last step of :func:`minimal_model`: lengths in a unit that makes levers 1.
 
     Levers outside :data:`UNITS` are not used: they would move accelerations and forces far from the
     magnitudes that number formats are made for.

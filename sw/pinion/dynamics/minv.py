@@ -46,7 +46,7 @@ def minv_scalars(
     *,
     method: str = "ltdl",
 ) -> list[list[Scalar]]:
-    """Return the inverse joint-space inertia matrix including the armature, over any scalar.
+    """Return the inverse joint-space inertia matrix including the armature, for any scalar type.
 
     Arguments
     ---------
@@ -67,8 +67,8 @@ def minv_scalars(
         return inverse(parents, factors(parents, M, at_body), at_body)
     if model.coupled:
         raise DynamicsError(
-            f"{model.name!r} has mimic joints, which articulated bodies do not support: choose "
-            "the method 'ltdl'."
+            f"{model.name!r} has mimic joints, which the articulated-body algorithm does not "
+            "support: choose method='ltdl'."
         )
     return minv_by_articulated_bodies(model, q, region)
 
@@ -120,7 +120,7 @@ def unit_response(
     body: int,
     j: int,
 ) -> list[Scalar]:
-    """Return the accelerations of axes 0 to j for a unit effort at axis j: M^-1's column.
+    """Return the accelerations of axes 0 to j for a unit effort at axis j: of M^-1's column j.
 
     Later axes follow from symmetry. ``body`` : the body whose joint has the axis j.
     """

@@ -12,7 +12,7 @@ M^-1 itself is not needed: with the inverse factors ``M^-1 = X D^-1 X^T`` of :mo
 M is computed from the minimal model (:mod:`.minimal`), which takes fewer operations. Lambda follows
 by the same factorisation of the 6x6 matrix. Near a singular posture one of its pivots, the
 remaining mobility in one direction, goes to zero and Lambda grows without bound;
-``(J M^-1 J^T + damping 1)^-1`` is at most ``1 / damping`` (damped least squares, Nakamura and
+``(J M^-1 J^T + damping I)^-1`` is at most ``1 / damping`` (damped least squares, Nakamura and
 Hanafusa 1986). Without damping a core flags requests whose pivot is below the smallest operand of
 its reciprocal unit.
 """
@@ -52,7 +52,7 @@ def inverse_operational_space_inertia_scalars(
     *,
     reference: Reference = "local_world_aligned",
 ) -> Rows:
-    """Return ``J M^-1 J^T`` of a link's frame, (6, 6) scalars, over any scalar.
+    """Return ``J M^-1 J^T`` of a link's frame, (6, 6) scalars, for any scalar type.
 
     Arguments
     ---------
@@ -96,7 +96,7 @@ def operational_space_inertia_scalars(
     *,
     reference: Reference = "local_world_aligned",
 ) -> Rows:
-    """Return ``Lambda = (J M^-1 J^T + damping 1)^-1`` of a link's frame, (6, 6) scalars.
+    """Return ``Lambda = (J M^-1 J^T + damping I)^-1`` of a link's frame, (6, 6) scalars.
 
     ``damping`` : a scalar [1/(kg m^2) | 1/kg], the constant 0 for none. Other arguments and results
     as for :func:`inverse_operational_space_inertia_scalars`; the inversion has the passes
@@ -148,7 +148,7 @@ def operational_space_inertia(
     *,
     reference: Reference = "local_world_aligned",
 ) -> Array:
-    """Return ``Lambda = (J M^-1 J^T + damping 1)^-1``: (6, 6) or (n, 6, 6) float64.
+    """Return ``Lambda = (J M^-1 J^T + damping I)^-1``: (6, 6) or (n, 6, 6) float64.
 
     ``damping`` : () or (n,) float [1/(kg m^2) | 1/kg]. Other arguments as for
     :func:`inverse_operational_space_inertia`.
@@ -184,8 +184,8 @@ def check_free(model: Model, frame: str) -> None:
         moving.update(range(leader.start, leader.stop))
     if len(moving) < DIRECTIONS:
         raise DynamicsError(
-            f"Only {len(moving)} velocities move the link {frame!r} of {model.name!r}; its "
-            f"operational-space inertia of {DIRECTIONS} x {DIRECTIONS} needs at least "
-            f"{DIRECTIONS}, or a positive damping; inverse_operational_space_inertia, J M^-1 J^T, "
-            "exists for every robot."
+            f"The link {frame!r} of {model.name!r} has only {len(moving)} degree"
+            f"{'s' * (len(moving) != 1)} of freedom; its {DIRECTIONS} x {DIRECTIONS} "
+            f"operational-space inertia needs at least {DIRECTIONS}, or a positive damping; "
+            "inverse_operational_space_inertia, J M^-1 J^T, exists for every robot."
         )

@@ -1,4 +1,4 @@
-r"""Inertial parameters, gravity and figures of joints as inputs, in place of constants.
+r"""Inertial parameters, gravity and joint parameters as inputs in place of constants.
 
 An algorithm over scalars takes a :class:`pinion.robot.Model` whose inertias, gravity and joints may
 hold scalars. Here such a model is made from names and values:
@@ -52,18 +52,18 @@ _ADVICE = "correct it, or keep it with accept_inertia=True."
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parameter:
-    """What one name among parameters stands for.
+    """Meaning of one name among the parameters.
 
     Members
     -------
     name, owner : the name, and the link or joint in it.
     figure : "" for a link, :data:`ON_AXIS`, :data:`GRAVITY`, or one of :data:`JOINT_FIGURES`.
     body : the body that carries the link or is moved by the joint, -1 for gravity.
-    file : what the robot's file says, (10,) for a link in its frame, otherwise (count,).
-    reading : (count, numbers of `file`), the values of such numbers.
-    basis : (numbers of `file`, count), by how much they change with the values.
+    file : its numbers in the robot's file, (10,) for a link in its frame, otherwise (count,).
+    reading : (count, numbers of `file`), the matrix from such numbers to the values.
+    basis : (numbers of `file`, count), their derivatives with respect to the values.
     axis : of an on-axis link, (3,) the joint's axis in the link's frame.
-    first, count : where its values are among those of all parameters.
+    first, count : position and number of its values among those of all parameters.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Parameter:
 
     @property
     def origin(self) -> Array:
-        """The numbers of `file` where all values are zero."""
+        """The numbers of `file` with all values at zero."""
         return np.asarray(self.file - self.basis @ (self.reading @ self.file))
 
     def full(self, values: Array) -> Array:
@@ -95,7 +95,7 @@ class Parameter:
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the link or joint of a parameter's name, and what of it, "" for a whole link."""
+    """Return the link or joint in a parameter's name, and its figure, "" for a whole link."""
     if name == GRAVITY:
         return name, GRAVITY
     owner, _, figure = name.rpartition(":")
@@ -103,12 +103,12 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def count_of(names: Sequence[str]) -> int:
-    """Return how many values parameters of these names have."""
+    """Return the number of values of the parameters with these names."""
     return sum(COUNTS[split_name(name)[1]] for name in names)
 
 
 def parameters_of(model: Model, names: Sequence[str]) -> list[Parameter]:
-    """Return what names stand for.
+    """Return the parameters that names stand for.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def parameters_of(model: Model, names: Sequence[str]) -> list[Parameter]:
         if clash is not None:
             where = GRAVITY if parameter.body < 0 else repr(model.bodies[parameter.body].name)
             raise DynamicsError(
-                f"The parameters {clash.name!r} and {name!r} are both of {where}: name one of them."
+                f"The parameters {clash.name!r} and {name!r} are both of {where}: keep one of them."
             )
         result.append(parameter)
         first += parameter.count
@@ -198,7 +198,7 @@ def _axis_of(model: Model, name: str) -> Array:
         )
     if (beside := float(np.hypot(x, y))) > AXIAL:
         raise DynamicsError(
-            f"The origin of the link {name!r} is {beside:g} m beside the axis of {joint.name!r}: "
+            f"The origin of the link {name!r} is {beside:g} m off the axis of {joint.name!r}: "
             f"name a link on the axis, or {name!r} without ':{ON_AXIS}'."
         )
     axis = np.array(frame.placement.E)[:, 2]
@@ -218,7 +218,7 @@ def _about(axis: Array) -> tuple[Array, Array]:
 
 
 def parameter_values(model: Model, names: Sequence[str]) -> list[float]:
-    """Return the values that the robot's file gives parameters, (count,)."""
+    """Return the parameters' values in the robot's file, (count,)."""
     return [float(value) for p in parameters_of(model, names) for value in p.reading @ p.file]
 
 
@@ -241,7 +241,7 @@ def rigid_body(mass: Array, com: Array, inertia: Array) -> Array:
 
 
 def check_values(parameters: Sequence[Parameter], values: Array) -> None:
-    """Check that bodies can have such parameters, (count,) or (n, count).
+    """Check that parameters, (count,) or (n, count), are physically possible.
 
     A mass must be positive, and the inertia about the centre of mass positive definite without a
     moment above the sum of the others, with the slack of the robot's readers: then the
@@ -250,7 +250,7 @@ def check_values(parameters: Sequence[Parameter], values: Array) -> None:
 
     Raises
     ------
-    DynamicsError : a sentence with link or joint, sample and problem.
+    DynamicsError : a value is impossible; the message has the link or joint, and the sample.
     """
     eps = float(np.finfo(values.dtype).eps)
     for parameter in parameters:
@@ -293,7 +293,7 @@ def _check_inertias(link: str, numbers: Array, eps: float) -> None:
 
 
 def _sample(bad: NDArray[np.bool_]) -> str:
-    """Return where the first fault is, "" in a single set."""
+    """Return the clause with the first faulty sample, "" for a single set."""
     return f" in sample {int(np.argmax(bad))}" if bad.ndim else ""
 
 
@@ -322,7 +322,7 @@ def parametric_model(
     minimal: bool = False,
     mapped: bool = False,
 ) -> Model:
-    """Return the model with parameters in the place of constants.
+    """Return the model with parameters in place of constants.
 
     Arguments
     ---------
@@ -371,7 +371,7 @@ def parametric_model(
 
 
 def parameter_map(model: Model, names: Sequence[str], *, minimal: bool) -> Array:
-    """Return (count, count + 1): the parameters of bodies, from those of links and a 1.
+    """Return the map (count, count + 1) to the bodies' parameters from the links' and a 1.
 
     The ten numbers of a link become those of its body in the frames and units of the model that an
     algorithm is traced for, with what the body's children pass to it; gravity gets that model's
@@ -399,7 +399,7 @@ def parameter_map(model: Model, names: Sequence[str], *, minimal: bool) -> Array
 
 
 def _change(named: Sequence[Parameter], minimal: bool) -> Callable[[Model], Model]:
-    """Return what makes the model that an algorithm is traced for."""
+    """Return a function that makes the model that an algorithm is traced for."""
     if not minimal:
         return lambda robot: robot
     keep = {parameter.body for parameter in named if parameter.figure == ""}
@@ -407,7 +407,7 @@ def _change(named: Sequence[Parameter], minimal: bool) -> Callable[[Model], Mode
 
 
 def _columns_of(parameter: Parameter, links: Sequence[Parameter]) -> NDArray[np.bool_]:
-    """Return which values of links, one after the other, are a parameter's."""
+    """Return a mask of a parameter's values among those of all links, one after the other."""
     return np.concatenate([np.full(p.count, p is parameter) for p in links])
 
 
@@ -447,5 +447,5 @@ def _clean(array: Array) -> Array:
 
 
 def _gravity_scale(model: Model, change: Callable[[Model], Model]) -> float:
-    """Return what a component of gravity is multiplied by in a changed model."""
+    """Return the factor by which a change of the model scales gravity."""
     return change(replace(model, gravity=(0.0, 0.0, 1.0))).gravity[2]

@@ -179,7 +179,7 @@ def rnea_regressor_scalars(
 def gravity_regressor_scalars(
     model: Model, q: Sequence[Scalar], region: Region = no_region
 ) -> Rows:
-    """Return ``G`` (nv, 10 bodies) with ``g(q) = G pi``: `rnea_regressor_scalars` at rest.
+    """Return ``G`` (nv, 10 bodies) with ``g(q) = G pi``: the regressor of gravity efforts.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]. Columns of rotational inertia are zero.
     """
@@ -250,13 +250,13 @@ def joint_regressor_scalars(
     term: JointTerm,
     region: Region = no_region,
 ) -> Rows:
-    """Return the matrix (nv, bodies) of the efforts for one unit of a term of each body's joint.
+    """Return the matrix (nv, bodies) of the efforts per unit of a term of each body's joint.
 
     Arguments
     ---------
     q, qd, qdd : as for :func:`rnea_regressor_scalars`.
     term : ``armature`` [kg m^2 | kg], ``damping`` [N m s/rad | N s/m] or ``friction`` [N m | N],
-        whose sign changes within ``FRICTION_WIDTH`` of rest. As in the model, a joint has one
+        whose sign changes within ``FRICTION_WIDTH`` of zero. As in the model, a joint has one
         coefficient for all its velocities.
     region : as for :func:`.rnea.rnea_scalars`, with the pass ``joint``.
     """
@@ -307,7 +307,7 @@ def fd_parameter_derivatives_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[list[Scalar], Rows]:
-    """Return qdd (nv,) and its derivative by the parameters, ``-M^-1 Y`` (nv, 10 bodies).
+    """Return qdd (nv,) and its parameter derivative ``-M^-1 Y`` (nv, 10 bodies).
 
     Arguments
     ---------
@@ -357,7 +357,7 @@ def rnea_regressor(model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) ->
 
 
 def gravity_regressor(model: Model, q: ArrayLike) -> Array:
-    """Return the regressor of the generalised gravity, (nv, 10 bodies) or (n, nv, 10 bodies).
+    """Return the regressor of the gravity efforts, (nv, 10 bodies) or (n, nv, 10 bodies).
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Errors as for
     :func:`rnea_regressor`.

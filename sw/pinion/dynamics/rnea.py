@@ -139,7 +139,7 @@ def forward_step(
 
 
 def at_the_joint(joint: Joint, parent: BodyMotion) -> Vector:
-    """Return the acceleration of the parent's point at the joint's origin, joint's frame."""
+    """Return the acceleration of the parent's point at the joint's origin, in the joint's frame."""
     return rotate(joint.tree.E, vadd(parent.a, times_constant(parent.B, joint.tree.r)))
 
 
@@ -308,7 +308,7 @@ def forward_pass(
     *,
     name: str = "forward",
 ) -> list[BodyState]:
-    """Return the states of all bodies, parents first; ``name`` is the pass for ``region``.
+    """Return the states of all bodies, parents first; ``name`` names the pass for ``region``.
 
     Arguments as for :func:`rnea_scalars`.
     """
@@ -361,7 +361,7 @@ def rnea_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> list[Scalar]:
-    """Return the joint efforts ``tau = M(q) qdd + C(q, qd) qd + g(q)``, over any scalar.
+    """Return the joint efforts ``tau = M(q) qdd + C(q, qd) qd + g(q)``, for any scalar type.
 
     M includes the armature.
 

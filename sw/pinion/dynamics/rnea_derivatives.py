@@ -110,7 +110,7 @@ DERIVATIVE_METHODS = ("composite", "column")
 
 @dataclass(frozen=True, kw_only=True)
 class SubtreeChange:
-    """Change of the motion of a joint's subtree by the joint's variable, in body coordinates.
+    """Change of a subtree's motion with its joint's variable, in body coordinates.
 
     Members
     -------
@@ -168,7 +168,7 @@ def columns_of_any(
 
 
 def wrench(column: SubtreeChange, inertia: Composite, coriolis: Coriolis) -> Spatial:
-    """Return the moment and the force that a column's change of motion needs on a subtree."""
+    """Return the moment and the force that a column's change of motion requires on a subtree."""
     moment = vadd(times(full(inertia.I), column.dal), times(coriolis.Q, column.dw))
     moment = vadd(moment, vsub(ZERO, cross(column.da, inertia.h)))
     force = vadd(cross(column.dal, inertia.h), cross(column.dw, coriolis.l))
@@ -248,7 +248,7 @@ def rnea_derivatives_from_links_scalars(
     *,
     method: str = "composite",
 ) -> tuple[Rows, Rows]:
-    """Return the gradient of inverse dynamics by position and by rate from the links' states.
+    """Return the position and rate gradients of inverse dynamics from the links' states.
 
     Source: the "split" partition of Plancher et al. 2021, Section IV-B: the coprocessor's part if
     its host ran Algorithm 1. Joint accelerations are not needed, since ``a`` includes them.
@@ -367,7 +367,7 @@ def rnea_derivatives_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Rows, Rows]:
-    """Return the gradient of inverse dynamics by position and by rate, over any scalar.
+    """Return the position and rate gradients of inverse dynamics, for any scalar type.
 
     Arguments
     ---------
@@ -383,9 +383,9 @@ def rnea_derivatives_scalars(
 
     Returns
     -------
-    dtau_dq, dtau_dqd : (nv, nv) scalars, entry ``[i][j]`` is the derivative of ``tau_i`` by
-        ``q_j`` (a tangent direction if positions are not a vector) or ``qd_j``. Joints on different
-        branches have constant zeros.
+    dtau_dq, dtau_dqd : (nv, nv) scalars, entry ``[i][j]`` is the derivative of ``tau_i``
+        with respect to ``q_j`` (a tangent direction if positions are not a vector) or ``qd_j``.
+        Joints on different branches have constant zeros.
     """
     check_choice("method", method, DERIVATIVE_METHODS)
     if model.coupled:

@@ -91,8 +91,8 @@ class SecondDerivatives:
 
     Members
     -------
-    q_q, qd_qd : twice by positions, and twice by rates: symmetric.
-    q_qd, q_qdd : entry ``[i][j]`` is by ``q_i`` and by ``qd_j``, or ``qdd_j``.
+    q_q, qd_qd : twice with respect to q, and twice with respect to qd: symmetric.
+    q_qd, q_qdd : entry ``[i][j]`` is with respect to ``q_i`` and to ``qd_j`` or ``qdd_j``.
     """
 
     q_q: Rows
@@ -108,7 +108,7 @@ class Weighed:
     Members
     -------
     row : the row of mu (R above).
-    Y : (3, 3) ``2 (tr(Z) 1 - Z)`` [kg m^2/s for rates].
+    Y : (3, 3) ``2 (tr(Z) eye(3) - Z)`` [kg m^2/s for rates].
     """
 
     row: Row
@@ -155,7 +155,7 @@ def weighed_to_parent(X: JointTransform, drift: Drift, weighed: Weighed) -> Weig
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeMap:
-    """Linear map from a change by a joint nearer the base to a derivative by one joint's variable.
+    """Linear map from a change due to a joint nearer the base to one joint's derivative.
 
     Members
     -------
@@ -169,7 +169,7 @@ class ChangeMap:
     spin: Vector = ZERO
 
     def carried(self, X: JointTransform, drift: Drift) -> ChangeMap:
-        """Return the same in the parent's coordinates."""
+        """Return the map in the parent's coordinates."""
         return ChangeMap(
             force=X.force_to_parent(*self.force),
             row=None if self.row is None else row_to_parent(X, drift, self.row),
@@ -188,7 +188,7 @@ class ChangeMap:
 
 @dataclass(frozen=True, kw_only=True)
 class JointColumns:
-    """Changes by a joint's variables, in its body's coordinates.
+    """Changes due to a joint's variables, in its body's coordinates.
 
     Members
     -------
@@ -211,7 +211,7 @@ def readers(
     weighed: Weighed,
     net: Spatial,
 ) -> tuple[ChangeMap, ChangeMap, ChangeMap]:
-    """Return the readers of the derivatives by a joint's position, rate and acceleration.
+    """Return the readers of the derivatives with respect to a joint's q, qd and qdd.
 
     ``w`` is the angular velocity of its body, the others belong to its subtree.
     """
@@ -247,7 +247,7 @@ def rnea_second_derivatives_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> SecondDerivatives:
-    """Return the second derivatives of ``weights^T rnea(q, qd, qdd)``, over any scalar.
+    """Return the second derivatives of ``weights^T rnea(q, qd, qdd)``, for any scalar type.
 
     Arguments
     ---------

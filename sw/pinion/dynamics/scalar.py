@@ -82,7 +82,7 @@ class SingularError(ValueError):
 
 
 def reciprocal(x: Scalar) -> Scalar:
-    """Return ``1 / x``, a separate operation, since hardware divides by multiplying with it.
+    """Return ``1 / x``, a separate operation, since hardware divides by multiplying by it.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def reciprocal(x: Scalar) -> Scalar:
     if is_zero(x):
         raise SingularError(
             "The joint-space inertia matrix is singular: a joint moves bodies without inertia, so "
-            "forward dynamics does not exist; give them mass, or their joint an armature."
+            "forward dynamics does not exist; give them mass, or give their joint an armature."
         )
     return cast("Scalar", apply("reciprocal", lambda x: 1.0 / x, x))
 
@@ -118,12 +118,12 @@ def absolute(x: Scalar) -> Scalar:
 
 
 def minimum(a: Scalar, b: Scalar) -> Scalar:
-    """Return the smaller of two."""
+    """Return the smaller of two values."""
     return cast("Scalar", apply("minimum", np.minimum, a, b))
 
 
 def maximum(a: Scalar, b: Scalar) -> Scalar:
-    """Return the larger of two."""
+    """Return the larger of two values."""
     return cast("Scalar", apply("maximum", np.maximum, a, b))
 
 
@@ -164,7 +164,7 @@ def arctan2(y: Scalar, x: Scalar) -> Scalar:
 
 
 def look_up(table: Piecewise, x: Scalar) -> Scalar:
-    """Return the value of a table at ``x``, or at its nearer end if ``x`` is outside.
+    """Return the value of a table at ``x``, or at the table's nearer end if ``x`` is outside.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Spatial algebra that exploits the structure of rigid bodies, over any scalar.
+"""Spatial algebra that exploits the structure of rigid bodies, for any scalar type.
 
 A spatial vector is a pair of 3-vectors, angular part first, in body coordinates. A joint's
 transform is a constant placement, a rotation (mostly about z) and a shift: three steps that are
@@ -56,7 +56,7 @@ def cross(a: Vector, b: Vector) -> Vector:
 
 
 def cross_z(a: Vector, x: Scalar) -> Vector:
-    """Return ``a x z x``, (3,): the cross product with a multiple of the unit vector z."""
+    """Return ``a x (x z)``, (3,): the cross product with x times the unit vector z."""
     return mul(a[1], x), sub(0.0, mul(a[0], x)), 0.0
 
 

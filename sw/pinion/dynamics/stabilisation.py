@@ -1,4 +1,4 @@
-r"""Gains against the drift of contacts and loops, over any scalar.
+r"""Gains against the drift of contacts and loops, for any scalar type.
 
 A constraint on accelerations does not hold positions: integrated, their errors grow. With a gain
 k_v of velocities and a gain k_p of positions (Baumgarte, "Stabilization of constraints and
@@ -46,9 +46,9 @@ class Gains(TypedDict, total=False):
     -------
     velocity_gain : (contacts,) scalars [1/s].
     position_gain : (contacts,) scalars [1/s^2].
-    target : (contacts, 3) scalars [m]: where the origins of contacts are to be, in base axes; of
+    target : (contacts, 3) scalars [m]: targets of the contacts' origins, in base axes; for
         loops, the offset of the first origin from the second one, in the first frame's axes. Robots
-        that have loops alone need none: it is zero then.
+        that have only loops need none: it is then zero.
     """
 
     velocity_gain: Sequence[Scalar]
@@ -58,7 +58,7 @@ class Gains(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Stabilisation:
-    """Accelerations by which contacts return to where they belong, at a state.
+    """Accelerations that return contacts to their targets, at a state.
 
     Members
     -------
@@ -89,7 +89,7 @@ class Stabilisation:
         region: Region,
         gains: Gains,
     ) -> Self:
-        """Return the stabilisation by gains; raise :class:`DynamicsError` if they are not whole."""
+        """Return the stabilisation by gains; raise :class:`DynamicsError` if one is missing."""
         position_gain, target = gains.get("position_gain", ()), gains.get("target", ())
         if position_gain and not target and not at_state.contacts:
             target = zeros(len(position_gain), 3)
@@ -98,7 +98,7 @@ class Stabilisation:
                 ("position_gain", "target") if position_gain else ("target", "position_gain")
             )
             raise DynamicsError(
-                f"There is a {present} of contacts, but no {missing}: give both, or none of them."
+                f"There is a {present} for contacts, but no {missing}: give both or neither."
             )
         return cls(
             model=model,
@@ -133,7 +133,7 @@ class Stabilisation:
         return distances
 
     def added_to(self, accelerations: Sequence[Scalar]) -> list[Scalar]:
-        """Return accelerations of contacts (nc,) with those by the gains."""
+        """Return accelerations of contacts (nc,) plus those due to the gains."""
         at_state = self.at_state
         pairs = iter(zip(accelerations, at_state.J, strict=True))
         total: list[Scalar] = []
@@ -156,7 +156,7 @@ class Stabilisation:
         return total
 
     def derivatives(self, of_velocity: Rows) -> tuple[Rows, Rows]:
-        """Return the gradients of what is added by position and by rate, (nc, nv) each.
+        """Return the position and rate gradients of what is added, (nc, nv) each.
 
         ``of_velocity`` : (nc, nv) gradient of ``J qd`` by position at constant rates.
         """
@@ -183,7 +183,7 @@ class Stabilisation:
         return by_q, by_qd
 
     def _turns(self, number: int) -> Rows:
-        """Return the rates (3, nv) of a contact's axes, in these; of a loop as its fork sees it."""
+        """Return the rotational Jacobian (3, nv) of a contact's axes; a loop's is from its fork."""
         at_state, region = self.at_state, self.region
         tree, plain = at_state.tree, at_state.plain
         tied = coupling_of(plain, region) if plain.coupled else None

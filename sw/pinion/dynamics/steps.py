@@ -1,4 +1,4 @@
-r"""One simulation step and its gradient, over any scalar; the time step is a scalar too.
+r"""One simulation step and its gradient, for any scalar type; the time step is a scalar too.
 
 The equations are those of :mod:`.general.discrete`, which has them on arrays. A step computes the
 tangent vector u of ``q+ = integrate(q, u)`` with forward dynamics ``qdd = FD(q, qd, tau)``, by
@@ -115,7 +115,7 @@ def turn_of(kind: JointKind, u: Sequence[Scalar]) -> RotationShift:
 
 
 def moved_joint(kind: JointKind, q: Sequence[Scalar], u: Sequence[Scalar]) -> list[Scalar]:
-    """Return a joint's positions after the step u, as :func:`pinion.dynamics.integrate`."""
+    """Return a joint's positions after the step u, like :func:`pinion.dynamics.integrate`."""
     if kind.nv == 1:
         return [add(q[0], u[0])]
     turn = turn_of(kind, u)
@@ -155,7 +155,7 @@ def turned_quaternion(q: Sequence[Scalar], turn: RotationShift) -> list[Scalar]:
 
 
 def _six(value: Rows, along: Rows, kind: JointKind) -> Rows:
-    """Return ``[[value, along], [0, value]]``, or the part of it that a joint of the kind has."""
+    """Return ``[[value, along], [0, value]]``, or the part of it that a joint of this kind has."""
     if kind is JointKind.SPHERICAL:
         return value
     rows = [a + b for a, b in zip(value, along, strict=True)]
@@ -167,7 +167,7 @@ def _six(value: Rows, along: Rows, kind: JointKind) -> Rows:
 
 
 def step_jacobians(kind: JointKind, u: Sequence[Scalar]) -> tuple[Rows, Rows]:
-    """Return ``exp(-ad_u)`` and ``J_r(u)``, (nv, nv), as `integrate_jacobians`, of a joint."""
+    """Return ``exp(-ad_u)`` and ``J_r(u)`` of a joint, (nv, nv), as in `integrate_jacobians`."""
     if kind.nv == 1:
         return [[1.0]], [[1.0]]
     turn = turn_of(kind, u)
@@ -199,7 +199,7 @@ def tangent_rate(kind: JointKind, u: Sequence[Scalar], v: Sequence[Scalar]) -> l
 def tangent_rate_jacobians(
     kind: JointKind, u: Sequence[Scalar], v: Sequence[Scalar]
 ) -> tuple[Rows, Rows]:
-    """Return the derivatives of :func:`tangent_rate` by u and by v, (nv, nv)."""
+    """Return the derivatives of :func:`tangent_rate` with respect to u and v, (nv, nv)."""
     if kind.nv == 1:
         return [[0.0]], [[1.0]]
     ad, ad_v = bracket(kind, u), bracket(kind, v)
@@ -222,7 +222,7 @@ def step_scalars(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[list[Scalar], list[Scalar], Rows, Rows]:
-    """Return q+, qd+, A and B of one step with the efforts held constant, over any scalar.
+    """Return q+, qd+, A and B of one step with the efforts held constant, for any scalar type.
 
     Arguments
     ---------
@@ -236,8 +236,8 @@ def step_scalars(
     Returns
     -------
     q+, qd+ : (nq,) and (nv,) positions, angles not wrapped, and rates after the step.
-    A : (2 nv, 2 nv) derivative of [q+; qd+] by [q; qd], along tangent directions.
-    B : (2 nv, nv) derivative of [q+; qd+] by tau.
+    A : (2 nv, 2 nv) derivative of [q+; qd+] with respect to [q; qd], along tangent directions.
+    B : (2 nv, nv) derivative of [q+; qd+] with respect to tau.
     """
     terms: dict[str, Any] = {"joint_terms": joint_terms, "friction_width": friction_width}
     n, at_body = model.nv, by_velocity(model, region)

@@ -1,4 +1,4 @@
-"""Transformation of second-rank tensors across a joint, over any scalar.
+"""Transformation of second-rank tensors across a joint, for any scalar type.
 
 A turn about z splits a 3x3 tensor into a 2x2 block, two 2-vectors and an invariant number. For the
 block ``[[a, b], [c, d]]`` and the cosine and sine ``C, S`` of the angle,

@@ -1,4 +1,4 @@
-"""Fixed point of a graph: formats of its signals, their effect on results, bounds and budgets.
+"""Fixed-point arithmetic of a graph: formats of signals, effects on results, bounds and budgets.
 
 There is one format for all signals (:class:`FormatPlan`) or one for each (:class:`AutoFormats`); a
 lowered graph has a `quantize` wherever a value is rounded. :mod:`.budget` bounds errors to first

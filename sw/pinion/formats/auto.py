@@ -1,4 +1,4 @@
-"""Formats chosen per signal, until the results are as exact as requested."""
+"""Formats chosen per signal, until the results are as accurate as requested."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MAX_ERROR = 1e-3
 MAX_ERROR_SHORT = 5e-2
 
 HEADROOM = 0.75
-"""Share of the largest error allowed that formats are chosen for: a hundred thousand states have a
-larger largest error than a few thousand."""
+"""Share of the allowed error for which formats are chosen: the largest error of a hundred thousand
+states is larger than that of a few thousand."""
 
 # Rounds of widening the ranges of values that are mostly rounding error.
 _WIDENINGS = 4
@@ -58,15 +58,15 @@ class AutoFormats:
     Members
     -------
     states : a column (n,) for each input word: states whose ranges the formats cover.
-    judged : states whose results must be exact to `max_error`.
-    scales : scales of the result blocks, which their errors are relative to near zero
+    judged : states whose results must be accurate to `max_error`.
+    scales : scales of the result blocks, to which their errors are relative near zero
         (:mod:`pinion.link.relative`).
-    tables : formats of angles and pivots, which decide the latency of their units.
+    tables : formats of angles and pivots, which determine the latency of their units.
     margin : factor by which ranges exceed those of the states.
     max_error : largest relative error of a result block.
     headroom : share of it that the judged states may use.
     distribution : name of the states' distribution.
-    saved : formats from a file, instead of chosen ones.
+    saved : formats from a file, used instead of chosen ones.
     wide_share : share of the product units whose products get two wide ports, the most important
         first; otherwise as many as `max_error` requires. Errors are then not compared.
     """
@@ -83,7 +83,7 @@ class AutoFormats:
     wide_share: float | None = None
 
     def finer(self) -> AutoFormats | None:
-        """Return these formats with whole words for sines and cosines; None if impossible."""
+        """Return these formats with full-width sines and cosines; None if impossible."""
         turn = self.tables.multiplier.fine_turn
         if self.saved is not None or self.tables.multiplier.square or self.tables.turn == turn:
             return None
@@ -95,7 +95,7 @@ class AutoFormats:
         """Choose the formats of a real graph's signals.
 
         A sum that cancels may consist of rounding errors of its terms: ranges that such values
-        exceed are widened and the formats chosen again.
+        exceed are widened, and the formats are chosen again.
 
         Parameters
         ----------
@@ -124,9 +124,9 @@ class AutoFormats:
             if not np.isfinite(largest).all():
                 lost = real.nodes[int(np.flatnonzero(~np.isfinite(largest))[0])]
                 raise PrecisionError(
-                    f"Words of {self.tables.stored} bits are too short: rounding leaves no value "
-                    f"of {lost.op} in {lost.line or 'the graph'} in some states, such as the "
-                    "reciprocal of a pivot that becomes zero; use longer ones."
+                    f"Words of {self.tables.stored} bits are too short: with rounding, the value "
+                    f"of {lost.op} in {lost.line or 'the graph'} is not finite in some states, "
+                    "for instance if a pivot becomes zero; use longer words."
                 )
             # For larger values, the margin covers the rounding errors.
             small = ~(largest <= ranges.largest * (1 + (self.margin - 1) / 4))
@@ -136,7 +136,7 @@ class AutoFormats:
         return plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
 
     def lower(self, real: Graph, precise: frozenset[int] = frozenset()) -> Graph:
-        """Return a real graph in the fixed dialect."""
+        """Return a real graph, rewritten in the fixed dialect."""
         return lower_signals(real, self.plan(real, precise), stored=self.tables.stored)[0]
 
     def error(self, real: Graph, fixed: Graph) -> float:
@@ -165,7 +165,7 @@ class AutoFormats:
         ii: int,
         progress: Progress = SILENT,
     ) -> tuple[Graph, SignalPlan]:
-        """Give the most important products two wide ports until the results are exact enough.
+        """Give the most important products two wide ports until the results are accurate enough.
 
         Parameters
         ----------
@@ -201,13 +201,13 @@ class AutoFormats:
             plan = self.plan(real, precise, ranges)
             fixed = lower_signals(real, plan, stored=self.tables.stored)[0]
             error = self.error(real, fixed)
-            progress.step(f"{len(precise)} sums of 27 x 27 bit products: largest error {error:.2g}")
+            progress.step(f"{len(precise)} sums of 27 x 27-bit products: largest error {error:.2g}")
             if error <= self.headroom * self.max_error:
                 return fixed, plan
             if count >= len(groups):
                 raise PrecisionError(
                     f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
-                    f"bits in every product {self._excess(error)}. {self._advice(error)}"
+                    f"bits in every product, {self._excess(error)}. {self._advice(error)}"
                 )
             progress.advance(count / len(groups))
             count = max(count + 1, int(count * 1.5))
@@ -215,7 +215,7 @@ class AutoFormats:
     def _shared(
         self, real: Graph, plan: SignalPlan, fixed: Graph, ii: int
     ) -> tuple[Graph, SignalPlan]:
-        """Return formats in which a stated share of the product units has two wide ports."""
+        """Return formats in which the requested share of product units has two wide ports."""
         groups = _unit_loads(real, self._weights(real, plan), ii) if self.wide_share else []
         count = round((self.wide_share or 0.0) * len(groups))
         if not count:
@@ -224,15 +224,14 @@ class AutoFormats:
         return lower_signals(real, plan, stored=self.tables.stored)[0], plan
 
     def _excess(self, error: float) -> str:
-        """Say by how much an error is too large; one just allowed leaves no room for others."""
+        """Return a clause that says why an error is too large, even one that is just allowed."""
         if error > self.max_error:
             near = float(f"{error:.2g}") <= self.max_error  # it would print as the same figure
-            return (
-                f"it is {rounded_up(error, _ADVISED_DIGITS) if near else float(f'{error:.2g}'):g}"
-            )
+            rounded = rounded_up(error, _ADVISED_DIGITS) if near else float(f"{error:.2g}")
+            return f"the error is {rounded:g}"
         return (
-            f"it is {error / self.max_error:.0%} of that in the states tried, and more than "
-            f"{self.headroom:.0%} leaves other states no room"
+            f"the error is {error / self.max_error:.0%} of that in the states tried, and more than "
+            f"{self.headroom:.0%} leaves no room for other states"
         )
 
     def _advice(self, error: float, finer: str = "") -> str:
@@ -248,12 +247,12 @@ class AutoFormats:
             other = f", or try the formats '{finer}', whose errors are smaller" if finer else ""
             return f"Ask for max_error={advised:g} (--max-error){other}."
         return (
-            "No error below 1 is possible with them, so no digit of a result would be certain: use "
-            f"the formats '{finer or _LONGEST}'."
+            "No error below 1 is possible with these formats, so no digit of a result would be "
+            f"certain: use the formats '{finer or _LONGEST}'."
         )
 
     def _weights(self, real: Graph, plan: SignalPlan) -> dict[int, float]:
-        """Return the mean square error of any block due to each product's narrow ports."""
+        """Return the largest mean square error of a block due to each product's narrow ports."""
         step = max(1, len(next(iter(self.judged.values()))) // _PROBES)
         states = {name: column[::step] for name, column in self.judged.items()}
         values = node_floats(real, states)

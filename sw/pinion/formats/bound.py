@@ -1,4 +1,4 @@
-"""Bounds of errors that hold for every request of a box, not only at sampled states.
+"""Error bounds that hold for every request in a box, not only at sampled states.
 
 :mod:`.budget` bounds errors to first order at states; this module bounds them at all states and
 neglects nothing. Let a and b be real values of a graph and a', b' those of the core. Then, exactly,
@@ -7,10 +7,10 @@ neglects nothing. Let a and b be real values of a graph and a', b' those of the 
 
 so that errors pass through a graph linearly, without second-order terms, if its slopes are taken at
 the mean of both values. Ranges of the means (:class:`.enclosure.Enclosure`) give ranges of a
-result's slope by every node, in reverse order, and the bound is the sum of each node's own error
-times the largest magnitude of that slope.
+result's slope with respect to every node, in reverse order, and the bound is the sum of each node's
+own error times the largest magnitude of that slope.
 
-Intervals alone would double at each rotation, because they ignore that sine and cosine have one
+Intervals alone would double at each rotation, because they ignore that sine and cosine share an
 angle. Slopes are therefore kept as sums ``p + sum_t (x_t cos(t) + y_t sin(t))`` over the angles t,
 which additions pass on unchanged, and each angle's part is at most the root of x^2 + y^2.
 
@@ -40,8 +40,8 @@ class Bounds:
 
     Members
     -------
-    error : bound of each result's error, by word, in the result's unit.
-    largest : bound of each result's magnitude, by word.
+    error : bound on each result's error, by word, in the result's unit.
+    largest : bound on each result's magnitude, by word.
     """
 
     error: Mapping[str, float]
@@ -49,7 +49,7 @@ class Bounds:
 
 
 def error_bounds(graph: Graph, box: Mapping[str, tuple[float, float]]) -> Bounds:
-    """Bound |core - real value| of each result, over all requests of a box without a flag.
+    """Bound |core - real value| of each result, over all requests in a box without a flag.
 
     The real value is that of the graph in exact arithmetic, for the inputs as transmitted; the
     core's is the float32 number that it returns.

@@ -1,12 +1,12 @@
 """Error budgets: how far integers may deviate from floats, derived from the graph and its formats.
 
-Each loss of information adds at most a known error: half a last bit for a rounding, the distance of
-a constant from its integer, the sine unit's bound. To first order a result deviates by the sum of
-these errors, each times the result's sensitivity to that place. Sensitivities come from
+Each loss of information adds at most a known error: half an LSB for a rounding, the distance of a
+constant from its integer, the sine unit's bound. To first order, a result deviates by the sum of
+these errors, each times the result's sensitivity to it. Sensitivities come from
 reverse-mode differentiation at given states, except for functions with a singularity: their rows
 bound their deviation for given errors of the operands. The budget is the largest such sum over the
 states, times a margin for second-order terms and for states between the samples. It holds for
-requests whose comparisons are all decided: by more than the errors of the compared values.
+requests whose comparisons are all decided by more than the errors of the compared values.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def introduced_errors(graph: Graph) -> NDArray[np.float64]:
 
 
 class _Strayed:
-    """Deviations of a fixed graph's values from floats at each of some states."""
+    """Deviations of a fixed graph's values from floats at each of a set of states."""
 
     def __init__(self, graph: Graph, inputs: Mapping[str, Floats]) -> None:
         self.graph = graph
@@ -61,7 +61,7 @@ class _Strayed:
         return adjoints(self.graph, self.values, node, self.secants)
 
     def bound(self, bars: Sequence[Any]) -> Floats:
-        """Return the deviation of a value with these sensitivities, (n,)."""
+        """Return the largest deviation of a value with these sensitivities, (n,)."""
         total = np.zeros(self.count)
         for error, bar in zip(self.errors, bars, strict=True):
             if error:
@@ -91,8 +91,8 @@ def state_budgets(
 def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, float]:
     """Return the largest deviation of each deciding quantity from its float value, by node.
 
-    A comparison of values that are closer than that may be decided either way; then the result's
-    error has no bound.
+    A comparison of values that are closer than that may be decided either way; the error of the
+    result then has no bound.
     """
     strayed = _Strayed(graph, inputs)
     bounds: dict[int, float] = {}

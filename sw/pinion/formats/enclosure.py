@@ -1,8 +1,8 @@
-"""Guaranteed ranges: values of a fixed graph over all requests of a box.
+"""Guaranteed ranges of a fixed graph's values over all requests in a box.
 
 Each node has three: the range of its real value, of the core's value, and of their distance. Only
 requests without a flag count: there every value is inside its format, because rounding to a format
-flags values beyond it, so does converting inputs, and exact sums and products are wide enough. So a
+flags values beyond it, as does converting inputs, and exact sums and products are wide enough. So a
 format bounds the core's value, and with it the real one, whatever the box.
 
 Plain intervals ignore dependences. Three rules account for some of them, for real values:
@@ -35,7 +35,7 @@ BENDS = (names.ABS, names.MINIMUM, names.MAXIMUM, names.CLAMP)
 
 
 def check_bounded(graph: Graph) -> None:
-    """Raise `GraphError` if no rule bounds an operation of a graph everywhere.
+    """Raise `GraphError` unless rules bound every operation of a graph everywhere.
 
     Raises
     ------
@@ -44,17 +44,17 @@ def check_bounded(graph: Graph) -> None:
     """
     if graph.states:
         raise GraphError(
-            "No bound of errors holds for every request of a function with states, such as "
-            f"'{graph.states[0].word}', over which errors accumulate: verify it without a bound."
+            "No error bound holds for every request of a function with states, such as "
+            f"'{graph.states[0].word}', in which errors accumulate: verify it without a bound."
         )
     supported = (names.INPUT, names.CONST, *names.TRIG, *BENDS)
     for i, node in enumerate(graph.nodes):
         if node.op not in supported and terms_of(node) is None:
             raise GraphError(
-                f"No bound of errors is known for the operation '{node.op}' (%{i}, "
+                f"No error bound is known for the operation '{node.op}' (%{i}, "
                 f"{node.line or 'no line'}): there are bounds for functions of sums, products, "
-                "sines, cosines, magnitudes and limits, such as rnea, rnea_derivatives and crba; "
-                "verify this one without a bound."
+                "sines, cosines, absolute values, minima, maxima and clamps, such as rnea, "
+                "rnea_derivatives and crba; verify this function without a bound."
             )
 
 
@@ -68,9 +68,9 @@ class Enclosure:
 
     Members
     -------
-    real, core : ranges of each node.
-    strayed : largest distance between the two.
-    introduced : the part of it that a node introduces, (nodes,).
+    real, core : range of each node's real value, and of the core's.
+    strayed : largest distance between the two values.
+    introduced : the part of the distance that a node introduces, (nodes,).
     terms : each node as a sum, None if it is not one.
     turns : sines and cosines by node.
     lengths : lengths of vectors of real values, of the nodes in `exact`.
@@ -107,21 +107,21 @@ class Enclosure:
             if core.empty or real.empty:
                 node = graph.nodes[i]
                 raise GraphError(
-                    f"Every request of the box raises the flag: %{i} ({node.op}, "
-                    f"{node.line or 'no line'}) does not fit {fmt.name}, which ends at "
-                    f"{fmt.max:g}. Build with a format of more integer bits."
+                    f"Every request in the box raises the flag: %{i} ({node.op}, "
+                    f"{node.line or 'no line'}) does not fit {fmt.name}, whose range ends at "
+                    f"{fmt.max:g}. Build with a format that has more integer bits."
                 )
             self.real.append(real)
             self.core.append(core)
             self.strayed.append(strayed)
-            self.real[self.exact[i]] = real  # both have one value
+            self.real[self.exact[i]] = real  # both have the same value
 
     def middle(self, i: int) -> Interval:
-        """Return means of a node's real and core values: slopes of products between the two."""
+        """Return the range of the mean of a node's real and core values, a product's slope."""
         return self.real[i].middle(self.core[i])
 
     def slope(self, node: Node) -> Interval:
-        """Return the factor by which an operation with kinks passes on an operand's error."""
+        """Return the range of the factor by which a function with kinks passes on an error."""
         if node.op != names.ABS:
             return Interval.between(0.0, 1.0)
         (a,) = node.args
@@ -130,7 +130,7 @@ class Enclosure:
         return Interval.between(1.0 if low >= 0 else -1.0, -1.0 if high <= 0 else 1.0)
 
     def rotated(self, angle: int, x: Interval, y: Interval) -> Interval:
-        """Return x cos(t) + y sin(t) for a node's real value t and any x and y inside."""
+        """Return the range of x cos(t) + y sin(t) over x, y and a node's real value t."""
         t = self.real[angle]
         apart = t.cosine() * x + t.sine() * y
         return apart.meet(Interval.ball(up_hypot(x.magnitude, y.magnitude)))
@@ -224,7 +224,7 @@ class Enclosure:
         return None
 
     def turned(self, i: int) -> Mapping[int, Parts]:
-        """Return the factors of the cosine and the sine of each angle in a node, as a sum."""
+        """Return the factors of the cosine and the sine of each angle in a node's sum."""
         if (cached := self._turned.get(i)) is not None:
             return cached
         parts: dict[int, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
@@ -247,7 +247,7 @@ class Enclosure:
     # -- Distances --------------------------------------------------------------------------------
 
     def _distance(self, i: int) -> Float:
-        """Bound the distance of a node's core and real values from its operands' distances."""
+        """Bound the distance between a node's core and real values by that of its operands."""
         node = self.graph.nodes[i]
         total = np.float64(self.introduced[i])
         if (terms := self.terms[i]) is None:

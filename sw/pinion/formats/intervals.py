@@ -25,17 +25,17 @@ _NEAR = 1e-9
 
 
 def down(x: Any) -> Any:
-    """Return the next float below each."""
+    """Return the next float below each element."""
     return np.nextafter(x, -np.inf)
 
 
 def up(x: Any) -> Any:
-    """Return the next float above each."""
+    """Return the next float above each element."""
     return np.nextafter(x, np.inf)
 
 
 def up_hypot(x: Any, y: Any) -> Any:
-    """Return at least the root of x^2 + y^2."""
+    """Return an upper bound on the square root of x^2 + y^2."""
     return up(np.hypot(x, y) * (1.0 + _LIBRARY))
 
 
@@ -45,7 +45,7 @@ class Interval:
 
     Members
     -------
-    low, high : the bounds, arrays of one shape.
+    low, high : the bounds, arrays of the same shape.
     """
 
     low: FloatOrArray
@@ -63,7 +63,7 @@ class Interval:
 
     @property
     def magnitude(self) -> FloatOrArray:
-        """The largest magnitude inside."""
+        """Largest magnitude of the numbers inside."""
         return np.maximum(-self.low, self.high)
 
     @property
@@ -90,33 +90,33 @@ class Interval:
         )
 
     def times(self, factor: int) -> Interval:
-        """Return all numbers inside times a whole number."""
+        """Return the interval times an integer."""
         if factor in (1, -1):
             return self if factor > 0 else -self
         return self * Interval.between(factor, factor)
 
     def square(self) -> Interval:
-        """Return the squares of the numbers inside."""
+        """Return the range of the squares of the numbers inside."""
         least = np.maximum(np.maximum(self.low, -self.high), 0.0)
         return Interval(np.maximum(down(least * least), 0.0), up(self.magnitude**2))
 
     def widened(self, radius: FloatOrArray) -> Interval:
-        """Return all numbers within a distance of one inside."""
+        """Return the interval widened by a distance at both ends."""
         return Interval(down(self.low - radius), up(self.high + radius))
 
     def meet(self, other: Interval) -> Interval:
-        """Return the numbers in both."""
+        """Return the intersection with another interval."""
         return Interval(np.maximum(self.low, other.low), np.minimum(self.high, other.high))
 
     def middle(self, other: Interval) -> Interval:
-        """Return the means of a number in each."""
+        """Return the range of the means of a number in each interval."""
         return Interval(
             down((self.low + other.low) * 0.5),
             up((self.high + other.high) * 0.5),
         )
 
     def cosine(self) -> Interval:
-        """Return the cosines of the angles inside [rad]."""
+        """Return the range of the cosine over these angles [rad]."""
         ends = np.cos(self.low), np.cos(self.high)
         low, high = np.minimum(*ends) - _LIBRARY, np.maximum(*ends) + _LIBRARY
         low = np.where(self._holds(math.pi), -1.0, np.maximum(low, -1.0))
@@ -124,13 +124,13 @@ class Interval:
         return Interval(low, high)
 
     def sine(self) -> Interval:
-        """Return the sines of the angles inside [rad]."""
+        """Return the range of the sine over these angles [rad]."""
         quarter, off = math.pi / 2, 2.0**-53  # more than the float's distance from a quarter turn
         low = down(down(self.low - quarter - off))
         return Interval(low, up(up(self.high - quarter + off))).cosine()
 
     def _holds(self, angle: float) -> NDArray[np.bool_]:
-        """Whether an angle may be inside, up to whole turns."""
+        """Return whether an angle may be inside, up to whole turns."""
         turn = 2 * math.pi
         nearest = np.ceil((self.low - angle) / turn - _NEAR)
         return nearest * turn + angle <= self.high + _NEAR

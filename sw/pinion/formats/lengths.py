@@ -3,8 +3,8 @@
 A vector's coordinates are nodes that are sums, each with parts ``x cos(t) + y sin(t)`` of some
 angles. Then the vector is X cos(t) + Y sin(t) + P with vectors X, Y and P. If X and Y are
 orthogonal, whatever the values of their nodes, the first two terms together are no longer than the
-longer of both; otherwise no longer than the vector of the coordinates of both. So the length of a
-vector is bounded by lengths of other vectors of earlier nodes, recursively.
+longer of the two; otherwise no longer than the vector of the coordinates of both. So the length of
+a vector is bounded by lengths of other vectors of earlier nodes, recursively.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Parts = tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
 
 
 class Lengths:
-    """Bounds of lengths of vectors.
+    """Bounds on the lengths of vectors.
 
     Parameters
     ----------
     magnitude : magnitude of a node.
     turned : a node's parts by angle.
     beside : magnitude of a node without the parts of an angle.
-    latest : which of some nodes to expand first: no other depends on it.
+    latest : the one of several nodes to expand first: no other depends on it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""From real arithmetic to fixed point: the choice of every value's binary point."""
+"""Lowering from real to fixed-point arithmetic: the choice of every value's binary point."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class FormatPlan:
             )
         if fmt.width - fmt.frac < 4:
             raise FormatError(
-                f"'{name}' ends at {fmt.max:g}, but sines, angles up to pi and their sums need at "
-                "least 4 integer bits."
+                f"The range of '{name}' ends at {fmt.max:g}, but sines, angles up to pi and their "
+                "sums need at least 4 integer bits."
             )
         return cls(name=name, default=fmt)
 
     def format(self, node: int) -> Format:
-        """Return the format of a node of the graph that is lowered."""
+        """Return the format of a node of the graph that is being lowered."""
         return self.overrides.get(node, self.default)
 
 
@@ -88,7 +88,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
     def at_points(node: Node, args: tuple[int, ...], fmt: Format) -> tuple[tuple[int, ...], Format]:
         """Return a function's operands at the binary points that its row requires, and its format.
 
-        The format is the operands' if they are read at its point and share one.
+        The format is that of the operands if they are read at its point and share a format.
         """
         points = OPS[node.op].points
         for point in (OperandPoint.RESULT, OperandPoint.SHARED):

@@ -1,4 +1,4 @@
-"""Multiplier blocks of FPGAs, for which formats by signal are made."""
+"""Multiplier blocks of FPGAs, for which per-signal formats are chosen."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Multiplier:
 
     @property
     def fine_turn(self) -> Format:
-        """Format of sines and cosines for more exact results."""
+        """Format of sines and cosines for more accurate results."""
         return Format(self.wide, self.wide - 2)
 
 
@@ -58,7 +58,7 @@ MULT18X18D = Multiplier(name="MULT18X18D", wide=18, narrow=18, adds=False)
 """ECP5 (Lattice FPGA-TN-02205)."""
 
 SHORTEST = 12
-"""Bits of the shortest words for formats by signal."""
+"""Width of the shortest words for per-signal formats [bits]."""
 
 
 def multiplier_of(wide: int) -> Multiplier:
@@ -82,8 +82,8 @@ def multiplier_of(wide: int) -> Multiplier:
 
 
 FEWEST = 8
-"""Bits of the shortest words for formats that a task judges by its own measure: results in words
-below 12 bits have no certain digit by themselves."""
+"""Width of the shortest words for formats that a task judges by its own measure [bits]: results in
+words below 12 bits have no certain digit by themselves."""
 
 
 def part_of(wide: int, narrow: int, *, adds: bool) -> Multiplier:
@@ -91,7 +91,7 @@ def part_of(wide: int, narrow: int, *, adds: bool) -> Multiplier:
 
     Parameters
     ----------
-    wide, narrow : bits of the ports, `FEWEST` to 27 and half of them to 18.
+    wide, narrow : bits of the ports: `FEWEST` to 27, and half as many to 18.
     adds : whether the block adds, as the DSP48E2 does; the words of a MULT18X18D have at most 18
         bits.
 
@@ -105,7 +105,7 @@ def part_of(wide: int, narrow: int, *, adds: bool) -> Multiplier:
     if not (FEWEST <= wide <= block.wide and -(-wide // 2) <= narrow <= most):
         raise ValueError(
             f"A {block.name} cannot multiply words of {wide} bits by {narrow} bits: use {FEWEST} "
-            f"to {block.wide} bits for words, and half of them to {block.narrow} for the narrow "
-            "port."
+            f"to {block.wide} bits for words, and for the narrow port at least half as many and at "
+            f"most {block.narrow}, but no more than the words have."
         )
     return replace(block, wide=wide, narrow=narrow)

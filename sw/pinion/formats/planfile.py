@@ -22,14 +22,14 @@ from .signals import SignalPlan, TableFormats
 PLAN = "plan.toml"
 
 VERSION = 1
-"""Version of the file's form."""
+"""Version of the file format."""
 
 _HEAD = """\
-# Formats of a core's signals. [27, 18] is a word of 27 bits, 18 of them behind the binary point.
+# Formats of a core's signals. [27, 18] is a word of 27 bits, 18 of them after the binary point.
 # `value` is what is stored; `ports` are the operands as the unit reads them, in the operation's
 # order. Edit and build again with it (--formats {name}). What must stay: the ports of one
 # product are 27 bits and 18 or 27 bits; all products of one operation have the same number of
-# fraction bits, ports added; a result drops 17 of them (26 with two ports of 27 bits); an
+# fraction bits in total; a result drops 17 of them (26 with two ports of 27 bits); an
 # addition's ports, and the last one of an odd number of ports, have the value's fraction bits.
 """
 
@@ -69,7 +69,7 @@ class SavedPlan:
     task: str = ""
 
     def check(self, graph: Graph) -> None:
-        """Raise for a graph that the plan was not made for.
+        """Raise `PlanError` for a graph that the plan was not made for.
 
         Raises
         ------
@@ -78,8 +78,8 @@ class SavedPlan:
         if graph_digest(graph) != self.digest:
             raise PlanError(
                 "The plan belongs to another core: robot, function, interval, objective and "
-                "version of Pinion must be those it was written for. Make a new one with formats "
-                "auto."
+                "version of Pinion must be those that it was written for. Make a new one with "
+                "formats auto."
             )
         negated = graph.negated_results()
         signals = {
@@ -102,36 +102,42 @@ class SavedPlan:
         ports, value = self.signals.ports.get(i, ()), self.signals.values[i]
         stored, short = self.tables.stored, self.tables.multiplier.narrow
         if len(ports) != len(node.args):
-            return f"it has {len(node.args)} ports, not {len(ports)}"
+            return f"its number of ports is {len(node.args)}, not {len(ports)}"
         function = OPS[node.op].family is Family.FUNCTION
         if angle and value != self.tables.angle and not function:
-            return "every angle must have the format `angle` at the top"
+            return "every angle must have the format `angle` at the top of the file"
         match node.op:
             case names.SIN | names.COS:
                 if value != self.tables.turn or ports[0] != self.tables.angle:
-                    return "a sine must read `angle` and have the format `turn`, both at the top"
+                    return (
+                        "a sine or cosine must read `angle` and have the format `turn`, both at "
+                        "the top of the file"
+                    )
             case names.RECIPROCAL:
                 together = value.frac + ports[0].frac
                 if {value.width, ports[0].width} != {stored} or together != self.tables.together:
                     return (
                         f"a reciprocal and its port must have {stored} bits each and `together` "
-                        "fraction bits in all"
+                        "fraction bits in total"
                     )
             case names.ADD | names.SUB | names.SUM | names.NEG:
                 if {*ports, value} != {value} or value.width != stored:
-                    return f"ports and value of an addition must have one format of {stored} bits"
+                    return f"an addition's ports and value must share a format of {stored} bits"
             case names.MUL | names.DOT:
                 products = pairs(ports)
                 narrow = {min(a.width, b.width) for a, b in products}
                 wide = {max(a.width, b.width) for a, b in products} | {value.width}
                 if wide != {stored} or narrow not in ({short}, {stored}):
-                    return f"products must have ports of {stored} and of {short} or {stored} bits"
+                    return (
+                        f"one port of a product must have {stored} bits, and the other {short} "
+                        f"or {stored}, the same in all products of the operation"
+                    )
                 dropped = narrow.pop() - 1
                 if addend(ports) not in (None, value):
-                    return "what is added to products must have the format of the value"
+                    return "the addend of products must have the format of the value"
                 if {a.frac + b.frac for a, b in products} != {value.frac + dropped}:
                     return (
-                        "the fraction bits of a product's ports together must be those of the "
+                        "the fraction bits of a product's two ports must add up to those of the "
                         f"value and {dropped} more"
                     )
             case _ if function:
@@ -142,10 +148,10 @@ class SavedPlan:
         return ""
 
     def _broken_function(self, node: Node, ports: tuple[Format, ...], value: Format) -> str:
-        """Return the same for a function, whose row says which binary points must agree."""
+        """Return the rule that a function breaks; its row says which binary points must agree."""
         stored, points = self.tables.stored, OPS[node.op].points
         if {fmt.width for fmt in (*ports, value)} != {stored}:
-            return f"ports and value of {node.op} must have {stored} bits each"
+            return f"the ports and the value of {node.op} must have {stored} bits each"
         shared = {
             port.frac for port, p in zip(ports, points, strict=True) if p is OperandPoint.SHARED
         }
@@ -158,7 +164,7 @@ class SavedPlan:
                 f"{node.op} must read its operands at these binary points: {', '.join(point_names)}"
             )
         if (least := OPS[node.op].least_of(node)) > value.max:
-            return f"the value of {node.op} must hold {least:g}"
+            return f"the format of {node.op} must hold {least:g}"
         return ""
 
 
@@ -168,7 +174,7 @@ def graph_digest(graph: Graph) -> str:
 
 
 def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
-    """Write a plan as TOML.
+    """Return a plan as TOML.
 
     Parameters
     ----------
@@ -224,7 +230,7 @@ def _multiplier(stored: int, data: Mapping[str, object]) -> Multiplier:
         return multiplier_of(stored)
     narrow, adds = data["narrow"], data.get("adds")
     if type(narrow) is not int or type(adds) is not bool:
-        raise ValueError(f"narrow is {narrow!r} and adds is {adds!r}")
+        raise ValueError(f"narrow must be an integer and adds a boolean, not {narrow!r}, {adds!r}")
     return part_of(stored, narrow, adds=adds)
 
 
@@ -234,7 +240,7 @@ def read_plan(path: Path) -> SavedPlan:
     Raises
     ------
     PlanError
-        If it cannot be read; with the place.
+        If it cannot be read or is invalid; the message says where.
     """
     try:
         data = tomllib.loads(path.read_text())
@@ -242,7 +248,7 @@ def read_plan(path: Path) -> SavedPlan:
         reason = error.strerror if isinstance(error, OSError) else error
         raise PlanError(
             f"The plan '{path}' cannot be read: {reason}; give the plan.toml of a build with "
-            "formats by signal."
+            "per-signal formats."
         ) from None
     version = data.get("version")
     if data and version != VERSION:
@@ -275,9 +281,9 @@ def read_plan(path: Path) -> SavedPlan:
         if isinstance(error, PlanError):
             raise
         raise PlanError(
-            f"The plan '{path}' is incomplete ({type(error).__name__}: {error}): it needs "
-            "distribution, max_error, angle, turn, together, dot_widths, graph and a [signal.N] "
-            "for each signal."
+            f"The plan '{path}' is incomplete or invalid ({type(error).__name__}: {error}): it "
+            "needs distribution, max_error, angle, turn, together, dot_widths, graph and a "
+            "[signal.N] for each signal."
         ) from None
 
 
@@ -285,7 +291,9 @@ def _error(path: Path, value: object, *, any_size: bool) -> float:
     most = _LARGEST if any_size else 1.0
     if isinstance(value, int | float) and 0.0 < value < most:
         return float(value)
-    raise PlanError(f"The plan '{path}' has the max_error {value}; give a number between 0 and 1.")
+    raise PlanError(
+        f"The plan '{path}' has the max_error {value}; give a number between 0 and {most:g}."
+    )
 
 
 def _format(path: Path, key: str, pair: object) -> Format:
@@ -297,5 +305,5 @@ def _format(path: Path, key: str, pair: object) -> Format:
             raise PlanError(f"Signal {key} of '{path}': {error}") from None
     raise PlanError(
         f"Signal {key} of '{path}' has the format {pair}; write [bits, fraction bits] with 2 to 36 "
-        "bits and -100 to 100 fraction bits, such as [27, 18]."
+        f"bits and -{_MOST_FRAC} to {_MOST_FRAC} fraction bits, such as [27, 18]."
     )

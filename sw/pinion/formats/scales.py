@@ -1,4 +1,4 @@
-"""Typical sizes of a graph's result blocks, which errors are relative to near zero."""
+"""Typical sizes of a graph's result blocks, to which errors are relative near zero."""
 
 from __future__ import annotations
 

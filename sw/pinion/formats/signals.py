@@ -1,4 +1,4 @@
-"""Formats chosen per signal: every value its own binary point, every product one multiplier block.
+"""Formats chosen per signal: a binary point for every value, one multiplier block per product.
 
 Values are stored in words of one width whose binary points follow their ranges. A product takes one
 operand in full and the other rounded to the narrow port of the multiplier: the one whose rounding
@@ -6,7 +6,7 @@ has less effect. If the binary points of an operation's operands differ, the por
 shift; a port reads each value through wires, so a constant shift is free. Three rules limit the
 hardware to such shifts:
 
-- The products of one sum have the same last-bit weight.
+- The products of one sum have the same LSB.
 - A unit drops the same number of bits from every sum.
 - An adder's operands, and the addend of a sum of products, are read at the binary point of the
   result.
@@ -61,7 +61,7 @@ class SignalPlan:
 
 
 def tight(reach: float, width: int) -> int:
-    """Return the most fraction bits of a ``width``-bit word that holds ``reach``."""
+    """Return the largest number of fraction bits of a ``width``-bit word that holds ``reach``."""
     if not reach > 0.0:
         return width - 1
     frac = width - 2 - math.floor(math.log2(reach))
@@ -88,7 +88,7 @@ class TableFormats:
 
     @property
     def stored(self) -> int:
-        """Bits of every stored word."""
+        """Width of every stored word [bits]."""
         return self.multiplier.wide
 
     @classmethod
@@ -101,7 +101,7 @@ class TableFormats:
         multiplier: Multiplier = DSP48E2,
         turn: Format | None = None,
     ) -> TableFormats:
-        """Return the finest angles and pivots that fit a graph's ranges in these words."""
+        """Return the finest formats of angles and pivots that hold a graph's ranges."""
         stored = multiplier.wide
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         pivots = {node.args[0] for node in graph.nodes if node.op == names.RECIPROCAL}
@@ -147,13 +147,13 @@ class _Planner:
         return self.graph.nodes[i].op == names.CONST
 
     def summand(self, i: int) -> int:
-        """Return the most fraction bits with which an adder reads a value."""
+        """Return the largest number of fraction bits with which an adder reads a value."""
         if self.constant(i):
             return tight(abs(float(self.graph.nodes[i].params[0])), self.stored)
         return self.values[i].frac
 
     def port(self, i: int, width: int) -> int:
-        """Return the most fraction bits with which a port of ``width`` bits reads a value."""
+        """Return the largest number of fraction bits with which a port reads a value."""
         if self.constant(i):
             return tight(abs(float(self.graph.nodes[i].params[0])), width)
         return min(tight(float(self.reach[i]), width), self.values[i].frac + _FINER)
@@ -275,7 +275,7 @@ _ROUNDS = 4
 
 
 def _holds(fmt: Format, other: Format) -> bool:
-    """Whether a format's range includes another's."""
+    """Return whether a format's range includes another's."""
     return fmt.width - fmt.frac >= other.width - other.frac
 
 
@@ -292,7 +292,7 @@ def lower_signals(
 
     Returns
     -------
-    The fixed graph, and its node with the stored value of each real node.
+    The fixed graph and, by real node, its node with the stored value.
     """
     to = Rewriter(intern=True)
     place: dict[int, int] = {}

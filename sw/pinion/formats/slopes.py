@@ -1,6 +1,6 @@
-"""Slopes of a graph's results by every node, as ranges over a box of requests.
+"""Slopes of a graph's results with respect to every node, as ranges over a box of requests.
 
-In reverse order each node's slopes are summed over its users. They are kept as sums of factors of
+In reverse order, each node's slopes are summed over its users. They are kept as sums of factors of
 sines and cosines, which additions and roundings pass on unchanged, and of products with other
 nodes. They become intervals only at the end, from what is known of their parts together: a pair
 x cos(t) + y sin(t), or a sum of products x u + y v of slopes u and v with values x and y that are
@@ -23,11 +23,11 @@ from .lengths import Lengths, Parts
 from .terms import SineOrCosine
 
 Source = tuple[int, int]
-"""A sign, and the node whose slopes times that sign these are."""
+"""A sign and a node: the slopes are those of the node, times the sign."""
 
 
 class _Product(NamedTuple):
-    """Slopes by a factor of a product: the product's slopes times the other factor."""
+    """Slopes with respect to a product's factor: the product's slopes times the other factor."""
 
     part: Interval
     source: Source
@@ -36,16 +36,16 @@ class _Product(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    """The results' slopes by one node, (results,) each, as summed so far.
+    """The results' slopes with respect to one node, (results,) each, as summed so far.
 
     Members
     -------
     plain : slopes in no other form.
     turned : factors of each sine and cosine of an angle's real value, and the nodes whose slopes
         they are.
-    products : by a sine or cosine, each with its other factor.
+    products : slopes with respect to a sine or cosine, each with its other factor.
     around : error bound of the sum of all these.
-    same : the node whose slopes these are, with a sign, if there is one.
+    same : a sign and the node that has the same slopes, if there is one.
     """
 
     plain: Interval | None = None
@@ -76,7 +76,7 @@ class _Sum:
         self._begin(None)
 
     def add_all(self, other: _Sum, sign: int, source: Source) -> None:
-        """Add the slopes by a user that passes them on, times a sign."""
+        """Add the slopes of a user that passes them on, times a sign."""
         begun = self.begun
         if other.plain is not None:
             self.add(other.plain.times(sign))
@@ -108,7 +108,7 @@ class _Sum:
 
 
 class Slopes:
-    """Slopes of results by all nodes before them.
+    """Slopes of results with respect to all nodes before them.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Slopes:
     Members
     -------
     errors : total of all nodes' introduced errors in each result, (results,).
-    largest : magnitude of the slopes by each node, (results,), None for nodes that no result reads.
+    largest : magnitude of the slopes of each node, (results,), None for nodes that no result reads.
     """
 
     def __init__(self, ranges: Enclosure, results: Sequence[int]) -> None:
@@ -150,7 +150,7 @@ class Slopes:
                 self._pass_on(i, node_sum, bar)
 
     def _at(self, i: int) -> _Sum:
-        """Return the slopes by a node, created if necessary."""
+        """Return the slopes with respect to a node, created if necessary."""
         if (node_sum := self._sums[i]) is None:
             node_sum = self._sums[i] = _Sum()
         return node_sum
@@ -174,7 +174,7 @@ class Slopes:
                         self._through_product(i, sign, bar.times(sign), operand, factor)
 
     def _through_product(self, i: int, sign: int, bar: Interval, operand: int, factor: int) -> None:
-        """Add the slopes by a factor of a product, `factor` being the other one."""
+        """Add the slopes with respect to a product's factor, `factor` being the other one."""
         ranges, into = self._ranges, self._at(operand)
         times, node = self._same[i]
         source = sign * times, node
@@ -189,11 +189,11 @@ class Slopes:
             into.add(bar * ranges.middle(factor))
 
     def _through_angle(self, i: int, bar: Interval) -> None:
-        """Add the slopes by the angle of a sine or cosine.
+        """Add the slopes with respect to the angle of a sine or cosine.
 
         Between the angles a and a' the slope is k times the derivative at their mean, where k is at
-        most 1 and at least 1 - (a' - a)^2 / 24. The mean differs from a by half of a' - a, and a
-        derivative by no more than its angle.
+        most 1 and at least 1 - (a' - a)^2 / 24. The mean differs from a by half of a' - a, and the
+        derivative by no more than its angle does.
         """
         turn = self._ranges.turns[i]
         into = self._at(turn.angle)
@@ -206,7 +206,7 @@ class Slopes:
     # -- From sums to intervals -------------------------------------------------------------------
 
     def _total(self, i: int, node_sum: _Sum) -> Interval:
-        """Return one interval for all, and store what lengths need to know of the node."""
+        """Return one interval for all parts, and store what `_lengths` needs of the node."""
         ranges, nothing = self._ranges, Interval.between(0.0, 0.0)
         remaining = nothing if node_sum.plain is None else node_sum.plain
         if node_sum.around is not None:
@@ -242,7 +242,7 @@ class Slopes:
         return total
 
     def _products(self, angle: int, products: Sequence[_Product]) -> Interval:
-        """Sum products of slopes and values, treating values that are rotated together as one.
+        """Sum products of slopes and values, taking values rotated together as a vector.
 
         The mean values differ from the real ones by half their distance from the core's.
         """

@@ -14,7 +14,7 @@ _MOST = 24
 
 
 class Term(NamedTuple):
-    """A summand: a whole number times a product of two nodes, or times one (`second` is None)."""
+    """A summand: an integer times a product of two nodes, or times one node (`second` is None)."""
 
     times: int
     first: int
@@ -48,7 +48,7 @@ def terms_of(node: Node) -> tuple[Term, ...] | None:
 
 
 def turns(graph: Graph) -> dict[int, SineOrCosine]:
-    """Return sines and cosines of angles by node, rounded again or not."""
+    """Return the sines and cosines among the nodes, including those rounded again."""
     by_node: dict[int, SineOrCosine] = {}
     for i, node in enumerate(graph.nodes):
         if node.op in names.TRIG:
@@ -59,7 +59,7 @@ def turns(graph: Graph) -> dict[int, SineOrCosine]:
 
 
 def exact_nodes(graph: Graph) -> list[int]:
-    """Return for each node the node whose real value it has: the rounded one, not the rounding."""
+    """Return for each node the node whose real value it has: for a rounding, its operand."""
     exact: list[int] = []
     for i, node in enumerate(graph.nodes):
         exact.append(exact[node.args[0]] if node.op == names.QUANTIZE else i)

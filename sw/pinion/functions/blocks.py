@@ -38,7 +38,7 @@ PARAMETERS = "parameters"
 
 
 class Quantity(Enum):
-    """Quantity of a robot's state that an input holds: it is drawn along with the others."""
+    """Quantity of a robot's state that an input holds: it is sampled along with the others."""
 
     POSITION = "position"
     VELOCITY = "velocity"
@@ -78,7 +78,7 @@ class Quantity(Enum):
 
 @dataclass(frozen=True)
 class LoadBox:
-    """Rigid loads that a link may carry: masses to a limit, anywhere within a sphere.
+    """Rigid loads that a link may carry: masses up to a limit, anywhere within a sphere.
 
     Members
     -------
@@ -92,8 +92,8 @@ class LoadBox:
     def __post_init__(self) -> None:
         if not (0.0 < self.mass < math.inf and 0.0 < self.radius < math.inf):
             raise FunctionError(
-                f"A load of {self.mass} kg within {self.radius} m cannot be drawn: give a mass "
-                "and a radius above 0."
+                f"A load of {self.mass} kg within {self.radius} m cannot be sampled: give a finite "
+                "mass and radius above 0."
             )
 
     def __str__(self) -> str:
@@ -101,12 +101,12 @@ class LoadBox:
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """A box from a text such as ``3kg@0.2m``.
+        """Return the box of a string such as ``3kg@0.2m``.
 
         Raises
         ------
         FunctionError
-            When the text is of another form.
+            If the string is of another form.
         """
         match = re.fullmatch(r"\s*([\d.eE+-]+)\s*kg\s*@\s*([\d.eE+-]+)\s*m\s*", text)
         try:
@@ -122,7 +122,7 @@ class LoadBox:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Numbers drawn uniformly between two bounds, for inputs that are not a robot's quantity."""
+    """Numbers sampled uniformly between two bounds, for inputs that are not a robot's quantity."""
 
     low: float
     high: float
@@ -130,21 +130,21 @@ class Uniform:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
             raise FunctionError(
-                f"Numbers cannot be drawn between {self.low} and {self.high}: give two finite "
+                f"Numbers cannot be sampled between {self.low} and {self.high}: give two finite "
                 "bounds, the lower one first."
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Numbers drawn by a user-defined function.
+    """Numbers sampled by a user-defined function.
 
     Members
     -------
     draw : called once, as ``draw(rng, count)`` with a :class:`numpy.random.Generator`; returns an
         array (count, *shape) of the block's shape.
 
-    Its values become a :class:`Table`, from which states are drawn: a build holds the table, not
+    Its values become a :class:`Table`, from which states are sampled: a build holds the table, not
     the function.
     """
 
@@ -164,22 +164,22 @@ class Drawn:
             values = np.asarray(self.draw(np.random.default_rng(TABLE_SEED), count))
         if values.shape != (count, *dims) or values.dtype.kind not in "fiu":
             raise UserError(
-                f"{return_of(self.draw)}: the sampling of '{name}' draws an array {values.shape} "
-                f"of {values.dtype}: called with a random generator and the count {count}, it must "
-                f"return {(count, *dims)} numbers."
+                f"{return_of(self.draw)}: the sampling of '{name}' returns an array of shape "
+                f"{values.shape} and type {values.dtype}: called with a random generator and the "
+                f"count {count}, it must return numbers of shape {(count, *dims)}."
             )
         rows = values.reshape(count, -1).astype(np.float32)
         if not np.isfinite(rows).all():
             raise UserError(
-                f"{return_of(self.draw)}: the sampling of '{name}' draws numbers that are not "
-                "finite in float32: draw numbers that a request can hold."
+                f"{return_of(self.draw)}: the sampling of '{name}' returns numbers that are not "
+                "finite in float32: return numbers that a request can hold."
             )
         return Table(words=rows.shape[1], rows=rows.astype("<f4").tobytes())
 
 
 @dataclass(frozen=True)
 class Table:
-    """Values of an input drawn in advance; a state takes one of the rows.
+    """Values of an input sampled in advance; a state takes one of the rows.
 
     Members
     -------
@@ -194,10 +194,10 @@ class Table:
         size = 4 * self.words
         if self.words < 1 or not self.rows or len(self.rows) % size:
             raise FunctionError(
-                f"A table with rows of {self.words} words cannot have {len(self.rows)} bytes."
+                f"A table of {len(self.rows)} bytes cannot have rows of {size} bytes."
             )
         if not np.isfinite(self.values).all():
-            raise FunctionError("A table of rows to draw from holds numbers that are not finite.")
+            raise FunctionError("A table to sample from holds numbers that are not finite.")
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -224,7 +224,7 @@ class Block:
         ``bodies``, ``contacts`` and ``nc``, the components of their forces); empty for a scalar.
     unit : SI unit of an element, revolute | prismatic.
     symmetric : whether it is a symmetric matrix, transmitted as its lower triangle.
-    sampling : how an input is drawn for tests, budgets and ranges; None for results.
+    sampling : how an input is sampled for tests, budgets and ranges; None for results.
     optional : whether an input of a user-defined function may affect no result for some robots; a
         build does not store it.
     """
@@ -320,8 +320,8 @@ class State(Block):
             )
         if self.symmetric or self.sampling is not None:
             raise FunctionError(
-                f"The state '{self.name}' is symmetric or has a sampling: every element of a state "
-                "is kept, and its range follows from the requests."
+                f"The state '{self.name}' is symmetric or has a sampling: leave both out; every "
+                "element of a state is kept, and its range follows from the requests."
             )
 
     def initials(self, model: Model) -> dict[str, float]:
@@ -337,7 +337,7 @@ class State(Block):
             return dict.fromkeys(words, float(self.initial))
         if len(self.initial) != len(words):
             raise FunctionError(
-                f"The state '{self.name}' has {len(words)} elements but {len(self.initial)} "
-                "initial values: give one number for all, or one per element."
+                f"The state '{self.name}' has {len(words)} elements, but {len(self.initial)} "
+                "initial values were given: give one number for all, or one per element."
             )
         return {word: float(self.initial[at]) for word, at in words.items()}

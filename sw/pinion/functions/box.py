@@ -26,7 +26,7 @@ Box = dict[str, tuple[float, float]]
 
 
 def request_box(model: Model, function: Function | BuiltFunction, distribution: str) -> Box:
-    """Return the bounds of each input word, in its unit, that all requests of a distribution keep.
+    """Return the bounds of each input word, in its unit, that a distribution's requests satisfy.
 
     Bounds are float32 numbers, like requests, just outside the range of the draws.
 
@@ -34,7 +34,7 @@ def request_box(model: Model, function: Function | BuiltFunction, distribution: 
     ------
     FunctionError
         For an unknown distribution, or an input that is not a position, velocity, acceleration or
-        external force and is not drawn between bounds: its range follows from the others.
+        external force and is not sampled between bounds: its range follows from the others.
     """
     if distribution not in DISTRIBUTIONS:
         raise FunctionError(
@@ -103,7 +103,7 @@ def _ends(
             return values.min(axis=0).reshape(dims), values.max(axis=0).reshape(dims)
     raise FunctionError(
         f"No box contains the input '{block.name}' of '{function.name}': its range follows from "
-        "the robot's state. Bounds of errors need a function of positions, velocities, "
-        "accelerations and inputs drawn between bounds, such as rnea and rnea_derivatives; verify "
-        "this one without a bound."
+        "the robot's state. Error bounds need a function of positions, velocities, "
+        "accelerations and inputs sampled between bounds, such as rnea and rnea_derivatives; "
+        "verify this one without a bound."
     )

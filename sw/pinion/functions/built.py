@@ -73,7 +73,7 @@ class BuiltFunction:
 
     @property
     def load(self) -> LoadBox | None:
-        """The box that parameters of links are drawn from, None for the default."""
+        """The box that parameters of links are sampled from, None for the default."""
         text = self.options.get("parameter_range", "")
         return LoadBox.parsed(text) if text else None
 
@@ -94,7 +94,7 @@ class BuiltFunction:
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
         """Evaluate the float model in float64 on a batch of arrays (n, ...), by block name.
 
-        With states the batch is one stream, in order, from the initial values on.
+        With states the batch is one stream, in order, starting at the initial values.
         """
         return self.follow(model, arrays)[0]
 
@@ -120,7 +120,7 @@ class BuiltFunction:
     def step(
         self, model: Model, arrays: Mapping[str, Floats], states: Mapping[str, Floats]
     ) -> dict[str, Floats]:
-        """Evaluate the float model of requests in these states, columns (n,) by word."""
+        """Evaluate the float model for requests in these states, columns (n,) by word."""
         count = len(arrays[self.inputs[0].name]) if self.inputs else 1
         columns = word_columns(self.inputs, model, arrays) | dict(states)
         results = {word: np.empty(count) for b in self.results for word in b.positions(model)}

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Note:
-    """The page's text about a row besides the row.
+    """The page's text about a row in addition to the row itself.
 
     Members
     -------
@@ -113,21 +113,21 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "fext": "[moment; force] on each moving link, about its frame's origin in its axes",
         "R": "rotation from the tip's coordinates to the base's",
         "p": "the tip's origin in the base",
-        "J": "[angular; linear] velocity of the tip by qd",
+        "J": "[angular; linear] velocity of the tip per qd",
         "v": "[angular; linear] velocity of the tip",
         "a": "[angular; linear] spatial acceleration of the tip, without gravity",
         "a_classical": "[angular; linear] classical acceleration of the tip, without gravity",
         "drift": "[angular; linear] acceleration of the tip at zero qdd: rate of J qd less J qdd",
         "Jdot": "rate of J at these qd",
         "com": "centre of mass in the base",
-        "J_com": "velocity of the centre of mass by qd, base axes",
+        "J_com": "velocity of the centre of mass per qd, base axes",
         "kinetic": "kinetic energy",
         "potential": "potential energy",
         "g": "generalised gravity",
         "c": "Coriolis and centrifugal efforts",
-        "h": "efforts without accelerations",
+        "h": "efforts at zero acceleration",
         "Lambda": "inertia of the tip, [angular; linear], base axes",
-        "Lambda_inverse": "acceleration of the tip by a wrench at it, [angular; linear], base axes",
+        "Lambda_inverse": "acceleration of the tip per wrench at it, [angular; linear], base axes",
         "damping": "addition to the diagonal of J M^-1 J^T; 0 for none",
         "dt": "length of the step",
         "q_next": "positions after the step, angles not wrapped",
@@ -149,26 +149,26 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "S_qd_qd": "the same by qd twice",
         "S_q_tau": "the same by q, then by tau",
         "h_G": "[angular; linear] momentum about the centre of mass, base axes",
-        "A_G": "derivative of it by qd",
-        "drift_G": "rate of it without accelerations",
+        "A_G": "derivative of h_G by qd",
+        "drift_G": "rate of h_G at zero acceleration",
         "dh_dq": "derivative of the centroidal momentum by q",
         "dhdot_dq": "derivative of its rate by q",
         "dhdot_dqd": "derivative of its rate by qd",
         "dhdot_dqdd": "derivative of its rate by qdd, A_G",
-        "Y": "efforts by m, h, I of each body, ten columns in Pinocchio's order",
-        "Y_armature": "efforts by the armature of each joint",
-        "Y_damping": "efforts by the damping of each joint",
-        "Y_friction": "efforts by the dry friction of each joint, of the default width",
-        "G": "generalised gravity by m, h, I of each body",
-        "y_kinetic": "kinetic energy by m, h, I of each body",
-        "y_potential": "potential energy by m, h, I of each body",
+        "Y": "efforts per m, h, I of each body, ten columns in Pinocchio's order",
+        "Y_armature": "efforts per armature of each joint",
+        "Y_damping": "efforts per damping of each joint",
+        "Y_friction": "efforts per dry friction of each joint, with the default width",
+        "G": "generalised gravity per m, h, I of each body",
+        "y_kinetic": "kinetic energy per m, h, I of each body",
+        "y_potential": "potential energy per m, h, I of each body",
         "active": "for each contact, in the robot's order, whether it is on the ground",
         "force": "of the ground on each contact, in the contacts' axes: a face's moment first",
         "dqdd_dtau": "derivative of qdd by tau",
         "dforce_dq": "derivative of the contact forces by q, or by its tangent",
         "dforce_dqd": "derivative of the contact forces by qd",
         "dforce_dtau": "derivative of the contact forces by tau",
-        "restitution": "share of a contact's speed that it has after the impact",
+        "restitution": "fraction of a contact's speed with which it leaves what it hit",
         "qd_after": "rates after the impact",
         "impulse": "of the ground on each contact, in the contacts' axes: a face's moment first",
         "dqd_after_dq": "derivative of qd_after by q, or by its tangent",
@@ -176,7 +176,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "dimpulse_dq": "derivative of the impulses by q, or by its tangent",
         "dimpulse_dqd": "derivative of the impulses by qd",
         "acceleration": (
-            "of each contact in its axes: classical of a point, [angular; linear] spatial of a face"
+            "of each contact in its axes: classical for points, spatial [angular; linear] for faces"
         ),
         "J_contacts": "derivative of the contacts' accelerations by qdd",
         "dacceleration_dq": "derivative of the contacts' accelerations by q, or by its tangent",
@@ -191,19 +191,19 @@ DRAWS: Mapping[Quantity, str] = MappingProxyType(
         Quantity.POSITION: "uniform within the joints' limits",
         Quantity.VELOCITY: "uniform within the rated speeds",
         Quantity.ACCELERATION: f"uniform within {QDD_RANGE:g}",
-        Quantity.EFFORT: "efforts of the drawn motion",
-        Quantity.INVERSE_INERTIA: "inverse inertia at the drawn positions",
+        Quantity.EFFORT: "efforts of the sampled motion",
+        Quantity.INVERSE_INERTIA: "inverse inertia at the sampled positions",
         Quantity.EXTERNAL_FORCE: (
             f"each component within {FORCE_SHARE:.0%} of the robot's weight, moments on a lever of "
             f"{FORCE_LEVER:g} m"
         ),
-        Quantity.CONTACT_MASK: "0 or 1, each as often",
+        Quantity.CONTACT_MASK: "0 or 1, equally likely",
         Quantity.CONTACT_EFFORT: (
-            "efforts of joints that move the robot as drawn while its contacts carry its weight"
+            "efforts of joints for the sampled motion while the contacts carry the robot's weight"
         ),
     }
 )
-"""How the reference distribution draws each quantity."""
+"""How the reference distribution samples each quantity."""
 
 
 def function_table() -> str:
@@ -240,7 +240,7 @@ def array_table() -> str:
         )
         for name, same in blocks.items()
     ]
-    return markdown_table(("array", "shape", "unit", "what", "drawn"), rows)
+    return markdown_table(("array", "shape", "unit", "what", "sampled"), rows)
 
 
 TABLES: Tables = {"functions": function_table, "arrays": array_table}

@@ -31,13 +31,13 @@ _LABEL = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)=(.+)", re.DOTALL)
 
 
 def split_frames(text: str) -> tuple[str, ...]:
-    """Return the frames of a text; the commas of offsets do not separate frames."""
+    """Return the frames in a string; commas within offsets do not separate frames."""
     frames = (frame.strip() for frame in _FRAME.findall(text))
     return tuple(frame for frame in frames if frame)
 
 
 def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels of frames: what their results are called by.
+    """Return the labels of frames, by which their results are named.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
     text = ",".join(frames)
     if split_frames(text) != tuple(frames):
         raise FunctionError(
-            f"The frames {', '.join(map(repr, frames))} cannot be read from the text {text!r}: "
+            f"The frames {', '.join(map(repr, frames))} cannot be read from the string {text!r}: "
             "write an offset as LINK@X,Y,Z, and rename links whose names contain commas."
         )
     labels: dict[str, str] = {}
@@ -56,7 +56,7 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
         if label in labels:
             raise FunctionError(
                 f"The frames {labels[label]!r} and {frame!r} both name their results '{label}': "
-                "name each frame once, and give the second a label, as in "
+                "name each frame once, or give the second a label, as in "
                 f"{_fresh(label)}={_split(frame)[1]}."
             )
         labels[label] = frame
@@ -64,7 +64,7 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fresh(label: str) -> str:
-    """Return a label like another one that is taken, and a valid one."""
+    """Return a valid label that is like one that is taken."""
     return f"{label}_2" if label[:1].isalpha() or label[:1] == "_" else f"frame_{label}"
 
 
@@ -74,7 +74,7 @@ def frame_names(frames: Sequence[str]) -> tuple[str, ...]:
 
 
 def blocks_of_frames(blocks: Sequence[Block], frames: Sequence[str]) -> tuple[Block, ...]:
-    """Return the results of every frame, frame by frame, named by it."""
+    """Return the results of every frame, frame by frame, named after the frame."""
     return tuple(
         replace(block, name=f"{block.name}_{label}")
         for label in frame_labels(frames)

@@ -96,7 +96,7 @@ def place_of(function: Callable[..., Any]) -> CodePosition:
 def return_of(function: Callable[..., Any]) -> CodePosition:
     """Return the line of a function's ``return``, or of its ``def`` if it does not have just one.
 
-    After a call it is unknown which of several it took.
+    After a call, it is unknown which of several was taken.
     """
     code = getattr(function, "__code__", None)
     node = None if code is None else _definition(code)
@@ -147,7 +147,7 @@ def said(name: str, default: CodePosition) -> Iterator[None]:
     Raises
     ------
     UserError : in place of any error.
-    KeyboardInterrupt : on Ctrl-C, with a sentence that has the position in the user's code.
+    KeyboardInterrupt : on Ctrl-C, with a message that has the position in the user's code.
     """
     try:
         yield
@@ -169,7 +169,7 @@ def sentence(error: BaseException, name: str, default: CodePosition) -> str:
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         line = (error.text or "").strip()
         return (
-            f"{CodePosition(error.filename, error.lineno, line)}: {error.msg}, which is not Python."
+            f"{CodePosition(error.filename, error.lineno, line)}: {error.msg}; this is not Python."
         )
     text = _advice(error, place)
     if text is None:
@@ -199,8 +199,8 @@ def _advice(error: BaseException, place: CodePosition) -> str | None:
         return f"NumPy's {name} has no rule for traced values: {better}."
     if isinstance(error, IndexError) and "integer" in text and "indices" in text:
         return (
-            "A traced scalar cannot be an index: index with Python's own numbers, or take "
-            "select() among few values, or look_up() in a table."
+            "A traced scalar cannot be an index: index with Python's own numbers, choose "
+            "with select() among a few values, or use look_up() in a table."
         )
     if isinstance(error, TypeError) and text.startswith("function() takes 0 positional"):
         return "@function needs arguments: write @function(inputs=..., outputs=...)."
@@ -215,7 +215,7 @@ def _advice(error: BaseException, place: CodePosition) -> str | None:
 
 
 def _instead(error: TraceError, place: CodePosition) -> str:
-    """Return what to write, by the call at a place and the syntax around it."""
+    """Return what to write, given the call at a place and the syntax around it."""
     choice = error.query == TraceError.HOLDS
     advice = _CHOICES if choice else _VALUES if error.query in _NUMBERS else {}
     if better := advice.get(_called(place)):
@@ -242,7 +242,7 @@ def _called(place: CodePosition) -> str:
 
 _NUMBERS = ("float value", "whole part")
 _TABLE = "write look_up() in a table"
-_LARGER, _SMALLER = "write maximum(a, b), of two at a time", "write minimum(a, b), of two at a time"
+_LARGER, _SMALLER = "write maximum(a, b), two at a time", "write minimum(a, b), two at a time"
 _CHOICES: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("max", "amax", "maximum", "fmax"), _LARGER),
@@ -259,15 +259,15 @@ _CHOICES: Mapping[str, str] = MappingProxyType(
 
 _VALUES: Mapping[str, str] = MappingProxyType(
     {
-        **{name: f"write {name}(x), of pinion.api" for name in ("sin", "cos", "sqrt")},
-        **dict.fromkeys(("atan2", "arctan2"), "write arctan2(y, x), of pinion.api"),
-        **dict.fromkeys(("atan", "arctan"), "write arctan2(x, 1.0), of pinion.api"),
+        **{name: f"write {name}(x) from pinion.api" for name in ("sin", "cos", "sqrt")},
+        **dict.fromkeys(("atan2", "arctan2"), "write arctan2(y, x) from pinion.api"),
+        **dict.fromkeys(("atan", "arctan"), "write arctan2(x, 1.0) from pinion.api"),
         **dict.fromkeys(("asin", "arcsin"), "write arctan2(x, sqrt(1.0 - x * x))"),
         **dict.fromkeys(("acos", "arccos"), "write arctan2(sqrt(1.0 - x * x), x)"),
         **dict.fromkeys(("radians", "deg2rad"), "write x * (math.pi / 180.0)"),
         **dict.fromkeys(("degrees", "rad2deg"), "write x * (180.0 / math.pi)"),
         **dict.fromkeys(("floor", "ceil", "trunc", "rint"), "write steps as sums of select()"),
-        **dict.fromkeys(("pow", "power"), "write x ** 3, with a whole number"),
+        **dict.fromkeys(("pow", "power"), "write x ** 3, with a whole number as exponent"),
         **dict.fromkeys(("float", "float64", "float32"), "leave it out"),
         **dict.fromkeys(("array", "asarray"), "give it dtype=object"),
         "tan": "write sin(x) / cos(x)",
@@ -280,12 +280,12 @@ _VALUES: Mapping[str, str] = MappingProxyType(
 
 _SYNTAX: Mapping[str, str] = MappingProxyType(
     {
-        "while": "in place of `while`, write a `for` over a fixed range, as `for _ in range(8):`, "
+        "while": "instead of `while`, write a `for` over a fixed range, as `for _ in range(8):`, "
         "with select() in it",
-        "bool": "in place of `and`, `or`, `not` and a < b < c, write &, | and ~ of conditions, as "
+        "bool": "instead of `and`, `or`, `not` and a < b < c, write &, | and ~ of conditions, as "
         "in (a < b) & (b < c)",
         "assert": "leave the assertion out, because a core cannot report it",
-        "if": "in place of `if`, write select(condition, a, b), with both values computed",
+        "if": "instead of `if`, write select(condition, a, b), with both values computed",
     }
 )
 
@@ -306,7 +306,7 @@ def _kind(node: ast.AST) -> str:
 
 
 def _covers(node: ast.AST, place: CodePosition) -> bool:
-    """Whether the deciding part of a node contains a place."""
+    """Return whether the deciding part of a node contains a place."""
     part: ast.AST = node
     if isinstance(node, ast.If | ast.While | ast.IfExp):
         part = node.test
@@ -346,7 +346,7 @@ def _is_pinions(kind: type) -> bool:
 
 
 def _is_users(code: CodeType) -> bool:
-    """Whether code is the user's: not Pinion's, NumPy's or Python's own."""
+    """Return whether code is the user's: not Pinion's, NumPy's or Python's own."""
     path = code.co_filename
     if path.startswith("<frozen") or path == "<string>":  # generated by dataclasses
         return False

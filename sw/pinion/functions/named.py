@@ -33,7 +33,7 @@ _WORD = 4
 """Letters of a word that counts in a function's name."""
 
 FILE_MODULE = "_pinion_"
-"""Prefix of the names of modules that are files which were run."""
+"""Prefix of the names of modules made by running a file."""
 
 GROUP = "pinion.functions"
 """Entry points that are functions: ``name = "module:function"``."""
@@ -139,8 +139,8 @@ def _installed(name: str) -> Function:
         )
     if loaded.name in FUNCTIONS:
         raise FunctionError(
-            f"{where} is called '{loaded.name}', like a row of Pinion's table: its package must "
-            "give it another name."
+            f"{where} is called '{loaded.name}', like one of Pinion's functions: its package "
+            "must give it another name."
         )
     return loaded
 
@@ -205,7 +205,7 @@ def _is_file(source: str) -> bool:
 
 
 def _run_file(source: str) -> ModuleType:
-    """Run a file as a separate module; files beside it can be imported."""
+    """Run a file as a separate module, which can import files next to it."""
     path = Path(source)
     if not path.is_file():
         raise FunctionError(
@@ -230,7 +230,7 @@ def _run_file(source: str) -> ModuleType:
 
 
 def _imported(name: str, text: str) -> ModuleType:
-    """Import a module by its name, also from the current folder."""
+    """Import a module by its name, including from the current folder."""
     with _importable(str(Path.cwd())), said(f"The module '{name}'", CodePosition(name, 1)):
         try:
             return importlib.import_module(name)
@@ -245,7 +245,7 @@ def _imported(name: str, text: str) -> ModuleType:
 
 @contextmanager
 def _importable(folder: str) -> Iterator[None]:
-    """Make the contents of a folder importable meanwhile."""
+    """Make the contents of a folder importable inside the block."""
     sys.path.insert(0, folder)
     try:
         yield

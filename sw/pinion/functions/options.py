@@ -1,4 +1,4 @@
-"""Options of a row: as keywords, as a manifest has them, and what they make of a row."""
+"""Options of a row: as keywords, as strings in a manifest, and applied to a row."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class RowOptions(TypedDict, total=False):
     Members
     -------
     derivatives : ``composite`` or ``column``, for functions that contain a gradient.
-    inputs, outputs : optional inputs and results to add: names, or one text with commas.
+    inputs, outputs : optional inputs and results to add: names, or one string with commas.
     joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
     friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
-    parameters : links and figures of joints that become inputs, or ``gravity``: names, or one text
-        with commas (:meth:`.row.Function.with_parameters`).
-    parameter_range : loads that such links carry, as ``3kg@0.2m``; None for a tenth of the robot's
-        mass within 0.2 m.
+    parameters : links and figures of joints that become inputs, or ``gravity``: names, or one
+        string with commas (:meth:`.row.Function.with_parameters`).
+    parameter_range : loads that such links carry, such as ``3kg@0.2m``; None for a tenth of the
+        robot's mass within 0.2 m.
     frames : links, fixed joints, or either with an offset, whose results replace the tip's, as
-        ``elbow,tool=link_7@0,0,0.1``: names, or one text (:meth:`.row.Function.with_frames`).
-    reference : ``local``, ``local_world_aligned`` or ``world``, of results of frames; None for the
-        row's.
+        ``elbow,tool=link_7@0,0,0.1``: names, or one string (:meth:`.row.Function.with_frames`).
+    reference : ``local``, ``local_world_aligned`` or ``world``, for results of frames; None for the
+        row's default.
     """
 
     derivatives: str
@@ -44,7 +44,7 @@ class RowOptions(TypedDict, total=False):
 
 
 def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
-    """Return a row with options; ``derivatives`` has been applied before.
+    """Return a row with options; ``derivatives`` has already been applied.
 
     Raises
     ------
@@ -71,19 +71,19 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
         row = row.with_terms(terms or (), width)
     load = options.get("parameter_range")
     if not isinstance(load, str | None):
-        raise FunctionError(f"The parameter_range is {load!r}: give a text such as '3kg@0.2m'.")
+        raise FunctionError(f"The parameter_range is {load!r}: give a string such as '3kg@0.2m'.")
     return row.with_parameters(
         options.get("parameters", ()), None if load is None else LoadBox.parsed(load)
     )
 
 
 def _check_names(option: str, value: Any) -> None:
-    """Raise unless an option is a text or a sequence of texts."""
+    """Raise unless an option is a string or a sequence of strings."""
     if isinstance(value, str) or value is None:
         return
     if not isinstance(value, Collection) or not all(isinstance(name, str) for name in value):
         raise FunctionError(
-            f"The option {option} is {value!r}: give names, or one text with commas."
+            f"The option {option} is {value!r}: give names, or one string with commas."
         )
 
 

@@ -1,4 +1,4 @@
-"""Three ways of Plancher et al. 2021 to share the gradient of forward dynamics with a device.
+"""Three ways to share the gradient of forward dynamics with a device (Plancher et al. 2021).
 
 Source: "Accelerating Robot Dynamics Gradients on a CPU, GPU, and FPGA", Section IV-B. Accelerations
 and M^-1 are given in all of them:
@@ -114,7 +114,7 @@ class Partition:
     after: Function | None
 
     def bytes_of(self, model: Model, size: int) -> tuple[int, int]:
-        """Return a sample's bytes sent to the device and back, for numbers of ``size`` bytes.
+        """Return how many bytes a sample takes to the device and back, at ``size`` per number.
 
         Arrays are sent whole, M^-1 with both of its triangles.
         """
@@ -125,7 +125,7 @@ class Partition:
 
 
 def array_bytes(model: Model, blocks: Sequence[Block], size: int) -> int:
-    """Return the bytes of a sample's arrays."""
+    """Return the size of a sample's arrays in bytes."""
     return size * sum(prod(block.dims(model)) for block in blocks)
 
 

@@ -80,7 +80,7 @@ def portable(row: Function) -> PortableFunction:
 
 
 def in_table(row: Function) -> bool:
-    """Whether a row is in the table, so that its name and options suffice."""
+    """Return whether a row is in the table, so that its name and options suffice."""
     try:
         return row == table.table_function(row.name, **_options_of(row))
     except FunctionError:

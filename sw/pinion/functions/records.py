@@ -31,7 +31,7 @@ def array_of(block: Block, model: Model, sent: Set[str], constants: Mapping[str,
 
 
 def mapped_array(array: Array, row: Function, model: Model) -> Array:
-    """Return an array with the map of a function's parameters, if it holds them."""
+    """Return an array, with the map of the function's parameters if it is their array."""
     if array.name != PARAMETERS or not row.parameters:
         return array
     return replace(array, linear_map=row.parameter_map(model))

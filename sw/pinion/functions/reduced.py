@@ -64,14 +64,14 @@ class Saving:
     ops: Mapping[str, int]
 
     def figures(self) -> dict[str, Any]:
-        """Return data that JSON can hold: the operations beside the step's name."""
+        """Return data that JSON can hold: the operations alongside the step's name."""
         return {"step": self.step, "doc": self.doc, **self.ops}
 
 
 def independent_states(
     model: Model, function: Function, count: int, *, seed: int, mapped: bool = False
 ) -> dict[str, NDArray[np.float64]]:
-    """Draw independent input words (n,) in float64, as large as those of requests.
+    """Sample independent input words (n,) in float64, as large as those of requests.
 
     With `mapped`, parameters are those of a mapped trace.
 
@@ -125,7 +125,7 @@ def independent_states(
 def _independent_words(
     model: Model, function: Function, rng: np.random.Generator, count: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Draw independent words of state (n,) as large as they become in a stream.
+    """Sample independent words of state (n,) as large as they become in a stream.
 
     A state that is 0 throughout is drawn as large as 1: it may not stay there. One that grows
     without limit is drawn no larger than `_LARGEST`, so that what is added to it is not lost.
@@ -149,7 +149,7 @@ def reduced_graph(
     mapped: bool = False,
     progress: Progress = SILENT,
 ) -> Graph:
-    """Trace a function of a robot and remove every superfluous operation that the passes know.
+    """Trace a function of a robot and remove every superfluous operation that the passes find.
 
     The graph equals ``function.trace(model, mapped=mapped)`` in real arithmetic, with the same
     words in the same order.
@@ -199,8 +199,8 @@ def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, st
         steps[-1] = (*steps[-1][:2], fold(function.trace(model, mapped=True)))
     batches = Batches.of(model, function, mapped=True)
     numbered, resubstituted = _numeric(steps[-1][2], batches, costs)
-    steps.append(("numbered", "equal values made once", numbered))
-    steps.append(("resubstituted", "values made from others that exist", resubstituted))
+    steps.append(("numbered", "equal values computed once", numbered))
+    steps.append(("resubstituted", "values computed from existing ones", resubstituted))
     return steps
 
 
@@ -240,7 +240,7 @@ class Batches:
 
     @classmethod
     def of(cls, model: Model, function: Function, *, mapped: bool = False) -> Batches:
-        """Draw the states of a function."""
+        """Sample the states of a function."""
         search, check = (
             independent_states(model, function, STATES, seed=seed, mapped=mapped) for seed in SEEDS
         )
@@ -256,7 +256,7 @@ class Batches:
         return cls(search=search, check=check, requests=requests)
 
     def compared(self, graph: Graph, reduced: Graph) -> Graph:
-        """Return the reduced graph; raise if its results are not those of the other one.
+        """Return the reduced graph; raise if its results differ from the other graph's.
 
         The passes confirm each relation with stand-ins for functions that are not smooth
         (:class:`pinion.graph.passes.samples.Samples`); here these take their true values.
@@ -277,8 +277,8 @@ class Batches:
             if not np.allclose(after[word], value, rtol=0.0, atol=limit, equal_nan=True):
                 raise GraphError(
                     f"The reduction of this function changed its result '{word}' by "
-                    f"{float(np.max(np.abs(after[word] - value))):.2g}, of at most "
+                    f"{float(np.max(np.abs(after[word] - value))):.2g}, where values reach "
                     f"{sizes[Word.of(word).block]:.2g}: nothing was built. This is a fault of "
-                    "Pinion, so please report the robot and the function."
+                    "Pinion; report it with the robot and the function."
                 )
         return reduced

@@ -144,8 +144,8 @@ class Function:
         for name in names:
             if not name.isidentifier():
                 raise FunctionError(
-                    f"The function '{self.name}' has an array {name!r}: give it a name of letters, "
-                    "digits and underscores."
+                    f"The function '{self.name}' has an array named {name!r}: give it a name of "
+                    "letters, digits and underscores."
                 )
         for blocks in ((*self.inputs, *self.states), (*self.outputs, *self.states)):
             if len({block.name for block in blocks}) != len(blocks):
@@ -217,7 +217,7 @@ class Function:
         arguments: Sequence[Any],
         **options: Any,
     ) -> Sequence[Any]:
-        """Call an algorithm with inputs, parameters excepted, and states; optional ones by name."""
+        """Call an algorithm with inputs (except parameters) and states; optional ones by name."""
         blocks = [b for b in (*self.inputs, *self.states) if b.sampling is not Quantity.PARAMETER]
         positional = []
         for block, argument in zip(blocks, arguments, strict=True):
@@ -247,7 +247,7 @@ class Function:
         raise FunctionError(f"'{self.name}' has no formulation '{name}'; {choose}.")
 
     def asked(self, outputs: Sequence[str]) -> Function:
-        """Return the same function with these optional results: names, or a text with commas.
+        """Return the same function with these optional results: names, or one string with commas.
 
         With frames, the name without a frame is that of every frame's result.
 
@@ -273,7 +273,7 @@ class Function:
         return replace(self, added=tuple(name for name in self.optional if name in requested))
 
     def with_inputs(self, inputs: Sequence[str]) -> Function:
-        """Return the same function with these optional inputs: names, or a text with commas.
+        """Return the same function with these optional inputs: names, or one string with commas.
 
         Raises
         ------
@@ -321,8 +321,8 @@ class Function:
             )
         if self.passive is None and names:
             raise FunctionError(
-                f"The function '{self.name}' does not say how {', '.join(names)} of joints affect "
-                "it: leave joint_terms out, or set the row's `passive`."
+                f"The function '{self.name}' does not say whether joint terms ({', '.join(names)}) "
+                "affect it: leave joint_terms out, or set the row's `passive`."
             )
         if not self.passive:
             return self
@@ -334,25 +334,25 @@ class Function:
         Parameters
         ----------
         frames : links, fixed joints, or either with an offset, ``link_7@0,0,0.1``, each with a
-            label before ``=`` if wanted; or one text with commas. Results are named by them,
+            label before ``=`` if wanted; or one string with commas. Results are named by them,
             ``p_link_7`` (:mod:`.frames`).
 
         Raises
         ------
         FunctionError
-            If the results are not of frames, the function has frames already, or two frames name
-            their results alike.
+            If the results do not belong to frames, the function already has frames, or two frames
+            name their results alike.
         """
         frames = split_frames(frames) if isinstance(frames, str) else tuple(frames)
         if not frames:
             return self
         if not self.of_frames:
             raise FunctionError(
-                f"The results of '{self.name}' are not of frames: leave out the frames "
+                f"The results of '{self.name}' do not belong to frames: leave out the frames "
                 f"({', '.join(frames)})."
             )
         if self.frames:
-            raise FunctionError(f"The function '{self.name}' has frames already: name all at once.")
+            raise FunctionError(f"The function '{self.name}' already has frames: name all at once.")
         optional = [block for block in self.outputs if block.name in self.optional]
         added = [block for block in self.outputs if block.name in self.added]
         return replace(
@@ -365,7 +365,7 @@ class Function:
         )
 
     def with_reference(self, reference: str) -> Function:
-        """Return the same function with results of frames at another point, in other axes.
+        """Return the same function with results of frames for another point and other axes.
 
         Parameters
         ----------
@@ -389,36 +389,36 @@ class Function:
         )
 
     def with_parameters(self, names: Sequence[str], load: LoadBox | None = None) -> Function:
-        """The same function with parameters of links or joints, or gravity, as inputs.
+        """Return the same function with parameters of links or joints, or gravity, as inputs.
 
         Parameters
         ----------
         names : such as ``link``, ``link:on-axis``, ``joint:damping`` or ``gravity``: the function
-            gets one more input, ``parameters``, of ten numbers a link, four of one on the axis, one
-            of a joint and three of gravity, in this order (:mod:`pinion.dynamics.parametric`).
-        load : what links may carry besides what the robot's file gives them.
+            gets one more input, ``parameters``: ten numbers per link, four if on the axis, one per
+            joint and three for gravity, in this order (:mod:`pinion.dynamics.parametric`).
+        load : what links may carry in addition to their inertia in the robot's file.
 
         Raises
         ------
         FunctionError
-            When a name comes twice.
+            If a name comes twice.
         """
         if isinstance(names, str):
             names = [name.strip() for name in names.split(",") if name.strip()]
         if not names:
             if load is not None:
                 raise FunctionError(
-                    f"The range {load} of parameters is given, but no parameters: name links whose "
+                    f"The range {load} of parameters is given without parameters: name links whose "
                     "parameters become inputs, or leave the range out."
                 )
             return self
         if len(set(names)) != len(names):
             raise FunctionError(
-                f"The parameters {', '.join(names)} name one twice: name each once."
+                f"The parameters {', '.join(names)} contain a name twice: name each once."
             )
         if self.parameters:
             raise FunctionError(
-                f"The function '{self.name}' has parameters already: name all at once."
+                f"The function '{self.name}' already has parameters: name all at once."
             )
         if self.robotless:
             raise FunctionError(
@@ -435,7 +435,7 @@ class Function:
         return replace(self, parameters=tuple(names), load=load, inputs=inputs)
 
     def parameter_map(self, model: Model) -> tuple[tuple[float, ...], ...]:
-        """Return the map (count, count + 1) of :func:`pinion.dynamics.parameter_map` by rows.
+        """Return the map (count, count + 1) of :func:`pinion.dynamics.parameter_map`, row by row.
 
         It leads to the parameters of a ``mapped`` trace; empty if those are the links' own.
         """
@@ -501,7 +501,7 @@ class Function:
         return graph
 
     def _check_parameters(self, graph: Graph) -> None:
-        """Raise for a parameter none of whose values reaches a result."""
+        """Raise for a parameter of which no value reaches a result."""
         if not self.parameters:
             return
         live = [False] * len(graph.nodes)
@@ -549,7 +549,7 @@ class Function:
             raise FunctionError(needs_contacts(self.name, model.name))
 
     def _check_terms(self, model: Model) -> None:
-        """Raise for terms or figures of joints that a build would ignore silently."""
+        """Raise for terms or parameters of joints that a build would ignore silently."""
         figures = {split_name(name)[1]: name for name in self.parameters}
         for figure in JOINT_TERMS:
             if figure in figures and figure not in self.joint_terms:
@@ -577,7 +577,7 @@ class Function:
         """Evaluate the float model in float64 on a batch of arrays (n, ...), by block name.
 
         Joints that mimic others are coupled to them. With states the batch is one stream, in order,
-        from the initial values on.
+        starting at the initial values.
         """
         return self.follow(model, arrays)[0]
 
@@ -607,7 +607,7 @@ class Function:
     def step(
         self, model: Model, arrays: Mapping[str, Floats], states: Mapping[str, Floats]
     ) -> dict[str, Floats]:
-        """Evaluate the float model of requests in these states, columns (n,) by word."""
+        """Evaluate the float model for requests in these states, columns (n,) by word."""
         model = coupled(model)
         inputs = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
         count = len(inputs[0]) if inputs else 1
@@ -643,7 +643,7 @@ class Function:
 
 
 def needs_contacts(function: str, robot: str) -> str:
-    """Return the sentence about a robot that lacks them."""
+    """Return the error message for a robot without contacts."""
     return (
         f"The function '{function}' needs contacts, but '{robot}' has none: name them "
         "as contacts=(LINK, ...) (--contact LINK), or loops as loops=((LINK, LINK, '3d'), ...) "
@@ -694,7 +694,7 @@ def word_columns(
 def block_arrays(
     blocks: Sequence[Block], model: Model, columns: Mapping[Any, NDArray[Any]], count: int
 ) -> dict[str, NDArray[Any]]:
-    """Return columns (n,) by word as arrays (n, ...) by block name; symmetric ones are whole."""
+    """Return columns (n,) by word as arrays (n, ...) by block name; symmetric ones in full."""
     arrays = {}
     for block in blocks:
         dims, positions = block.dims(model), block.positions(model)

@@ -41,8 +41,8 @@ BRIEF, LONG = 50, 1000
 FORCE_SHARE = 0.25  # of the robot's weight: largest external force in each direction
 
 CONTACT_SPREAD = 0.5
-"""Largest part by which a contact's force differs from its share of the weight, and of the
-horizontal in it."""
+"""Largest relative deviation of a contact's force from its share of the weight, and largest
+horizontal part of that force."""
 
 TARGET_SPREAD = 0.01
 """Largest part [m] by which a contact's target differs from its place in each direction."""
@@ -53,7 +53,7 @@ BASE_REGULARISATION = 0.01
 FORCE_LEVER = 0.1  # m, from the origin of a link's frame to such a force, for moments
 
 LOAD_SHARE, LOAD_RADIUS = 0.1, 0.2
-"""Of the robot's mass, and in m: loads of links whose parameters are inputs, without a box."""
+"""Default loads of links whose parameters are inputs: share of the robot's mass, radius [m]."""
 
 NEAR_SHARE = 0.25  # of rates within twice the width of friction's step, for functions with friction
 
@@ -91,7 +91,7 @@ def position_limits(model: Model) -> tuple[Floats, Floats]:
 
 
 def calmer(distribution: str, other: str) -> bool:
-    """Whether a distribution has the other's states with lower rates and accelerations."""
+    """Return whether a distribution has the other's states with lower rates and accelerations."""
     shares = {"slow": SLOW_SHARE, "rest": REST_SHARE}
     return shares.get(distribution, 1.0) < shares.get(other, 1.0)
 
@@ -118,7 +118,7 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
 
 
 def rate_share(distribution: str) -> float:
-    """Return the share of the reference's rates and accelerations."""
+    """Return the fraction of the reference's rates and accelerations."""
     match distribution:
         case "slow":
             return SLOW_SHARE
@@ -130,13 +130,13 @@ def rate_share(distribution: str) -> float:
 
 
 def force_ends(model: Model) -> Floats:
-    """Return the bounds of the external force on a link, (6,) [N m, N]: :func:`external_forces`."""
+    """Return the bounds of a link's external force (:func:`external_forces`), (6,) [N m, N]."""
     force = FORCE_SHARE * _pull(model) * sum(body.inertia.mass for body in model.bodies)
     return force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
 
 
 def external_forces(model: Model, rng: np.random.Generator, count: int, *, corners: bool) -> Floats:
-    """Draw external forces on all links, (count, bodies, 6) [N m, N].
+    """Sample external forces on all links, (count, bodies, 6) [N m, N].
 
     Each component of a force is uniform within ``FORCE_SHARE`` of the moving bodies' weight, each
     of a moment within that force at the lever ``FORCE_LEVER``; without gravity the weight is that
@@ -148,7 +148,7 @@ def external_forces(model: Model, rng: np.random.Generator, count: int, *, corne
 
 
 def parameter_ends(model: Model, function: Function | BuiltFunction) -> tuple[Floats, Floats]:
-    """Return the bounds of a function's parameters, (values,) each: of :func:`parameter_sets`."""
+    """Return the bounds of a function's :func:`parameter_sets`, (values,) each."""
     low = np.array(dynamics.parameter_values(model, function.parameters))
     high = low.copy()
     box = _load_box(model, function)
@@ -177,16 +177,16 @@ def _load_box(model: Model, function: Function | BuiltFunction) -> LoadBox:
 
 
 def _pull(model: Model) -> float:
-    """Return the size of gravity [m/s^2]; that on earth for a robot without gravity."""
+    """Return the magnitude of gravity [m/s^2], that on Earth for a robot without gravity."""
     return float(np.linalg.norm(model.gravity)) or 9.81
 
 
 def parameter_sets(
     model: Model, function: Function | BuiltFunction, rng: np.random.Generator, count: int
 ) -> Floats:
-    """Draw values of a function's parameters, (count, values): gravity of any direction, of links
-    what the file gives them with a load that is a solid ball somewhere in the box (or on the axis
-    in it), and of joints up to twice the file's figure, or 1 in SI units without any.
+    """Sample a function's parameters, (count, values): gravity in any direction; links with the
+    file's values and, as a load, a solid ball anywhere in the box (or on the axis in it); joints
+    with up to twice the file's value, or up to 1 in SI units if the file has none.
     """
     box = _load_box(model, function)
     sets = np.tile(dynamics.parameter_values(model, function.parameters), (count, 1))
@@ -223,7 +223,7 @@ def sample(
     seed: int | np.random.Generator,
     corners: bool = False,
 ) -> dict[str, NDArray[np.float32]]:
-    """Draw request arrays of a function, float32 as transmitted, by block name, (count, ...).
+    """Sample request arrays of a function, float32 as transmitted, by block name, (count, ...).
 
     Joints that mimic others are coupled to them, and stay within their limits and speeds.
 
@@ -235,7 +235,7 @@ def sample(
         bounds or from tables are the reference's), ``stress`` (qd in the URDF's velocity limits) or
         ``beyond`` (twice the reference: limits, speeds, accelerations, and rows of tables).
     seed : of NumPy's default generator, or a generator.
-    corners : draw every velocity and acceleration at a bound of its range, where the sensitivities
+    corners : put every velocity and acceleration at a bound of its range, where the sensitivities
         of dynamics are largest: for bounds that must hold inside the ranges.
 
     Requests of a function with states are a stream of such states, some of which stay for a while.
@@ -356,14 +356,14 @@ def sample(
                 assert isinstance(table, Table)
                 if table.words != math.prod(dims):
                     raise FunctionError(
-                        f"The input '{block.name}' of '{function.name}' has the shape {dims}, but "
+                        f"The input '{block.name}' of '{function.name}' has shape {dims}, but "
                         f"its table has rows of {table.words} words: build the folder again."
                     )
                 rows = table.values
                 return scale * rows[rng.integers(len(rows), size=count)].reshape(count, *dims)
         raise FunctionError(
-            f"The input '{block.name}' of '{function.name}' does not say how it is drawn: give its "
-            "block a sampling, a quantity of the state, two bounds or a function that draws."
+            f"The input '{block.name}' of '{function.name}' does not say how it is sampled: give "
+            "its block a quantity of the state, two bounds or a function as sampling."
         )
 
     sent: dict[str, NDArray[np.float32]] = {}
@@ -372,9 +372,9 @@ def sample(
         if array.shape != (count, *block.dims(model)):
             source = getattr(block.sampling, "name", "the sampling")
             raise FunctionError(
-                f"The input '{block.name}' of '{function.name}' has the shape "
+                f"The input '{block.name}' of '{function.name}' has shape "
                 f"{block.dims(model)}, but {source} has {array.shape[1:]}: give it that shape, or "
-                "draw it between two bounds."
+                "sample it between two bounds."
             )
         if block.symmetric and not isinstance(block.sampling, Quantity):
             # The transmitted half counts for both.
@@ -446,8 +446,8 @@ def efforts_in_contact(
 
 
 def contact_places(model: Model, q: Floats) -> Floats:
-    """Return the origins of contacts in the base, (n, contacts, 3) [m]; of loops the offset of the
-    first origin from the second one in the first frame's axes.
+    """Return the origins of contacts in the base, (n, contacts, 3) [m]; for loops, the offset of
+    the first origin from the second one in the first frame's axes.
     """
     places = []
     for contact in contacts_of(model):
@@ -466,7 +466,7 @@ def _efforts_of_sets(
     motion: Sequence[Floats],
     fext: Floats | None,
 ) -> Floats:
-    """Efforts of motions (n, nv) of robots with these parameters, one set a motion."""
+    """Return the efforts (n, nv) of motions of robots with these parameters, a set per motion."""
     robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
     q, qd, qdd = (list(x.T) for x in motion)
     forces: Any = None
@@ -490,7 +490,7 @@ def _columns(elements: Sequence[Any], count: int) -> Floats:
 
 
 def _held(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """Return which of the drawn states each request of a stream (n,) has.
+    """Return which of the sampled states each request of a stream (n,) has.
 
     Independent requests would show a filter only noise, so that it never reaches the values that it
     reaches with a signal. So the stream alternates between three kinds: requests that all differ,

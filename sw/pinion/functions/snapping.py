@@ -27,13 +27,13 @@ STATES = 200
 
 SEED = 1_701
 
-_COUNTED = ", those by constants too, before equal values are made once (the step 'numbered')"
+_COUNTED = ", including those by constants, before equal values are merged (the step 'numbered')"
 """Which products `Snapping` has, in terms of :func:`.reduced.savings`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapping:
-    """Changes by snapping, at :data:`STATES` states of the reference distribution.
+    """Changes due to snapping, at :data:`STATES` states of the reference distribution.
 
     Members
     -------
@@ -50,7 +50,7 @@ class Snapping:
     results: Mapping[str, float]
 
     def figures(self) -> dict[str, float]:
-        """Return the members as numbers by name, results as ``result_NAME``; four digits each."""
+        """Return the members as numbers by name, results as ``result_NAME``, to four digits."""
         named = {
             "pose_angle": self.pose_angle,
             "pose_distance": self.pose_distance,
@@ -94,17 +94,17 @@ def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
         f"Snapping {saved}; at {STATES} states a link's pose moves by at most "
         f"{figures['pose_angle']:.2g} rad and {figures['pose_distance']:.2g} m, and a result by "
         f"{moved:.2g} of its block's largest word ({worst}). Cores are built with exact angles, "
-        "unless with snap=False (--no-snap); code for processors and GPUs takes the "
+        "unless snap=False (--no-snap) is set; code for CPUs and GPUs takes the "
         "angles as written."
     )
 
 
 def snapped_errors_sentence(figures: Mapping[str, float]) -> str:
-    """Return a sentence about the reference of errors of a build with snapped angles."""
+    """Return a sentence that says what errors of a build with snapped angles refer to."""
     worst, moved = _worst(figures)
     return (
         "Errors are relative to the robot with exact right angles, as it was built; with the "
-        f"angles as its file writes them a result differs by up to {moved:.2g} of its block's "
+        f"angles as its file gives them, a result differs by up to {moved:.2g} of its block's "
         f"largest word ({worst})."
     )
 
@@ -122,7 +122,7 @@ def pose_change(first: Model, other: Model, q: Floats) -> tuple[float, float]:
 
     Parameters
     ----------
-    one, other : models with the same joints and frames.
+    first, other : models with the same joints and frames.
     q : (n, nq) positions [rad | m].
 
     Returns

@@ -44,7 +44,7 @@ def table_function(name: str, **options: Unpack[RowOptions]) -> Function:
             gradients = [row.name for row in FUNCTIONS.values() if row.variants]
             raise FunctionError(
                 f"'{name}' contains no gradient, so it has no formulation '{derivatives}'; the "
-                f"functions that do are {', '.join(gradients)}."
+                f"functions with a gradient are {', '.join(gradients)}."
             )
         row = row.formulated(derivatives)
     return with_options(row, **options)

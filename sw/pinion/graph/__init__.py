@@ -1,4 +1,4 @@
-"""The intermediate form: a function of a robot as a sequence of scalar operations.
+"""The intermediate representation: a function of a robot as a sequence of scalar operations.
 
 Tracing builds it, arithmetic passes reduce it, and every backend reads it: float and exact integer
 evaluation here, hardware in :mod:`pinion.hls`. docs/graph.md is its specification.

@@ -1,4 +1,4 @@
-"""Checks of the form's rules."""
+"""Checks of the intermediate representation's rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .rules import number_complaint
 
 
 def verify(graph: Graph) -> Graph:
-    """Check every rule of the form and return the graph.
+    """Check every rule of the representation and return the graph.
 
     Raises
     ------
@@ -31,11 +31,11 @@ def verify(graph: Graph) -> Graph:
             raise GraphError(f"Node %{i} ({node.op}, {node.line or 'no line'}): {complaint}")
         for arg in node.args:
             if not 0 <= arg < i:
-                raise GraphError(f"Node %{i} ({node.op}) uses %{arg}, which is not before it.")
+                raise GraphError(f"Node %{i} ({node.op}) uses %{arg}, which does not precede it.")
         if node.line != node.line.strip() or not node.line.isprintable():
             raise GraphError(
                 f"Node %{i} ({node.op}) has the source line {node.line[:80]!r}: write one line of "
-                "text without spaces at its ends."
+                "text without leading or trailing spaces."
             )
         if node.op == names.INPUT:
             if node.params[0] in inputs:
@@ -57,7 +57,7 @@ def verify(graph: Graph) -> Graph:
         if not 0 <= state.node < len(graph.nodes):
             raise GraphError(f"The state '{state.word}' is %{state.node}, which does not exist.")
         if complaint := number_complaint(state.initial):
-            raise GraphError(f"The state '{state.word}' needs an initial number. {complaint}")
+            raise GraphError(f"The state '{state.word}' has an invalid initial value. {complaint}")
         if state.word in states:
             raise GraphError(f"The state '{state.word}' is listed twice.")
         states.add(state.word)

@@ -26,7 +26,7 @@ _FIRST, _SECOND = 7919.0 * np.pi, 6133.0 * np.e
 
 
 def _drawn(a: Any, b: Any = 0.0) -> Any:
-    """Return numbers from 0 to 1 that depend on the operands pseudorandomly."""
+    """Return pseudorandom numbers from 0 to 1 that depend on the operands."""
     turns = _FIRST * np.asarray(a) + _SECOND * np.asarray(b)
     return turns - np.floor(turns)
 
@@ -48,7 +48,8 @@ def _truth_format(node: Node, fmts: Sequence[Format]) -> Format:
     if fmts[0] != fmts[1]:
         first, second = fmts
         raise ValueError(
-            f"The operands of {node.op} must have one format, not {first.name} and {second.name}."
+            f"The operands of {node.op} must have the same format, not {first.name} and "
+            f"{second.name}."
         )
     if not 0 <= result_format.frac < result_format.width - 1:
         raise ValueError(
@@ -116,7 +117,7 @@ def _pair_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _between(node: Node, x: Sequence[Any]) -> Any:
-    """Return a number between both operands, which is symmetric in them."""
+    """Return a number between the two operands that is symmetric in them."""
     low, high = np.minimum(x[0], x[1]), np.maximum(x[0], x[1])
     share = _drawn(low, high) if node.op == names.MINIMUM else _drawn(high, low)
     return low + (high - low) * share

@@ -36,7 +36,7 @@ _START = (0.7320508, 0.2360679)
 
 
 def _scattered(x: Sequence[Any], *, seed: float = 0.0) -> Any:
-    """Return a number below 1 that depends on the operands pseudorandomly."""
+    """Return a pseudorandom number below 1 that depends on the operands."""
     terms = (s * (value + (start + seed)) for s, start, value in zip(_SCATTER, _START, x))  # noqa: B905, one operand or two
     return np.modf(np.abs(sum(terms)))[0]
 
@@ -99,7 +99,7 @@ def _arctan2_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
     if fmts[0].frac != fmts[1].frac:
-        raise ValueError("The components of an angle must share the weight of their last bit.")
+        raise ValueError("The components of an angle must have the same LSB.")
     # The shorter one is also a word of the longer one's format.
     source = max(fmts, key=lambda fmt: fmt.width)
     unit = Atan2(source=source, target=constant_format(node))
@@ -113,7 +113,7 @@ def _arctan2_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _arctan2_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
-    """Return the largest derivatives within the errors, limited to a whole turn together."""
+    """Return the largest derivatives within the errors, limited together to a whole turn."""
     off = [np.maximum(error, 1e-300) for error in errors]
     length = np.maximum(np.hypot(x[0], x[1]), 1e-300)
     shorter = _nearer(length, _NEARER) / length
@@ -154,7 +154,7 @@ def _look_up_unit(node: Node, sources: Sequence[Format], target: Format) -> tupl
 
 
 def _look_up_text(node: Node) -> str:
-    """Return a lambda with the coefficients as constants: they do not fit vector registers."""
+    """Return a lambda with the coefficients as constants: they do not fit into vector registers."""
     table = piecewise(node)
     rows = ", ".join(f"Scalar<V>({number!r})" for number in table.coefficients)
     ends = f"Scalar<V>({table.low!r}), Scalar<V>({table.high!r})"
@@ -229,7 +229,7 @@ ROWS = (
         name="look_up",
         family=Family.FUNCTION,
         doc="a function of one variable as polynomials on segments, clamped to its ends; params: "
-        "the table's numbers as a text: low, high, logarithm of the segments' width, degree, "
+        "the table's numbers as a string: low, high, logarithm of the segments' width, degree, "
         "largest error, coefficients[, width, frac]",
         arity=1,
         params=(1, 3),

@@ -22,7 +22,7 @@ _EXACT = (Family.SUM, Family.NEGATION, Family.PRODUCT)
 
 
 def column_texts() -> dict[str, str]:
-    """Return the text of each column in the docstring of a row, in its order."""
+    """Return each column's text from the docstring of a row, in the docstring's order."""
     texts: dict[str, str] = {}
     current: list[str] = []
     for line in inspect.cleandoc(Op.__doc__ or "").partition("-------\n")[2].splitlines():

@@ -36,7 +36,7 @@ def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
 
 @lru_cache(maxsize=32)
 def _reciprocal(params: tuple[Param, ...], source: Format) -> Reciprocal:
-    """Cached because a unit's table takes longer to build than thousands of results."""
+    """Return a unit; it is cached since its table takes longer to build than many results."""
     width, frac, *smallest = params
     minimum = float(smallest[0]) if smallest else 0.0
     return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)
@@ -77,7 +77,7 @@ def _clamp_format(node: Node, f: Sequence[Format]) -> Format:
     result_format = constant_format(node)
     if result_format != f[0]:
         raise ValueError(
-            f"A clamp has the format of its operand, {f[0].name}, not {result_format.name}."
+            f"A clamp must have the format of its operand, {f[0].name}, not {result_format.name}."
         )
     return result_format
 
@@ -98,7 +98,7 @@ def _clamp_check(node: Node) -> str:
     low, high, *fmt = node.params
     wrong = number_complaint(low) or number_complaint(high)
     if not wrong and not float(low) <= float(high):
-        wrong = f"The bounds of a clamp must ascend, not {value_text(low)} and {value_text(high)}."
+        wrong = f"A clamp's lower bound {value_text(low)} exceeds the upper {value_text(high)}."
     return wrong or (format_complaint(*fmt) if fmt else "")
 
 
@@ -109,7 +109,7 @@ def _table_check(node: Node) -> str:
     for number in smallest:
         wrong = wrong or number_complaint(number)
         if not wrong and float(number) < 0:
-            wrong = f"The smallest operand must not be negative, not {value_text(number)}."
+            wrong = f"The smallest operand is {value_text(number)}: it must not be negative."
     return wrong
 
 
@@ -157,7 +157,7 @@ _SCATTER = 7919.0 * np.pi
 
 
 def _clamp_stand_in(node: Node, x: Sequence[Any]) -> Any:
-    """Return a number between the bounds that depends on the operand pseudorandomly.
+    """Return a pseudorandom number between the bounds that depends on the operand.
 
     Like the clamp, it changes its sign if operand and bounds do.
     """

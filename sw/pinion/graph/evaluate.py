@@ -33,7 +33,7 @@ def _input(inputs: Mapping[str, Any], name: str) -> Any:
         return inputs[name]
     except KeyError:
         raise GraphError(
-            f"The input '{name}' has no value; there are only {sorted(inputs)}."
+            f"There is no value for the input '{name}', only for {sorted(inputs)}."
         ) from None
 
 
@@ -210,8 +210,8 @@ def _check_widths(graph: Graph, fmts: list[Format]) -> None:
         factor = max((fmts[a].width for a in node.args[: len(node.args) // 2 * 2]), default=0)
         if width > widest:
             raise GraphError(
-                f"Node %{i} ({node.op}) has {width} bits; values of its kind are exact up to "
-                f"{widest}: quantize its operands to fewer."
+                f"Node %{i} ({node.op}) has {width} bits; values of this kind are exact up to "
+                f"{widest} bits: quantize its operands to fewer."
             )
         if family is Family.PRODUCT and width > NARROW and factor > WIDEST_FACTOR:
             raise GraphError(
@@ -245,7 +245,7 @@ def adjoints(
     ----------
     values : node values from :func:`node_floats`.
     output : the node to differentiate.
-    secants : replacements for the derivatives of some nodes by their operands.
+    secants : replacements for some nodes' derivatives with respect to their operands.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The intermediate form: an immutable sequence of scalar operations.
+"""The intermediate representation: an immutable sequence of scalar operations.
 
 A node is ``(op, args, params, region, line)``; its position names its value. Arguments come before
 their users, so the sequence is an evaluation order. Two dialects share the form:
@@ -28,7 +28,7 @@ _REGION = re.compile(rf"(?P<name>{_NAME})(?:\[(?P<body>[0-9]{{1,9}})\])?")
 
 
 class GraphError(ValueError):
-    """A graph breaks a rule of the form; the message names the node."""
+    """A graph breaks a rule of the representation; the message names the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Region:
         counted = self.body is None or (type(self.body) is int and 0 <= self.body < 10**9)
         if not (named and counted):
             raise GraphError(
-                f"A region needs the name of a pass, without spaces and brackets, and the number "
+                f"A region needs the name of a pass, without spaces or brackets, and the number "
                 f"of a body: not {self.name[:80]!r} and {str(self.body)[:80]}."
             )
 
@@ -73,7 +73,7 @@ class Region:
         match = _REGION.fullmatch(text)
         if match is None:
             raise GraphError(
-                f"{text[:80]!r} is not a region: write the name of a pass and a body, 'forward[3]'."
+                f"{text[:80]!r} is not a region: write a pass and a body, as in 'forward[3]'."
             )
         return cls(match["name"], None if match["body"] is None else int(match["body"]))
 

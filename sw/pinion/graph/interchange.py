@@ -40,7 +40,7 @@ def graph_to_json(graph: Graph) -> dict[str, Any]:
     Raises
     ------
     GraphError
-        If the graph breaks a rule of the form, so that nobody could read it back.
+        If the graph breaks a rule of the form and could not be read back.
     """
     verify(graph)
     regions = list(dict.fromkeys(node.region for node in graph.nodes if node.region is not None))
@@ -171,7 +171,7 @@ def _state_row(state: Feedback) -> list[Any]:
 def _state(row: Any, place: str) -> Feedback:
     block, indices, node, initial = _fields(row, place, "block", "indices", "node", "initial")
     if complaint := number_complaint(initial):
-        raise GraphError(f"{place} needs an initial number. {complaint}")
+        raise GraphError(f"{place} has an invalid initial value. {complaint}")
     word = _word([block, indices], place)
     return Feedback(word, _whole(node, f"The node of {place}"), float(initial))
 
@@ -186,7 +186,9 @@ def _word(pair: Any, place: str) -> Word:
 
 def _param(value: Any, place: str) -> Param:
     if not isinstance(value, str) and (complaint := number_complaint(value)):
-        raise GraphError(f"{place} has a parameter that is neither number nor text. {complaint}")
+        raise GraphError(
+            f"{place} has a parameter that is neither a number nor a string. {complaint}"
+        )
     result: Param = value
     return result
 
@@ -216,11 +218,11 @@ def _list(value: Any, place: str) -> list[Any]:
 
 def _text(value: Any, place: str) -> str:
     if not isinstance(value, str):
-        raise GraphError(f"{place} should be a text, not {value_text(value)}.")
+        raise GraphError(f"{place} should be a string, not {value_text(value)}.")
     return value
 
 
 def _whole(value: Any, place: str) -> int:
     if type(value) is not int or not 0 <= value < _END:
-        raise GraphError(f"{place} should be a whole number from 0 on, not {value_text(value)}.")
+        raise GraphError(f"{place} should be a non-negative integer, not {value_text(value)}.")
     return value

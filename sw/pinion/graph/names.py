@@ -1,4 +1,4 @@
-"""Names of operations that code compares with or emits; the table (:mod:`.ops`) has all of them."""
+"""Names of operations that code tests for or emits; the table (:mod:`.ops`) has all of them."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from enum import Enum
 from math import prod
 from typing import Any
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Flags
 from pinion.fixedpoint import Format
 
@@ -66,45 +67,45 @@ class Op:
     Members
     -------
     name, doc : name, and meaning with its parameters.
-    family : of operations that passes and backends treat alike.
+    family : kind of operations that passes and backends treat alike.
     arity : number of operands; None for any number.
     params : allowed numbers of parameters; empty for any number.
     floats : value from operand values (floats or arrays).
     fmt : result format from operand formats (fixed dialect).
     integers : exact result, and which elements saturated (None if none can).
-    derivative : partial derivative by each operand.
-    secant : of a function that is not smooth everywhere, the replacement of the derivative in error
-        budgets: from operands and bounds of their errors, such that it bounds the deviation of the
-        result. None if the derivative suffices.
+    derivative : partial derivative with respect to each operand.
+    secant : for a function that is not smooth everywhere, the replacement for the derivative in
+        error budgets: from operands and bounds on their errors, such that it bounds the result's
+        deviation. None if the derivative suffices.
     unit : kind of hardware unit, or "" if the node needs none.
-    unit_price : of a function, the price of a unit, in multipliers.
-    unit_latency : of a function, cycles from operands to result, by the words' width; None if it
+    unit_price : for a function, the price of a unit, in multipliers.
+    unit_latency : for a function, cycles from operands to result, by the words' width; None if it
         depends on more, and the schedule's ``Timing`` has a member of the unit's name.
-    unit_flags : of a function, whether a unit has an overflow flag.
+    unit_flags : for a function, whether a unit has an overflow flag.
     check : a complaint about a node's operands and parameters, or "".
     commutative : whether its two operands may be exchanged.
     parity : 1 if f(-x) = f(x), -1 if f(-x) = -f(x), otherwise 0, for each operand.
     real : number of parameters in the real dialect, which those of the fixed one follow; a function
         of the node if it varies.
     error : largest error of a fixed-dialect result, not counting the errors of its operands.
-    points : of a function, the binary point at which its unit reads each operand.
-    least : of a function, a magnitude that its result's format holds, whatever the samples reach; a
-        function of the node if it varies.
-    unit_parameters : of a function, parameters of the hardware unit besides its words' widths, from
-        the formats of the operands as read and of the result.
-    control : of a function, the bits that select this operation in a unit of several.
-    fold : of a function, the value of a node that needs no operation: a float for a constant, an
+    points : for a function, the binary point at which its unit reads each operand.
+    least : for a function, a magnitude that its result's format holds, whatever the samples reach;
+        a function of the node if it varies.
+    unit_parameters : for a function, parameters of the hardware unit besides its words' widths,
+        from the formats of the operands as read and of the result.
+    control : for a function, the bits that select this operation in a unit of several.
+    fold : for a function, the value of a node that needs no operation: a float for a constant, an
         int for the number of the operand, otherwise None.
-    turn : of a function, sign and node of the same value with unsigned operands; None if the signs
+    turn : for a function, sign and node of the same value with unsigned operands; None if the signs
         have to stay. The default follows the parity.
-    decides : of a function that jumps, the quantity whose sign decides the side, and its partial
-        derivative by each operand; None for any other.
-    stand_in : of a function, a replacement for passes that look for equal values in samples; None
+    decides : for a function that jumps, the quantity whose sign decides the side, and its partial
+        derivative with respect to each operand; None for any other.
+    stand_in : for a function, a replacement for passes that look for equal values in samples; None
         if its own samples suffice (:class:`pinion.graph.passes.samples.Samples`).
-    text : of a function, the expression in the compiled language, operands before parameters; a
-        function of the node if a parameter is a text.
-    price : of a function, in instructions of a vector unit.
-    counted : of a function, its column among the counted operations.
+    text : for a function, the expression in the compiled language, operands before parameters; a
+        function of the node if a parameter is a string.
+    price : for a function, in instructions of a vector unit.
+    counted : for a function, its column among the counted operations.
     """
 
     name: str
@@ -141,7 +142,7 @@ class Op:
     def complaint(self, node: Node) -> str:
         """Return what is wrong with a node of this row, as a sentence, or ""."""
         if self.arity is not None and len(node.args) != self.arity:
-            return f"{self.name} takes {self.arity} operands, not {len(node.args)}."
+            return f"{self.name} takes {amount(self.arity, 'operand')}, not {len(node.args)}."
         if self.params and len(node.params) not in self.params:
             allowed = " or ".join(map(str, self.params))
             return f"{self.name} takes {allowed} parameters, not {len(node.params)}."
@@ -157,7 +158,7 @@ class Op:
         return self.turn(node, signs)
 
     def real_count(self, node: Node) -> int:
-        """Return the number of a node's parameters of the real dialect."""
+        """Return how many of a node's parameters belong to the real dialect."""
         return self.real if isinstance(self.real, int) else self.real(node)
 
     def real_params(self, node: Node) -> tuple[Param, ...]:
@@ -169,7 +170,7 @@ class Op:
         return self.least if isinstance(self.least, float) else self.least(node)
 
     def bound(self, node: Node) -> Op:
-        """Return this row for one node, whose text parameters are then fixed."""
+        """Return this row for one node, whose string parameters are then fixed."""
         if isinstance(self.text, str):
             return self
         return replace(self, text=self.text(node), floats=lambda _, x: self.floats(node, x))

@@ -206,8 +206,8 @@ _ARITHMETIC = (
     Op(
         name=names.DOT,
         family=Family.PRODUCT,
-        doc="a b +- c d +- ... (+ e), accumulated exactly; params: the signs, 1 or -1: without an "
-        "addend e the first is 1, with one the last",
+        doc="a b +- c d +- ... (+ e), accumulated exactly; params: the signs, 1 or -1; the first "
+        "is 1 without an addend e, the last with one",
         arity=None,
         params=(),
         floats=dot_floats,

@@ -32,7 +32,7 @@ class Ranges:
     Members
     -------
     largest, smallest : largest and smallest magnitude, (nodes,).
-    rms : root of the mean square, (nodes,).
+    rms : root mean square, (nodes,).
     """
 
     largest: Floats

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Flags, Ints
 from pinion.fixedpoint import Format, Overflow, Rounding, Wide, limit
 
@@ -67,7 +68,7 @@ def widen(x: Exact) -> Wide:
 def sum_format(fmts: Sequence[Format]) -> Format:
     """Return the format of an exact sum: a bit more for every doubling of the terms."""
     if len({f.frac for f in fmts}) > 1:
-        raise ValueError("The terms of an exact sum must have the same last-bit weight.")
+        raise ValueError("The terms of an exact sum must have the same LSB.")
     return Format(max(f.width for f in fmts) + (len(fmts) - 1).bit_length(), fmts[0].frac)
 
 
@@ -77,7 +78,7 @@ def product_format(a: Format, b: Format) -> Format:
 
 
 def pairs(items: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Return the factors of each product of a dot, without an addend."""
+    """Return the factors of each product of a dot, leaving out an addend."""
     return list(zip(items[: len(items) - 1 : 2], items[1::2], strict=True))
 
 
@@ -132,7 +133,8 @@ def quantized(
 def signs_complaint(node: Node, terms: int) -> str:
     """Return what is wrong with the signs of a sum or a dot, or an empty string."""
     if len(node.params) != terms or not node.params:
-        return f"{node.op} has {terms} terms but {len(node.params)} signs; it needs one per term."
+        signs = amount(len(node.params), "sign")
+        return f"{node.op} has {amount(terms, 'term')} but {signs}; it needs one per term."
     if any(type(sign) is not int or sign not in (1, -1) for sign in node.params) or (
         node.params[0] != 1
     ):
@@ -148,12 +150,12 @@ def neg_integers(
 
 
 def dot_format(node: Node, fmts: Sequence[Format]) -> Format:
-    """Return the format of an exact sum of products and an addend that is no finer than them."""
+    """Return the format of an exact sum of products and an addend that is no finer than these."""
     terms = [product_format(a, b) for a, b in pairs(fmts)]
     if (other := addend(fmts)) is not None:
         if other.frac > terms[0].frac:
             raise ValueError(
-                f"A dot's addend has {other.frac} fraction bits but its products have "
+                f"A dot's addend has {amount(other.frac, 'fraction bit')} but its products have "
                 f"{terms[0].frac}: quantize the addend to as many or fewer."
             )
         terms.append(Format(other.width + terms[0].frac - other.frac, terms[0].frac))
@@ -195,7 +197,7 @@ def dot_integers(
 
 
 def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
-    """Return the partial derivatives by each factor."""
+    """Return the partial derivatives with respect to each factor."""
     partials: list[Any] = []
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         partials += [b * sign, a * sign]
@@ -208,8 +210,9 @@ def dot_check(node: Node) -> str:
     if len(node.args) % 2 == 0 or len(node.params) != products + 1 or not products:
         if len(node.args) != 2 * len(node.params) or not node.params:
             return (
-                f"dot has {len(node.args)} operands and {len(node.params)} signs; it needs two per "
-                "sign and one for an addend."
+                f"dot has {amount(len(node.args), 'operand')} and "
+                f"{amount(len(node.params), 'sign')}; it needs two operands and a sign per "
+                "product, and an operand and a sign for an addend."
             )
         return signs_complaint(node, products)
     if any(type(sign) is not int or sign not in (1, -1) for sign in node.params) or (

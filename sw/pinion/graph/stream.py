@@ -105,7 +105,7 @@ def stream_integers(
     Raises
     ------
     GraphError
-        If the two disagree: a defect of Pinion.
+        If the two disagree: a defect in Pinion.
     """
     fmts = formats(graph)
     first = {str(s.word): initial_integer(s, fmts[i]) for i, s in graph.state_nodes().items()}
@@ -126,7 +126,7 @@ def stream_integers(
         if (left[:-1] != states[1:])[~restarts[1:]].any():
             raise GraphError(
                 f"The states of '{state.word}' do not follow from each other by the table's rules: "
-                "this is a defect of Pinion."
+                "this is a defect in Pinion."
             )
     return run, stream
 
@@ -279,7 +279,7 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
 
 
 def _narrow(value: Exact) -> Ints:
-    """Return a value of one limb; all values after a rounding have one."""
+    """Return a value as one limb; all values after a rounding have only one."""
     if isinstance(value, Wide):
         raise GraphError("A value of more than 62 bits lies on a loop through states: quantize it.")
     return value

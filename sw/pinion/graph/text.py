@@ -71,7 +71,8 @@ def parse_graph(text: str) -> Graph:
         match = _NODE.fullmatch(line)
         if match is None or int(match["id"]) != len(nodes):
             raise GraphError(
-                f"Line {number} is neither '%{len(nodes)} = ...' nor 'out NAME = %N': {line!r}."
+                f"Line {number} is neither '%{len(nodes)} = ...', 'out NAME = %N' nor "
+                f"'state NAME = %N from NUMBER': {line!r}."
             )
         try:
             params = json.loads(match["params"] or "[]")

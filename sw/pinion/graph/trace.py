@@ -53,11 +53,11 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
         "equality": "compare with a margin, as in abs(a - b) < 0.001",
         "float value": "keep traced values in lists, or in arrays such as np.zeros(3, "
         "dtype=object)",
-        "integer value": "index and count with Python's own numbers, or take select() among few "
-        "values, or look_up() in a table",
-        "remainder": "send angles and counters in range, or subtract select(x > limit, period, "
-        "0.0)",
-        "whole part": "a core rounds only to its formats, and steps are sums of select()",
+        "integer value": "index and count with Python's own numbers, or choose with select() among "
+        "a few values, or use look_up() in a table",
+        "remainder": "send angles and counters already in range, or subtract select(x > limit, "
+        "period, 0.0)",
+        "whole part": "a core rounds only to its formats; write steps as sums of select()",
         "elements": "loop over an array, or over one of Python's own ranges",
     }
 )
@@ -65,7 +65,7 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a number of Python or NumPy, and not a truth value."""
+    """Return whether a value is a number of Python or NumPy, and not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
@@ -145,7 +145,7 @@ class Symbol:
         return less if less is NotImplemented else ~less
 
     def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Any:
-        """Apply a function of the operation table to symbols and numbers, one of which is this.
+        """Apply a function of the operation table to symbols and numbers, one of them this symbol.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class Symbol:
         return Condition(result) if op == names.LESS else result
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """A function of the table as a method, which NumPy calls for arrays of symbols."""
+        """Return a function of the table as a method, which NumPy calls for arrays of symbols."""
         row = OPS.get(name)
         if row is None or row.family is not Family.FUNCTION:
             raise AttributeError(f"A traced scalar has no attribute '{name}'.")
@@ -359,7 +359,7 @@ class Condition:
 
 
 class Tracer:
-    """Collects nodes; one tracer builds one graph.
+    """Collector of nodes; one tracer builds one graph.
 
     Parameters
     ----------

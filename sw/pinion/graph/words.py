@@ -52,8 +52,8 @@ class Word(str):
         if same and _BLOCK.fullmatch(self.block) and self.block.isprintable():
             return ""
         return (
-            f"{str(self)[:80]!r} is not a word: write the name of an array, without spaces and "
-            "brackets, and a position of whole numbers, 'tau[0]'."
+            f"{str(self)[:80]!r} is not a word: write the name of an array, without spaces or "
+            "brackets, and a position of whole numbers, as in 'tau[0]'."
         )
 
     def __reduce__(self) -> tuple[type[Word], tuple[str, tuple[int, ...]]]:

@@ -21,10 +21,10 @@ from .build_files import BuildFile, Number
 
 FLOAT_NOISE = 1e-12
 """Errors below it are attributed to the float model: results that are always 0, for reasons not in
-the formulas, are off by a few last bits in floats."""
+the formulas, are off by a few units in the last place in floats."""
 
 BINS = 89
-"""Bins of a block's histograms, even on a logarithmic axis."""
+"""Bins of a block's histograms, evenly spaced on a logarithmic axis."""
 
 # Limits of a histogram's axis: its beginning relative to the largest error and the least budget,
 # its least value, and its end.
@@ -97,7 +97,7 @@ class BlockErrors:
     Members
     -------
     name, unit : name and unit of the block, such as ``dtau_dq`` in ``N m/rad``.
-    lsb : weight of a result's last bit.
+    lsb : weight of a result's LSB.
     words : names of the words that are sent, ``tau[0]`` or ``dtau_dq[1,0]``, row by row.
     budget, largest : bound and largest error of each word, in its unit.
     edges : rising edges of the bins of every group.
@@ -189,8 +189,8 @@ class Verdict:
         unknown = [name for name in self.failed if name not in CHECKS]
         if unknown or self.mismatches < 0 or bool(self.mismatches) != ("bits" in self.failed):
             raise ValueError(
-                f"a verdict of {self.mismatches} mismatches with the failed checks "
-                f"{', '.join(self.failed) or 'none'} contradicts itself"
+                f"its verdict contradicts itself: mismatches {self.mismatches}, failed checks "
+                f"{', '.join(self.failed) or 'none'}"
             )
 
     @property
@@ -262,7 +262,7 @@ class ErrorDistribution:
                 verdict = Verdict(**{**verdict, "failed": tuple(verdict["failed"])})
                 if verdict.mismatches > data["requests"]:
                     raise ValueError(
-                        f"{verdict.mismatches} of {data['requests']} requests are wrong in it"
+                        f"it counts {verdict.mismatches} mismatches in {data['requests']} requests"
                     )
             return cls(**{**data, "blocks": blocks, "verdict": verdict})
         except (TypeError, ValueError) as error:
@@ -330,11 +330,11 @@ def _block(data: Mapping[str, Any]) -> BlockErrors:
     count, bins = len(block.words), len(block.edges) - 1
     places = [place for group in groups for place in group.words]
     if not count or len(block.budget) != count or len(block.largest) != count:
-        raise ValueError(f"{block.name} has {count} words but another number of figures")
+        raise ValueError(f"{block.name} has {count} words but a different number of figures")
     if sorted(places) != list(range(count)) or not all(group.words for group in groups):
-        raise ValueError(f"the groups of {block.name} are not those of its words")
+        raise ValueError(f"the groups of {block.name} do not match its words")
     if bins < 1 or any(len(group.counts) != bins for group in groups):
-        raise ValueError(f"{block.name} has {bins} bins but another number of counts")
+        raise ValueError(f"{block.name} has {bins} bins but a different number of counts")
     quantiles = [x for group in groups for x in (group.median, group.p99, group.largest)]
     if not all(x is None or type(x) in (int, float) for x in quantiles):
         raise TypeError(f"a quantile of {block.name} is not a number")

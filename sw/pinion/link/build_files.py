@@ -1,7 +1,7 @@
 """JSON files of a build folder besides the manifest, with its schedule and measurements.
 
 Each is one object with a ``version`` and, so that damage is noticed, a ``digest`` (SHA-256) of
-everything else in it. Tools on higher floors write them; programs that show or check a build read
+everything else in it. Tools in higher layers write them; programs that show or check a build read
 them through this module and need not import those tools.
 
 ============================ ===================================================================
@@ -28,7 +28,7 @@ from typing import Any
 from .manifest import ManifestError, read_file
 
 LARGEST = 1 << 30
-"""Most bytes of a file; the schedule of a humanoid has some ten million."""
+"""Maximum size of a file in bytes; the schedule of a humanoid has about ten million."""
 
 MODEL = "model.json"
 """The robot of a build, as :func:`pinion.robot.model_to_dict` describes it."""

@@ -1,6 +1,6 @@
 """Comparison of results with floats, common to all checks.
 
-A request is **valid** if it is neither *flagged*, because then its numbers left their format, nor
+A request is **valid** if it is neither *flagged*, because then a value overflowed its format, nor
 *undecided*, because then rounding may reverse a comparison in it. NaN is wrong and outside any
 budget. Without valid requests figures are None, never zero.
 """
@@ -27,7 +27,7 @@ class Comparison:
     Members
     -------
     error : (n, words) absolute errors, each in its word's unit.
-    relative : (n,) relative errors by block (:mod:`pinion.link.relative`).
+    relative : (n,) relative errors per block (:mod:`pinion.link.relative`).
     flagged, undecided : (n,) requests, which may be both.
     """
 
@@ -70,8 +70,8 @@ class Comparison:
         columns = sorted(column for block in blocks.values() for column in block)
         if columns != list(range(references.shape[1])):
             raise ValueError(
-                f"Blocks of the columns {columns} must have each of {references.shape[1]} words "
-                "once."
+                f"The columns of the blocks, {columns}, must contain each of the "
+                f"{references.shape[1]} words once."
             )
         with np.errstate(invalid="ignore"):  # NaN counts as wrong; no warning
             error = np.abs(values - references)
@@ -89,7 +89,7 @@ class Comparison:
 
     @property
     def largest(self) -> dict[str, float]:
-        """Largest relative error of valid requests by block, possibly NaN; empty without any."""
+        """Largest relative error of valid requests per block, possibly NaN; empty without any."""
         valid = self.valid
         return {name: float(e[valid].max()) for name, e in self.relative.items() if valid.any()}
 

@@ -23,7 +23,7 @@ DIGESTS = "digests.json"
 VERSION = 1
 
 LARGEST = 16 << 20
-"""Most bytes of the list: a build has a dozen files."""
+"""Maximum size of the list in bytes: a build has a dozen files."""
 
 _CHUNK = 1 << 20
 
@@ -79,7 +79,8 @@ def check_digests(folder: Path, names: Iterable[str] | None = None) -> None:
     Raises
     ------
     ManifestError
-        If a file, or the list of digests, differs or is missing, or a file is not listed; names it.
+        If a file, or the list of digests, differs or is missing, or a file is not listed;
+        the message names it.
     """
     files = read_digests(folder)
     for name in files if names is None else names:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Bytes
 
 from .checksum import crc32
@@ -79,7 +80,7 @@ class Layout:
         return -(-self.parameter_words // self.words_in) if self.parameter_words else 0
 
     def request_bytes(self, count: int) -> int:
-        """Return the bytes of a request packet of ``count`` records, a multiple of 64."""
+        """Return the size of a request packet of ``count`` records in bytes, a multiple of 64."""
         return BEAT * (1 + _beats(4 * self.words_in * (self.parameter_records + _count(count))))
 
     def parameters(self, packet: Bytes) -> NDArray[np.uint32]:
@@ -87,7 +88,7 @@ class Layout:
         return packet[BEAT : BEAT + 4 * self.parameter_words].view(np.uint32)
 
     def response_bytes(self, count: int) -> int:
-        """Return the bytes of a response packet of ``count`` records, a multiple of 64."""
+        """Return the size of a response packet of ``count`` records in bytes, a multiple of 64."""
         return BEAT * (2 + _beats(4 * self.words_out * _count(count)) + _flag_beats(count))
 
     def request_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
@@ -150,8 +151,8 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
     length = layout.request_bytes(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
         raise FrameError(
-            f"A request of {count} records takes {length} bytes, not {packet.shape} of "
-            f"{packet.dtype}."
+            f"A request of {amount(count, 'record')} takes {length} bytes, not an array "
+            f"{packet.shape} of {packet.dtype}."
         )
     before = 4 * layout.words_in * layout.parameter_records
     packet[BEAT + 4 * layout.parameter_words : BEAT + before] = 0
@@ -187,13 +188,13 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     length = layout.response_bytes(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
         raise FrameError(
-            f"A response of {count} records takes {length} bytes, not {packet.shape} of "
-            f"{packet.dtype}."
+            f"A response of {amount(count, 'record')} takes {length} bytes, not an array "
+            f"{packet.shape} of {packet.dtype}."
         )
     header = _Header._make(_HEADER.unpack_from(packet.data))
     trailer = _Trailer._make(_TRAILER.unpack_from(packet.data, length - BEAT))
     if header.magic == Magic.ABORT:
-        raise AbortedError("The card was reset and cut its response off.")
+        raise AbortedError("The card was reset and cut off its response.")
     _same("magic word", header.magic, Magic.RESPONSE)
     _same("protocol version", header.version, PROTOCOL_VERSION)
     _same("build hash", header.build, layout.build)
@@ -202,7 +203,7 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     _same("sequence number", header.sequence, sequence)
     _same("number of records", header.count, count)
     if trailer.magic != Magic.TRAILER and _was_cut(packet):
-        raise AbortedError("The card was reset and cut its response off.")
+        raise AbortedError("The card was reset and cut off its response.")
     _same("magic word of the trailer", trailer.magic, Magic.TRAILER)
     checksum = crc32(_NO_CRC, crc32(packet[: length - BEAT + CRC_FIELD]))
     _same("checksum", trailer.crc, checksum)

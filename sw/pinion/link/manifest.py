@@ -21,13 +21,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.base.escaping import control_in
 
 MANIFEST = "manifest.json"
 
 MOST_WORDS = 1 << 16
-"""Most elements of an array and words of a record, far more than any robot needs."""
+"""Maximum number of elements of an array and words of a record, more than any robot needs."""
 
 MOST = 1 << 31
 """Limit of every count of cycles or units."""
@@ -36,7 +37,7 @@ PROCESSOR = "processor"
 """Target of programs of the dynamics processor, which have no hardware of their own."""
 
 LARGEST = 64 << 20
-"""Most bytes of a manifest; those of large robots have some hundred thousand."""
+"""Maximum size of a manifest in bytes; those of large robots have a few hundred thousand."""
 
 
 class ManifestError(ValueError):
@@ -56,7 +57,7 @@ def mapped(values: NDArray[Any], matrix: Floats) -> Floats:
 
 
 def unmapped(values: NDArray[Any], matrix: Floats) -> Floats:
-    """Return what :func:`mapped` made the values (m, n) of."""
+    """Invert :func:`mapped`: return the arguments (m, n) that it maps to the values (m, n)."""
     solved = np.linalg.solve(matrix[:, :-1], (values - matrix[:, -1]).T)
     return np.asarray(solved.T, np.float64)
 
@@ -104,7 +105,7 @@ class Array:
         return self.shape if self.sent is None else (self.words,)
 
     def gather(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what is sent of whole arrays: (..., *shape) to (..., *record_shape)."""
+        """Return the sent parts of whole arrays: (..., *shape) to (..., *record_shape)."""
         if self.linear_map:
             return mapped(values, self._matrix)
         if self.sent is None:
@@ -114,7 +115,7 @@ class Array:
         return flat[..., list(self.sent)]
 
     def scatter(self, sent: NDArray[Any]) -> NDArray[Any]:
-        """Return whole arrays from what is sent: (n, *record_shape) to (n, *shape)."""
+        """Return whole arrays from their sent parts: (n, *record_shape) to (n, *shape)."""
         if self.linear_map:
             return unmapped(sent, self._matrix)
         if self.sent is None:
@@ -140,7 +141,7 @@ class Manifest:
     robot, robot_source, function, formats, target : what was built.
     objective : objective of the latencies of its units.
     max_error : largest relative error (:mod:`pinion.link.relative`) that a result of the core's own
-        distribution may have: the goal of formats by signal, and the limit of a uniform format.
+        distribution may have: the goal of per-signal formats, and the limit of a uniform format.
     options : variants of the function, such as ``derivatives``.
     ii : cycles between results.
     clock_mhz : the intended clock; an assumption, not confirmed by a tool.
@@ -236,12 +237,12 @@ class Manifest:
 
     @property
     def words_in(self) -> int:
-        """Words of a request, with parameters."""
+        """Number of words in a request, with parameters."""
         return sum(array.words for array in self.inputs)
 
     @property
     def words_out(self) -> int:
-        """Words of a result."""
+        """Number of words in a result."""
         return sum(array.words for array in self.outputs)
 
     @property
@@ -280,14 +281,14 @@ class Manifest:
         Raises
         ------
         ManifestError
-            If a text in it would make it unreadable.
+            If a string in it would make it unreadable.
         """
         text = json.dumps(self.to_dict(), indent=2) + "\n"
         try:
             self._parsed(text.encode())
         except _NO_MANIFEST as error:
             raise ManifestError(
-                f"The build could not be read again ({_short(error)}): use other characters in "
+                f"The manifest cannot be read back ({_short(error)}): use other characters in "
                 "names, units and paths."
             ) from None
         (folder / MANIFEST).write_text(text)
@@ -322,8 +323,8 @@ class Manifest:
         manifest = cls.read(folder)
         if manifest.is_program:
             raise ManifestError(
-                f"'{folder}' holds a program of the dynamics processor, and this needs a core: "
-                "give a folder of `pinion build`."
+                f"'{folder}' holds a program of the dynamics processor, but a core is needed: "
+                "give a folder made by `pinion build`."
             )
         return manifest
 
@@ -375,7 +376,7 @@ _NO_MANIFEST = (
 
 
 def open_file(path: Path) -> BinaryIO:
-    """Open a regular file for reading, but no pipe, which could block, or device.
+    """Open a regular file for reading; refuse a pipe, which could block, and a device.
 
     Raises
     ------
@@ -487,7 +488,7 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
                     else:
                         _number(item, label)
     if manifest.clock_mhz <= 0:
-        raise ValueError(f"clock_mhz is {manifest.clock_mhz}")
+        raise ValueError(f"clock_mhz is {manifest.clock_mhz}, which is not positive")
     _check_parameters(manifest)
     for way, arrays, stated in zip(
         ("in", "out"), (manifest.inputs, manifest.outputs), words, strict=True
@@ -501,19 +502,20 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
         beat, beats = getattr(manifest, f"lanes_{way}"), getattr(manifest, f"beats_{way}")
         if total > min(beat * beats, MOST_WORDS) or type(stated) is not int or stated != total:
             raise ValueError(
-                f"words_{way} is {_short(stated)}, the arrays have {total}, {beats} beats of "
-                f"{beat} hold {beat * beats}, a record at most {MOST_WORDS}"
+                f"words_{way} is {_short(stated)}, but the arrays have {amount(total, 'word')}; "
+                f"{amount(beats, 'beat')} of {amount(beat, 'word')} can hold {beat * beats}, and a "
+                f"record at most {MOST_WORDS}"
             )
 
 
 def _check_parameters(manifest: Manifest) -> None:
     low, high, array = manifest.parameter_low, manifest.parameter_high, manifest.parameters
     if low.keys() != high.keys() or any(low[word] > high[word] for word in low):
-        raise ValueError("the bounds of parameters do not belong together")
+        raise ValueError("the low and high bounds of the parameters do not match")
     if array is not None and len(low) != array.words:
         raise ValueError(f"{len(low)} bounds are given for {array.words} parameters")
     if array is not None and not any(other.words for other in manifest.records):
-        raise ValueError("nothing follows the parameters of a packet")
+        raise ValueError("no records follow the parameters of a packet")
 
 
 _AT_LEAST_ONE = ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out")
@@ -521,34 +523,36 @@ _AT_LEAST_ONE = ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out")
 
 def _check_array(array: Array) -> None:
     if not array.name.isidentifier():
-        raise ValueError(f"an array has the name {array.name!r}")
+        raise ValueError(f"an array has the invalid name {array.name!r}")
     elements = 1
     for size in array.shape:  # not math.prod, which is slow with many large numbers
         elements *= size
         if not 0 <= size <= MOST_WORDS or elements > MOST_WORDS:
-            raise ValueError(f"the shape of {array.name} holds {_short(size)}: too large")
+            raise ValueError(
+                f"the shape of {array.name} is negative or too large at {_short(size)}"
+            )
     travel = () if array.sent is None else array.sent
     places = (*travel, *(position for position, _ in array.constants))
     if any(not 0 <= place < elements for place in places) or len(set(places)) != len(places):
-        raise ValueError(f"{array.name} has elements outside its shape, or twice")
+        raise ValueError(f"{array.name} lists elements outside its shape, or one twice")
     if array.linear_map:
         sizes = (len(array.linear_map), *{len(row) for row in array.linear_map})
         if array.sent is not None or (*array.shape, elements + 1) != sizes:
-            raise ValueError(f"the map of {array.name} does not belong to its shape")
+            raise ValueError(f"the map of {array.name} does not match its shape")
         if np.linalg.matrix_rank(np.array(array.linear_map)[:, :-1]) < elements:
             raise ValueError(f"the map of {array.name} cannot be inverted")
     if array.symmetric and (len(array.shape) != 2 or array.shape[0] != array.shape[1]):
-        raise ValueError(f"{array.name} is symmetric with the shape {array.shape}")
+        raise ValueError(f"{array.name} is symmetric, but its shape is {array.shape}")
 
 
 def _typed(value: Any, kind: type, label: str) -> Any:
     # Not isinstance, which accepts a bool as an int.
     if type(value) is not kind:
-        raise TypeError(f"{label} is {_short(value)}")
+        raise TypeError(f"{label} is {_short(value)}, which is invalid")
     if isinstance(value, str):
         value.encode()  # JSON accepts lone surrogates, later code does not
         if control_in(value):  # a terminal would execute control characters
-            raise ValueError(f"{label} is {value[:100]!a}")
+            raise ValueError(f"{label} is {value[:100]!a}, which is invalid")
     return value
 
 
@@ -558,12 +562,12 @@ def _whole(value: Any, label: str) -> tuple[int, ...]:
 
 def _count(value: Any, label: str, some: bool) -> None:
     if not int(some) <= _typed(value, int, label) < MOST:
-        raise ValueError(f"{label} is {_short(value)}")
+        raise ValueError(f"{label} is {_short(value)}, which is invalid")
 
 
 def _number(value: Any, label: str) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise TypeError(f"{label} is {_short(value)}")
+        raise TypeError(f"{label} is {_short(value)}, which is invalid")
     return float(value)
 
 

@@ -1,4 +1,4 @@
-"""The record protocol: packets of 64-byte beats on an AXI4-Stream, each way.
+"""The record protocol: packets of 64-byte beats on an AXI4-Stream, in each direction.
 
 A request packet is a header and records; a response packet is a header, records, flags and a
 trailer. Everything is little-endian. Records follow each other without padding; the last beat of a
@@ -36,7 +36,7 @@ WORDS_PER_BEAT = BEAT // 4
 FLAGS_PER_BEAT = BEAT * 8
 
 MAX_COUNT = 16384
-"""Most records in a packet: the card stores a flag for each until the packet's end."""
+"""Maximum number of records in a packet: the card stores a flag for each until the packet's end."""
 
 
 class Magic(IntEnum):
@@ -122,7 +122,7 @@ class Status(IntFlag):
 
 
 class Cause(IntEnum):
-    """Why the card stopped; the first cause stays in a register until a reset.
+    """Reason why the card stopped; the first cause stays in a register until a reset.
 
     A stopped card takes and drops every request beat and sends nothing. After `PAYLOAD_CRC` and
     `CORE_ERROR` the card does not stop: it reports them in the trailer of their batch.
@@ -155,7 +155,7 @@ _SENTENCES = {
     Cause.BUILD: "a request was made for another build",
     Cause.COUNT: f"a request header counts no records, or more than {MAX_COUNT}",
     Cause.WORDS: "a request header has another number of words per record",
-    Cause.PARTIAL_BEAT: "a beat has less than 64 bytes: the buffer was not aligned",
+    Cause.PARTIAL_BEAT: "a beat has fewer than 64 bytes: the buffer was not aligned",
     Cause.PAYLOAD_CRC: "the records of a request arrived damaged",
     Cause.CORE_ERROR: "the core lost the bounds of its records",
 }

@@ -64,8 +64,8 @@ _ROWS: tuple[tuple[int, str, Kind, str], ...] = (
         0x30,
         "CONTROL",
         "control",
-        "Bit 0: hold the soft reset; 1, only with states: requests find the initial ones, as after "
-        "a reset, while it is set and the first time afterwards",
+        "Bit 0: hold the soft reset; 1, only with states: while it is set, and once afterwards, "
+        "requests find the initial states, as after a reset",
     ),
     (
         0x34,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pinion.base.arrays import Floats
 
 FLOOR = 1e-2
-"""Least divisor of a block's errors, as a share of its scale."""
+"""Smallest divisor of a block's errors, as a fraction of its scale."""
 
 MARGIN = 3.0
 """Promised over measured error: the largest error of as many other requests is above twice the
@@ -27,7 +27,7 @@ measured one in a few cases of a hundred, above three times in a few of a thousa
 
 
 def floor(scale: float) -> float:
-    """Return the least divisor of a block's errors, in its unit; 1 for a block that is always
+    """Return the smallest divisor of a block's errors, in its unit; 1 for a block that is always
     zero, whose errors are absolute."""
     return FLOOR * scale if scale > 0 else 1.0
 
@@ -63,7 +63,7 @@ def relative_errors(
 
 
 def rounded_up(value: float, digits: int = 2) -> float:
-    """Return the least number of ``digits`` decimal digits that is not below a positive value."""
+    """Round a positive value up to ``digits`` significant decimal digits."""
     if not (math.isfinite(value) and value > 0.0):
         return value
     nearest = f"{value:.{digits - 1}e}"

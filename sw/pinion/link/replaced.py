@@ -18,7 +18,7 @@ _RESULTS = (ERRORS.name, SIMULATION, "synth.json", "synth.log", "synth.ys")
 
 
 class OccupiedError(ValueError):
-    """An earlier build cannot make way; the message says why."""
+    """An earlier build cannot be replaced; the message says why."""
 
 
 def exchange(folder: Path, parts: Path) -> Path | None:

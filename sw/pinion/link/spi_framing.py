@@ -34,13 +34,13 @@ from typing import Self
 from .manifest import Manifest
 
 CYCLES = 6
-"""Least cycles of the card's clock per bit, because that clock samples the lines."""
+"""Minimum number of the card's clock cycles per bit, because that clock samples the lines."""
 
 CHECK = 2
 """Bytes of a checksum."""
 
 MARGIN = 16
-"""Most cycles of synchronisers and control, besides the words and the core."""
+"""Maximum number of cycles of synchronisers and control, besides the words and the core."""
 
 
 class StatusBits(IntFlag):
@@ -120,7 +120,7 @@ class SpiTransfer:
         if crc_hqx(answer, self.start):
             raise SpiError(
                 "The checksum of the card's answer is wrong: the line is disturbed or too fast, no "
-                "card answers, or it holds another build."
+                "card answers, or the card has another build."
             )
         status = StatusBits(answer[0])
         if StatusBits.DAMAGED in status:
@@ -130,8 +130,8 @@ class SpiTransfer:
             )
         if StatusBits.DONE not in status:
             raise SpiError(
-                "The card had no result in time: a clock of the line faster than a "
-                f"{CYCLES}th of the card's clock is too fast for it."
+                "The card had no result in time: the line's clock may be at most "
+                f"1/{CYCLES} of the card's clock."
             )
         return answer[1:-CHECK], StatusBits.FLAGGED in status
 
@@ -141,7 +141,7 @@ class SpiTransfer:
 
 
 def pause_bytes(manifest: Manifest) -> int:
-    """Return the bytes between request and status, for the slowest result at the fastest clock.
+    """Return the number of bytes before the status, for the slowest result at the fastest clock.
 
     The words of a record enter and leave the core at one per cycle, and a beat waits two more.
     """

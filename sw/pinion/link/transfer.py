@@ -44,7 +44,7 @@ LINKS = (
         name="stock",
         to_card=(5.0, 6.0),
         to_host=(5.0, 6.0),
-        text="the vendor's driver, one thread a direction: 5 to 6 GB/s each way",
+        text="the vendor's driver, one thread per direction: 5 to 6 GB/s in each",
     ),
     Link(
         name="best",
@@ -56,7 +56,7 @@ LINKS = (
 
 
 def framing_beats(count: int) -> int:
-    """Return the beats of headers, flags and trailer of a packet and its response."""
+    """Return the number of beats of the headers, flags and trailer of a packet and its response."""
     return 3 + -(-count // FLAGS_PER_BEAT)
 
 

@@ -54,7 +54,7 @@ CHECK = 2
 """Bytes of the checksum."""
 
 SHORT = 16
-"""Most bytes of a damaged frame, unstuffed and with checksum, that does not count as a beat."""
+"""Largest damaged frame in bytes, unstuffed and with checksum, that does not count as a beat."""
 
 WIRE_BEAT = 1 + BEAT + CHECK + 2
 """Bytes on the line of a beat."""
@@ -122,7 +122,7 @@ def beats(packet: bytes, *, last: bool = False) -> bytes:
     last : the final beat ends a packet of the card.
     """
     if len(packet) % BEAT:
-        raise ValueError(f"Beats have {BEAT} bytes, but {len(packet)} is not a multiple of it.")
+        raise ValueError(f"A packet is whole beats of {BEAT} bytes, not {len(packet)} bytes.")
     kind = bytes((FrameKind.BEAT,))
     frames = [wrap(kind + packet[at : at + BEAT]) for at in range(0, len(packet), BEAT)]
     if last and frames:

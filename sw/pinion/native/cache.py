@@ -103,7 +103,7 @@ class Cache:
 
     @property
     def problem(self) -> str:
-        """Reason for using a temporary folder, as a sentence; empty while the folder works."""
+        """Reason for using a temporary folder, as a sentence; empty while `folder` works."""
         return self._problem
 
     @property
@@ -286,7 +286,7 @@ def _beside(target: Path) -> Path:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether a folder exists, belongs to the user and nobody else can write to it."""
+    """Return whether a folder exists, belongs to the user and is writable by nobody else."""
     try:
         status = folder.stat()
     except OSError:

@@ -6,7 +6,7 @@ from pinion.batch import InputError
 
 
 class ComputeError(InputError):
-    """An error that the caller or the machine's owner can correct; one sentence says how.
+    """An error that the caller or the machine's owner can correct; the message says how.
 
     For example a wrong array, an unsupported instruction set, or a missing or failing compiler.
     """

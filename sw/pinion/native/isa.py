@@ -34,7 +34,7 @@ class InstructionSet:
 
     @property
     def features(self) -> frozenset[str]:
-        """Processor features that it needs; compilers and Linux spell them alike."""
+        """CPU features that it needs; compilers and Linux spell them alike."""
         return frozenset(flag.removeprefix("-m") for flag in self.flags)
 
 
@@ -75,7 +75,7 @@ def best() -> InstructionSet:
 
 
 def named(name: str) -> InstructionSet:
-    """Return the instruction set of a name.
+    """Return the instruction set with this name.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def named(name: str) -> InstructionSet:
         alien = isa.machine != machine
         why = f"is {machine}" if alien else f"lacks {', '.join(sorted(isa.features - features))}"
         raise ComputeError(
-            f"This machine {why}, so it does not run '{name}': choose "
+            f"This machine {why}, so it cannot run '{name}': choose "
             f"{' or '.join(isa.name for isa in runs)}."
         )
     return isa
@@ -119,7 +119,7 @@ def processor() -> tuple[str, frozenset[str]]:
 def linux_features(lines: Iterable[str]) -> frozenset[str]:
     """Return the features in ``/proc/cpuinfo``, which omits those that Linux does not support.
 
-    Only the first processor is read, since reading 200 of them takes milliseconds.
+    Only the first CPU's entry is read, since reading 200 of them takes milliseconds.
     """
     for line in lines:
         key, _, value = line.partition(":")

@@ -133,13 +133,13 @@ def compile_library(
 
     Parameters
     ----------
-    sources : texts by file name; headers (.h, .hpp, .inc) can be included by the others.
+    sources : contents by file name; headers (.h, .hpp, .inc) can be included by the others.
     out : the library, in an existing folder.
     include : folders of other headers.
-    defines : macros by name; an empty text defines just the name.
+    defines : macros by name; an empty string defines just the name.
     extra_flags : appended last, so that they take precedence.
     unit_flags : appended after those for the sources of these names.
-    jobs : number of parallel compilers; by default that of this process's processors.
+    jobs : number of parallel compilers; by default the number of this process's CPUs.
     timeout : seconds for everything.
 
     Raises
@@ -313,7 +313,7 @@ class _Run:
             )
         if status < 0 or "terminated program" in log:
             return ComputeError(
-                f"The compiler '{self.compiler}' died at {name} ({reason}): check that it has "
+                f"The compiler '{self.compiler}' crashed on {name} ({reason}): check that it has "
                 "enough memory, or choose another one."
             )
         return ComputeError(
@@ -428,7 +428,7 @@ def _stamp(file: Path) -> str:
 
 
 def _family(command: tuple[str, ...]) -> Family:
-    """Return a compiler's family by its name or its target's, such as g++-12 for c++."""
+    """Return a compiler's family by its name or by its link's target, such as g++-12 for c++."""
     if "zig" in (Path(command[0]).name, Path(os.path.realpath(command[0])).name):
         return "zig"
     apple = sys.platform == "darwin" and command[0].startswith("/usr/bin/")
@@ -469,7 +469,7 @@ def _link_flags(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _processors() -> int:
-    """Return the number of processors that this process may use."""
+    """Return the number of CPUs that this process may use."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # macOS
@@ -483,7 +483,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read(process: subprocess.Popen[bytes], log: bytearray) -> bool:
-    """Append a process's new output, up to a pipe's content; return whether there was any."""
+    """Append a process's new output, at most a pipe's content; return whether there was any."""
     size = 0
     with contextlib.suppress(BlockingIOError):
         assert process.stdout is not None

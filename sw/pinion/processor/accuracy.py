@@ -1,4 +1,4 @@
-"""Errors of a program over states that its compiler has not seen, beside single precision."""
+"""Errors of a program over states new to its compiler, compared with single precision."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .compile import (
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramErrors:
-    """Relative errors over states of one distribution, as of a core (:mod:`pinion.link.relative`).
+    """Relative errors over states of one distribution, as for a core (:mod:`pinion.link.relative`).
 
     Members
     -------
     distribution, states : which states, and how many.
     largest : largest error of states without a flag; NaN if all are flagged.
     single : largest error of the same function in NumPy's float32.
-    flagged : states in which a value left its binary point.
+    flagged : states in which a value overflowed its format.
     wrong : states without a flag whose error exceeds :data:`.compile.MAX_ERROR`.
     """
 
@@ -55,10 +55,10 @@ def accuracies(
     Raises
     ------
     ValueError
-        If there are no states.
+        If `states` is less than 1.
     """
     if states < 1:
-        raise ValueError(f"An error is measured over at least 1 state, not {states}.")
+        raise ValueError(f"Errors are measured over at least 1 state, not {states}.")
     by_distribution = {
         name: state_columns(model, function, name, states, seed + number)
         for number, name in enumerate(DISTRIBUTIONS)
@@ -87,7 +87,7 @@ def accuracies(
 
 
 def program_scales(model: Model, function: Function, graph: Graph) -> dict[str, float]:
-    """Return the scales of a function's result blocks, as the compiler drew its states."""
+    """Return the scales of a function's result blocks over the states of its compiler."""
     return block_scales(graph, state_columns(model, function, HOME, STATES, SEED))
 
 

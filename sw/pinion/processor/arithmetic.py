@@ -13,7 +13,7 @@ from pinion.fixedpoint.reciprocal import Reciprocal
 from .machine import GUARD, MANTISSA, NARROW, Finish, Half, Machine
 
 HALF_UNIT = np.int64(1 << GUARD - 1)
-"""With what a sum begins, so that dropping the guard bits rounds it."""
+"""Initial value of a sum, so that dropping the guard bits rounds it."""
 
 
 def product(a: Ints, b: Ints, half: int, shift: int, *, negate: bool, machine: Machine) -> Ints:
@@ -55,7 +55,7 @@ def mantissa_reciprocal() -> Reciprocal:
 
 
 def reciprocal(x: Ints, points: int, machine: Machine) -> tuple[Ints, Flags]:
-    """Return ``2**points / x`` and whether it does not fit, by the operand's highest bits.
+    """Return ``2**points / x``, from the operand's leading bits, and whether it overflows.
 
     Parameters
     ----------

@@ -24,11 +24,11 @@ class ProcessorBackend(Backend):
 
     Results are float32, as hardware returns them; ``saturated`` says which requests left the range
     that the binary points were chosen for. ``cycles`` are those of one team that computes one
-    sample after the other.
+    sample after another.
 
     Members
     -------
-    manifest, program : the program, and its records.
+    manifest, program : the program's manifest, and the program.
     """
 
     def __init__(self, *, manifest: Manifest, program: Program) -> None:
@@ -85,8 +85,8 @@ def open_processor(
 
     Parameters
     ----------
-    address : empty for the model; ``sim`` for the simulated card, or another way to a card that has
-        a processor, with its address. The program is loaded into it.
+    address : empty for the model; ``sim`` for the simulated card, or another connection to a card
+        that has a processor, with its address. The program is loaded into it.
     lanes : of the team.
     precision : ``fine`` (about float32), or ``fast`` (1e-3 at reference states, fewer cycles).
 
@@ -107,7 +107,7 @@ def open_processor(
 def open_program(
     manifest: Manifest, program: Program, address: str, *, progress: Progress = SILENT
 ) -> Backend:
-    """Open a compiled program on the model, or load it into a card, as :func:`open_processor`."""
+    """Open a compiled program on the model or on a card, as :func:`open_processor` does."""
     if not address:
         return ProcessorBackend(manifest=manifest, program=program)
     from .card import open_programs

@@ -19,10 +19,10 @@ from .manifest import loading
 from .program import Program
 
 GROUP = "pinion.processors"
-"""Entry points: by the name of a transport, what opens it for a processor."""
+"""Entry points: for the name of a transport, the function that opens it for a processor."""
 
 ATTEMPTS = 4
-"""Times that a load is begun before it has failed."""
+"""Number of attempts after which a load has failed."""
 
 
 def open_programs(
@@ -31,7 +31,7 @@ def open_programs(
     *,
     progress: Progress = SILENT,
 ) -> tuple[Device, ...]:
-    """Load programs side by side into the processor of a card, in place of those that it has.
+    """Load programs side by side into the processor of a card, replacing those that it holds.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ def load(
         connection = Connection(transport=transport, card=loading(image.machine))
     except WrongBuildError as error:
         raise WrongBuildError(
-            f"The card at {transport.where} has no processor of {image.machine.lanes} lanes with "
-            f"the memories that this program is for, but something else ({error}): give the "
-            "number of its lanes, or load the bitstream of this processor."
+            f"The card at {transport.where} does not hold the processor that this program is for, "
+            f"with {image.machine.lanes} lanes and its memories ({error}): give the number of "
+            "lanes that the card has, or load the bitstream of this processor."
         ) from error
     try:
         _load(connection, image)
@@ -86,7 +86,7 @@ def load(
 
 
 def _load(connection: Connection, image: Image) -> None:
-    """Store programs in a card; after a fault, all of them again.
+    """Store programs in a card; after a fault, store all of them again.
 
     Names come last and alone, so that a program is resident only if all of it arrived.
 
@@ -116,8 +116,8 @@ def _transport(device: str, machine: Machine, progress: Progress) -> Transport:
     if name not in points:
         raise DriverError(
             f"There is no processor at '{device}': give the device processor for the model, or "
-            f"processor:NAME with one of {', '.join(sorted(points))}, and an address after a "
-            "colon if it needs one."
+            f"processor:NAME, where NAME is one of {', '.join(sorted(points))}, with an address "
+            "after a colon if it needs one."
         )
     opener = points[name].load()
     transport: Transport = opener(machine, loading(machine), address, progress=progress)

@@ -2,7 +2,7 @@
 
 The program is run on symbols: a word of memory holds the value that it should, and a slot is right
 if it multiplies two operands of the sum that it is part of, shifted as the values' binary points
-say. What hardware leaves undefined is an error.
+require. What hardware leaves undefined is an error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ProgramCheckError(ProgramError):
 
 
 def check_program(program: Program, sums: Sums, points: Points) -> None:
-    """Check that a program computes a function's sums, and nothing undefined.
+    """Check that a program computes a function's sums and relies on nothing undefined.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class _Symbols:
         self.results: dict[int, int] = {}
 
     def _representatives(self) -> list[int]:
-        """Return for each value the first that is the same integer, perhaps at another point."""
+        """Return for each value the first with the same integer, perhaps at another point."""
         first: dict[object, int] = {}
         same: list[int] = []
         for number, value in enumerate(self.sums.values):
@@ -91,7 +91,7 @@ class _Symbols:
         return same
 
     def _terms(self, number: int, same: Sequence[int]) -> list[tuple[int, int, bool, int]]:
-        """Return a sum's products of representatives, negated or not, and at which points."""
+        """Return a sum's products: representatives, whether negated, and the binary point."""
         fracs, ends, terms = self.points.fracs, self.points.ends, []
         for t in self.sums.values[number].terms:
             a, b = same[t.a], same[t.b]
@@ -106,7 +106,7 @@ class _Symbols:
         return self.integers[integer]
 
     def _sums(self) -> dict[_Key, int]:
-        """Return the representatives by their products."""
+        """Return the representatives of sums, by their products."""
         return {
             (tuple(self._terms(number, self.same)), value.finish): self.same[number]
             for number, value in enumerate(self.sums.values)
@@ -115,10 +115,10 @@ class _Symbols:
 
     def run(self) -> None:
         if self.program.cycles < len(self.record):
-            raise ProgramCheckError("The program ends before the words of its request.")
+            raise ProgramCheckError("The program ends before the last word of its request.")
         for number, (word, fmt) in zip(self.record, self.program.inputs, strict=True):
             if number is not None and fmt.frac != self.points.fracs[number]:
-                raise ProgramCheckError(f"The input {word} has another binary point.")
+                raise ProgramCheckError(f"The input {word} has the wrong binary point.")
         for cycle in range(self.program.cycles):
             self.step(cycle)
         if any(self.open):
@@ -126,9 +126,9 @@ class _Symbols:
         for place, (word, number) in enumerate(self.sums.results):
             actual = self.results.get(place)
             if actual is None or actual != self.same[number]:
-                raise ProgramCheckError(f"The result {word} is not computed, or is another value.")
+                raise ProgramCheckError(f"The result {word} is missing, or is the wrong value.")
             if self.program.outputs[place][1].frac != self.points.fracs[number]:
-                raise ProgramCheckError(f"The result {word} has another binary point.")
+                raise ProgramCheckError(f"The result {word} has the wrong binary point.")
 
     def step(self, cycle: int) -> None:
         for source, value in self.due.pop(cycle, {}).items():
@@ -141,14 +141,17 @@ class _Symbols:
         for lane, row in enumerate(rows):
             if row["source"] != NOTHING:
                 if not 0 <= row["to"] < self.machine.words:
-                    raise ProgramCheckError(f"Row {cycle} writes word {row['to']} of lane {lane}.")
+                    raise ProgramCheckError(
+                        f"Row {cycle} writes word {row['to']} of lane {lane}, which has "
+                        f"{self.machine.words} words."
+                    )
                 if row["to"] in self.program.constants[lane]:
-                    raise ProgramCheckError(f"Row {cycle} overwrites a constant.")
+                    raise ProgramCheckError(f"Row {cycle} overwrites a constant of lane {lane}.")
                 self.memory[lane][int(row["to"])] = self._read(cycle, int(row["source"]))
         if team["output"] >= 0:
             place = int(team["output"])
             if place in self.results:
-                raise ProgramCheckError(f"Row {cycle} writes the result {place} again.")
+                raise ProgramCheckError(f"Row {cycle} writes result {place} a second time.")
             self.results[place] = self._read(cycle, int(team["output_source"]))
         if team["operand"] != NOTHING:
             self._invert(cycle, self._read(cycle, int(team["operand"])), int(team["points"]))
@@ -156,7 +159,7 @@ class _Symbols:
     def _read(self, cycle: int, source: int) -> int:
         value = self.registers.get(source)
         if value is None:
-            raise ProgramCheckError(f"Row {cycle} reads the result of {source}, which has none.")
+            raise ProgramCheckError(f"Row {cycle} reads source {source}, which has no result.")
         return value
 
     def _invert(self, cycle: int, operand: int, points: int) -> None:
@@ -166,20 +169,22 @@ class _Symbols:
             if points == self.points.fracs[value.inverse] + self.points.fracs[number]:
                 self._later(cycle + RECIPROCAL_DELAY, UNIT, self.same[number])
                 return
-        raise ProgramCheckError(f"Row {cycle} takes a reciprocal that the function does not have.")
+        raise ProgramCheckError(f"Row {cycle} starts a reciprocal that is not in the function.")
 
     def _later(self, cycle: int, source: int, value: int) -> None:
         at = self.due.setdefault(cycle, {})
         if source in at:
-            raise ProgramCheckError(f"Two results of {source} arrive in cycle {cycle}.")
+            raise ProgramCheckError(f"Two results of source {source} arrive in cycle {cycle}.")
         at[source] = value
 
     def _slot(self, cycle: int, lane: int, row: np.void) -> None:
         where = f"Row {cycle}, lane {lane},"
         if not SHIFTS[0] <= row["shift"] <= SHIFTS[1]:
-            raise ProgramCheckError(f"{where} shifts by {row['shift']}.")
+            raise ProgramCheckError(
+                f"{where} shifts by {row['shift']}, outside {SHIFTS[0]} to {SHIFTS[1]}."
+            )
         if bool(row["first"]) == bool(self.open[lane]):
-            raise ProgramCheckError(f"{where} begins a sum within another, or continues none.")
+            raise ProgramCheckError(f"{where} begins a sum inside another, or continues none.")
         operands = []
         for name in ("a", "b"):
             place = int(row[name])
@@ -201,15 +206,15 @@ class _Symbols:
             self._later(cycle + self.machine.delay - 1, lane, number)
 
     def _close(self, where: str, slots: list[_Slot], finish: Finish) -> int:
-        """Return the sum that some slots are."""
+        """Return the sum that the slots make up."""
         high = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.HIGH)
         low = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.LOW)
         if low - high:
-            raise ProgramCheckError(f"{where} ends a sum with low bits and not the high ones.")
+            raise ProgramCheckError(f"{where} ends a sum with low bits but not the high ones.")
         for a, b, _, point in high - low:
             shift = self.points.fracs[a] + self.points.fracs[b] - point - GUARD
             if shift <= SHIFTS[1]:
-                raise ProgramCheckError(f"{where} ends a sum with high bits and not the low ones.")
+                raise ProgramCheckError(f"{where} ends a sum with high bits but not the low ones.")
         products = sorted(
             (min(s.a, s.b), max(s.a, s.b), s.negate, s.point)
             for s in slots
@@ -217,5 +222,5 @@ class _Symbols:
         )
         number = self.by_products.get((tuple(products), finish))
         if number is None:
-            raise ProgramCheckError(f"{where} ends a sum that the function does not have.")
+            raise ProgramCheckError(f"{where} ends a sum that is not in the function.")
         return number

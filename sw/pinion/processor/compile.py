@@ -1,4 +1,4 @@
-"""From a function of a robot to a program."""
+"""Compilation of a function of a robot to a program."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ from .sensitivity import Effects, effects
 from .sums import Sums, sums_of
 
 STATES = 1000
-"""States of each distribution that errors are measured on."""
+"""Number of states of each distribution on which errors are measured."""
 
 REACHED = 8000
-"""States of each distribution that binary points are chosen for."""
+"""Number of states of each distribution for which binary points are chosen."""
 
 HOME = "reference"
-"""Distribution of states that errors are limited on."""
+"""Distribution of the states on which errors are limited."""
 
 MAX_ERROR = 1e-3
 """Largest relative error of a result block of reference states, with the precision ``fast``."""
 
 HEADROOM = 0.5
-"""Share of it that the search may use: more states have larger errors."""
+"""Share of that error that the search may use: more states have larger errors."""
 
 CHECKED = 10_000
-"""Reference states, others than those of the search, that must keep :data:`SHARE` of it."""
+"""Number of reference states, other than those of the search, that must keep :data:`SHARE`."""
 
 SHARE = 0.8
+"""Share of :data:`MAX_ERROR` that the checked states may use."""
 
 FINE = 2.0**-21
 """Relative error that one product may cause, with the precision ``fine``."""
 
 STEP = 0.5
-"""Logarithm by which the threshold is lowered where they do not."""
+"""Base-2 logarithm by which the threshold is lowered while the checked states use more."""
 
 THRESHOLDS = (-26.0, -12.0)
-"""Logarithms of the smallest and the largest relative error that one product may cause."""
+"""Base-2 logarithms of the smallest and largest relative error that one product may cause."""
 
 SEARCH_STEPS = 9
 
@@ -72,7 +73,7 @@ class CompiledProgram:
     graph : the function after all passes.
     sums, points : its values and their binary points.
     program : for the machine.
-    error : largest relative error of the compiler's reference states.
+    error : largest relative error at the compiler's reference states.
     """
 
     precision: str
@@ -182,7 +183,7 @@ def _fewest_slots(
     """Return the points with the fewest slots that keep :data:`MAX_ERROR`, and their error.
 
     A product gets one slot if rounding a factor changes the results by less than a threshold, which
-    is found by halving an interval, and lowered until more states keep the limit.
+    is found by bisection, and lowered until more states keep the limit.
     """
 
     def choose(threshold: float) -> Points:
@@ -199,8 +200,8 @@ def _fewest_slots(
             best, low = (points, reached), middle
         elif best is None:
             raise ProgramError(
-                f"With two slots for nearly every product the largest relative error is still "
-                f"{reached:.2g}, above {HEADROOM * MAX_ERROR:g}: use longer words."
+                f"With two slots for nearly every product, the largest relative error is still "
+                f"{reached:.2g}, above {HEADROOM * MAX_ERROR:g}: use the precision fine."
             )
         else:
             high = middle
@@ -209,8 +210,8 @@ def _fewest_slots(
     while not keeps(points):
         if low <= THRESHOLDS[0]:
             raise ProgramError(
-                f"With two slots for nearly every product some of {CHECKED:,} states still have a "
-                f"relative error above {SHARE * MAX_ERROR:g}: use longer words."
+                f"With two slots for nearly every product, some of the {CHECKED:,} states still "
+                f"have a relative error above {SHARE * MAX_ERROR:g}: use the precision fine."
             )
         low -= STEP
         points = choose(low)
@@ -226,7 +227,7 @@ def program_errors(
     columns: dict[str, Floats],
     scales: dict[str, float],
 ) -> tuple[Floats, Flags]:
-    """Return the largest relative error of a result block, and the flag, (n,), by state.
+    """Return each state's largest relative error of a result block, and its flag, both (n,).
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ def program_errors(
 def largest_errors(
     graph: Graph, values: Floats, columns: dict[str, Floats], scales: dict[str, float]
 ) -> Floats:
-    """Return the largest relative error of a result block, (n,), of values (n, words)."""
+    """Return each state's largest relative error of a result block, (n,), for (n, words)."""
     expected = evaluate_floats(graph, columns)
     references = np.stack(
         [np.broadcast_to(expected[word], len(values)) for word, _ in graph.outputs], axis=1
@@ -251,7 +252,7 @@ def largest_errors(
 
 
 def _states(model: Model, function: Function, count: int) -> dict[str, dict[str, Floats]]:
-    """Draw states of every distribution, columns (n,) by word, as requests transmit them."""
+    """Sample states of every distribution as requests transmit them, columns (n,) by word."""
     return {
         name: state_columns(model, function, name, count, SEED + number)
         for number, name in enumerate(DISTRIBUTIONS)
@@ -261,7 +262,7 @@ def _states(model: Model, function: Function, count: int) -> dict[str, dict[str,
 def state_columns(
     model: Model, function: Function, distribution: str, states: int, seed: int
 ) -> dict[str, Floats]:
-    """Draw states as requests transmit them, columns (n,) by word."""
+    """Sample states as requests transmit them, columns (n,) by word."""
     arrays = sample(model, function, states, distribution=distribution, seed=seed)
     columns = word_columns(function.inputs, coupled(model), arrays)
     return {str(word): column for word, column in columns.items()}

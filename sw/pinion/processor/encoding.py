@@ -1,7 +1,7 @@
 """Rows of a program as bits: what hardware reads, each field in the cycle in which it is used.
 
-A slot passes through stages, and its fields are needed some cycles after its addresses. They stand
-in that much later rows, so that lanes need no registers to delay them.
+A slot passes through stages, and its fields are needed some cycles after its addresses. They are
+stored as many rows later, so that lanes need no registers to delay them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .program import NOTHING, Program
 from .schedule import INPUT, UNIT
 
 FINE = 3
-"""Bits of a shift in its last stage."""
+"""Number of bits of a shift in its last stage."""
 
 NO_SOURCE = 0
 """Code of :data:`.program.NOTHING`; lane k has the code k + 1, the reciprocal unit the next,
@@ -25,7 +25,7 @@ and the words of the request the one after."""
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a row: its bits, and the cycles after its row in which it is used."""
+    """A field of a row: its width, and how many cycles after its row it is used."""
 
     width: int
     skew: int = 0
@@ -44,7 +44,7 @@ class Encoding:
 
     @property
     def sources(self) -> int:
-        """Bits of a source."""
+        """Width of a source."""
         return (self.machine.lanes + 2).bit_length()
 
     @property
@@ -88,7 +88,7 @@ class Encoding:
 
     @property
     def move(self) -> int:
-        """Bits that say how many fraction bits more than the fewest a word has."""
+        """Width of the field that holds a word's fraction bits above the minimum."""
         return (EDGE_FRACS[1] - EDGE_FRACS[0]).bit_length()
 
     @property
@@ -112,12 +112,12 @@ class Encoding:
 
     @property
     def width(self) -> int:
-        """Bits of a row."""
+        """Width of a row."""
         return self.machine.lanes * width_of(self.lane) + width_of(self.team)
 
 
 def width_of(fields: Mapping[str, Field]) -> int:
-    """Return the bits of fields together."""
+    """Return the total width of fields."""
     return sum(field.width for field in fields.values())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ProgramError(ValueError):
-    """A function has no program on a processor; the message says what is lacking."""
+    """A function has no program on a processor; the message says what is missing."""
 
 
 class WordsError(ProgramError):

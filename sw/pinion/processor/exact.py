@@ -1,4 +1,4 @@
-"""Exact integers of a function's sums, value by value, without lanes and cycles."""
+"""Exact integers of a function's sums, value by value, without lanes or cycles."""
 
 from __future__ import annotations
 

@@ -77,11 +77,11 @@ class ProgramFolder:
 
     Members
     -------
-    folder : where it is.
+    folder : its path.
     manifest : the program in numbers.
     model : the robot.
     function : the function with its float model, as it was when the program was compiled.
-    program : for the machine.
+    program : the program for its machine.
     """
 
     folder: Path
@@ -103,7 +103,7 @@ class ProgramFolder:
         manifest = Manifest.read(folder)
         if not manifest.is_program:
             raise ManifestError(
-                f"'{folder}' holds a core, and this needs a program: give a folder of "
+                f"'{folder}' holds a core, but a program is needed: give a folder of "
                 "`pinion program`."
             )
         check_digests(folder)
@@ -111,7 +111,7 @@ class ProgramFolder:
         try:
             program = _program(data)
             if content_digest(program) != manifest.content:
-                raise ValueError(f"{PROGRAM.name} is not that of the manifest")
+                raise ValueError(f"{PROGRAM.name} does not match the manifest")
             model = check_names(model_from_dict(json.loads((folder / MODEL).read_text())))
             function = BuiltFunction.from_json(json.loads((folder / FUNCTION).read_text()))
         except _DAMAGE as error:
@@ -127,23 +127,23 @@ _DAMAGE = (
     *(OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError),
     *(AssertionError, IndexError),
 )
-"""What numbers of a damaged program raise where they are used."""
+"""What the numbers of a damaged program raise where they are used."""
 
 
 def open_program_folder(
     folder: ProgramFolder, device: str = DEVICE, *, progress: Progress = SILENT
 ) -> Backend:
-    """Open a program of a folder.
+    """Open the program in a folder.
 
     Parameters
     ----------
-    device : ``processor`` for the model, ``processor:sim`` for the simulated card, or another way
-        to a card with this processor, ``processor:serial:PORT``.
+    device : ``processor`` for the model, ``processor:sim`` for the simulated card, or
+        ``processor:serial:PORT`` for a card with this processor.
 
     Raises
     ------
     ProgramError
-        If the device is another kind.
+        If the device is of another kind.
     pinion.driver.DriverError, pinion.driver.TransportError
         If there is no such card, it holds another machine, or it does not work.
     """
@@ -151,12 +151,12 @@ def open_program_folder(
 
 
 def program_address(device: str) -> str:
-    """Return the card that a device of programs names, empty for the model.
+    """Return the card that a device for programs names, empty for the model.
 
     Raises
     ------
     ProgramError
-        If it is another kind.
+        If the device is of another kind.
     """
     kind, _, address = device.partition(":")
     if kind != DEVICE:
@@ -185,7 +185,7 @@ def write_program(
 
     Returns
     -------
-    The folder, and where an earlier one was moved or `folder` if it had this program already.
+    The folder, and where an earlier one was moved, or `folder` if it already held this program.
 
     Raises
     ------
@@ -222,7 +222,7 @@ def write_program(
 
 
 def _data(program: Program) -> dict[str, Any]:
-    """Return a program as JSON has it."""
+    """Return a program as JSON data."""
     return {
         "machine": asdict(program.machine),
         "rows": program.cycles,
@@ -247,17 +247,20 @@ def _columns(rows: NDArray[np.void]) -> dict[str, str]:
 
 
 def _program(data: Mapping[str, Any]) -> Program:
-    """Return the program of its JSON form.
+    """Return the program in JSON data.
 
     Raises
     ------
     ValueError, KeyError, TypeError, AssertionError, IndexError, OverflowError
-        If they are not a program.
+        If the data are not a program.
     """
     machine = Machine(**data["machine"])
     count = data["rows"]
     if not 0 < count <= machine.rows or len(data["constants"]) != machine.lanes:
-        raise ValueError(f"it has {count} rows, or constants of other lanes")
+        raise ValueError(
+            f"it has {count} rows and constants of {len(data['constants'])} lanes, instead of "
+            f"1 to {machine.rows} and {machine.lanes}"
+        )
     inputs, outputs = (
         tuple((Word.of(entry["word"]), Format(machine.word, entry["frac"])) for entry in data[name])
         for name in ("inputs", "outputs")
@@ -283,5 +286,5 @@ def _rows(
         numbers = np.frombuffer(base64.b64decode(columns[name], validate=True), dtype=_NUMBERS)
         rows[name] = numbers.reshape(shape)
         if not np.array_equal(rows[name], numbers.reshape(shape)):
-            raise ValueError(f"a number of '{name}' does not fit")
+            raise ValueError(f"a number in '{name}' does not fit its field")
     return rows

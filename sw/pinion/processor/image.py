@@ -30,23 +30,23 @@ class Store(IntEnum):
     RESULTS = 3
     """Binary points of result words."""
     DIRECTORY = 4
-    """Where a function's program is in the others."""
+    """Where a function's program is in the other memories."""
     NAMES = 5
-    """Which requests a function answers. Written last: what is written to another memory takes all
-    names away."""
+    """Which requests a function answers. Written last: a write to another memory removes all
+    names."""
 
 
 LOADER = function_id("load_programs")
 """Function of packets that load programs, whose build is the machine's digest."""
 
 RESULT_WORDS = 1
-"""Words that a record of such a packet is answered with: its first word."""
+"""Number of words in the answer to a record of such a packet: its first word."""
 
 NAME = {"build": Field(64), "function": Field(32), "words_in": Field(16), "words_out": Field(16)}
 """Fields of a name: hash, function, and words of records, as in the headers of packets."""
 
 STORE_PLACE = 24
-"""Place of the memory in the first word of a record; the address is below it."""
+"""Position of the memory's number in the first word of a record; the address is below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class Image:
     Members
     -------
     machine : the machine.
-    words : words of each memory, from its first on.
+    words : words of each memory, beginning with the first.
     """
 
     machine: Machine
@@ -78,7 +78,7 @@ class Image:
 
     @classmethod
     def of(cls, programs: Sequence[Program], names: Sequence[Name] = ()) -> Image:
-        """Place programs side by side; their order is the numbers of the functions.
+        """Place programs side by side; the functions are numbered in their order.
 
         Parameters
         ----------
@@ -91,10 +91,10 @@ class Image:
             If the sequence is empty, the machines differ, or a memory is too small.
         """
         if not programs:
-            raise ProgramError("There is no program: give one at least.")
+            raise ProgramError("There is no program: give at least one.")
         machine = programs[0].machine
         if any(program.machine != machine for program in programs):
-            raise ProgramError("The programs are for different machines: compile them for one.")
+            raise ProgramError("The programs are for different machines: compile all for the same.")
         encoding = Encoding(machine=machine)
         words: dict[Store, list[int]] = {store: [] for store in Store}
         entries = []
@@ -121,9 +121,10 @@ class Image:
         for store, depth in depths(machine).items():
             number = len(programs if store is Store.DIRECTORY else words[store])
             if number > depth:
+                advice = "leave one out" if len(programs) > 1 else "build a core"
                 raise ProgramError(
                     f"The programs have {number} {_HELD[store]} together, {number - depth} more "
-                    f"than the processor's {depth}: leave one out."
+                    f"than the processor's {depth}: {advice}."
                 )
         words[Store.DIRECTORY] = [packed(encoding.entry, entry) for entry in entries]
         return cls(machine=machine, words=words)
@@ -140,12 +141,12 @@ class Image:
 
 
 def record_words(machine: Machine) -> int:
-    """Return the words of a record that loads a word of a memory."""
+    """Return the number of words in a record that loads a word of a memory."""
     return 1 + -(-max(widths(machine).values()) // 32)
 
 
 def widths(machine: Machine) -> Mapping[Store, int]:
-    """Return the bits of a word of each memory."""
+    """Return the width of a word of each memory."""
     encoding = Encoding(machine=machine)
     return {
         Store.ROWS: encoding.width,

@@ -19,8 +19,8 @@ def listing(compiled: CompiledProgram) -> str:
     """Return a program as text, one line for what each lane or the team does in a row.
 
     ``12 L0 acc = r3 * r17~ >> 20`` is a slot of lane 0 in row 12: ``acc =`` begins a sum, ``+=``
-    and ``-=`` continue it, ``=>`` ends it; ``~``, ``>`` and ``<`` behind B are its rounded, high
-    and low bits; behind the semicolon are pass, body and source line of what is computed.
+    and ``-=`` continue it, ``=>`` ends it; ``~``, ``>`` and ``<`` after B are its rounded, high
+    and low bits; after the semicolon are pass, body and source line of what is computed.
     ``12 L1 r40 <- L0`` writes lane 0's result to word 40 of lane 1, ``3 L1 r7 <- q[3]`` a word of
     the request to its word 7.
     """

@@ -2,18 +2,18 @@ r"""The dynamics processor as its programs see it: lanes, words, and what a row 
 
 A **lane** is a multiply-accumulator with a memory of words in two's complement. A **team** is a few
 lanes that run one program: row *t* of the program is what the team does in cycle *t*, without
-branches and stalls. In each row a lane
+branches or stalls. In each row a lane
 
 - reads the words A and B of its memory and adds a product to its accumulator (a **slot**),
 - writes one word of its memory, from the result of any lane of the team or of the reciprocal unit,
-  or from the request, whose *k*-th word is there in row *k*.
+  or from the request, whose *k*-th word arrives in row *k*.
 
 A product takes A in full and :data:`NARROW` bits of B: the high bits, rounded or not, or the low
 ones. It is shifted right, rounding down, and negated or not; a sum that begins replaces the
-accumulator by half a unit of its result. ``delay - 1`` cycles after the slot that ends a sum the
+accumulator by half an LSB of its result. ``delay - 1`` cycles after the slot that ends a sum the
 result register of its lane holds the sum without :data:`GUARD` bits, and keeps it until the lane's
-next result. A word that is written in one cycle can be read from the next cycle on; reading it in
-the same cycle is not defined.
+next result. A word that is written in one cycle can be read from the next cycle; reading it in the
+same cycle is not defined.
 
 Binary points are not in the machine: a compiler chooses one for each value and says by how much
 each product is shifted (:mod:`.points`).
@@ -28,22 +28,22 @@ from enum import IntEnum
 from .errors import ProgramError
 
 GUARD = 12
-"""Bits of the accumulator below the last bit of a result."""
+"""Number of bits of the accumulator below the LSB of a result."""
 
 NARROW = 18
-"""Bits of B that a product takes."""
+"""Number of bits of B that a product takes."""
 
 SHIFTS = (-6, 57)
-"""Least and largest shift of a product to the right."""
+"""Smallest and largest shift of a product to the right."""
 
 RECIPROCAL_DELAY = 17
 """Cycles from the operand of a reciprocal to its result."""
 
 MOST_LANES = 8
-"""Lanes of the largest team."""
+"""Number of lanes of the largest team."""
 
 MOST_RESULTS = 4096
-"""Most words of a result record."""
+"""Largest number of words of a result record."""
 
 EDGE_FRACS = (-27, 100)
 """Fewest and most fraction bits of words that are converted from and to single precision."""
@@ -55,11 +55,11 @@ ENCODING = 3
 """Version of programs: of their encoding (:mod:`.encoding`, :mod:`.image`), and of delays."""
 
 MANTISSA = 26
-"""Bits of a reciprocal's operand below its highest one."""
+"""Number of bits of a reciprocal's operand below its highest one."""
 
 
 class Half(IntEnum):
-    """The bits of B that a slot multiplies with."""
+    """The bits of B by which a slot multiplies."""
 
     IDLE = 0
     """No product."""
@@ -111,7 +111,7 @@ class Machine:
 
     @classmethod
     def of(cls, lanes: int) -> Machine:
-        """Return the machine of a card: with as many rows as fit a ULX3S beside its lanes."""
+        """Return the machine of a card, with as many rows as fit a ULX3S alongside its lanes."""
         machine = cls(lanes=lanes)
         return machine if lanes <= 4 else replace(machine, rows=4096)
 
@@ -128,7 +128,7 @@ class Machine:
 
     @property
     def low(self) -> int:
-        """Bits of a word below those of :attr:`Half.HIGH`."""
+        """Number of bits of a word below those of :attr:`Half.HIGH`."""
         return self.word - NARROW
 
     @property

@@ -1,4 +1,4 @@
-"""The manifest of a program, by which driver and card know it as they know a build."""
+"""The manifest of a program, by which driver and card identify it like a build."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .machine import OVERHEAD, Machine
 from .program import Program
 
 CLOCK_MHZ = 100.0
-"""Clock of the ULX3S's card, which times of programs are stated for."""
+"""Clock of the ULX3S's card, for which the times of programs are stated."""
 
 
 def program_manifest(
@@ -93,7 +93,7 @@ def program_manifest(
 
 
 def content_digest(program: Program) -> str:
-    """Return a digest of a program as a card has it."""
+    """Return a digest of a program as a card holds it."""
     image = Image.of([program]).words
     content = json.dumps([[int(store), list(words)] for store, words in sorted(image.items())])
     return sha256(f"{program.machine.digest} {content}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The processor cycle by cycle, on the integers of its words: the model that hardware equals."""
+"""The processor cycle by cycle, on the integers of its words: the model that hardware matches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .schedule import INPUT, UNIT
 
 
 def run(program: Program, requests: Words) -> tuple[Words, Flags]:
-    """Run a program for each of some requests.
+    """Run a program for each request.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def run(program: Program, requests: Words) -> tuple[Words, Flags]:
 
     Returns
     -------
-    (n, words_out) float32 bits, and flags (n,): a request or a value left its format.
+    (n, words_out) float32 bits, and flags (n,): a request or a value overflowed its format.
     """
     count = len(requests)
     team = _Team(program, count)
@@ -57,7 +57,7 @@ class _Team:
         self.due: dict[int, list[tuple[int, Ints]]] = {}
 
     def step(self, cycle: int) -> None:
-        """Do one row: results arrive, slots read, words are written."""
+        """Execute one row: results arrive, slots read, words are written."""
         for source, value in self.due.pop(cycle, ()):
             self.registers[source] = value
         rows, team = self.program.lanes[cycle], self.program.team[cycle]

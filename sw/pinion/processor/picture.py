@@ -87,7 +87,7 @@ def _others(program: Program) -> Iterator[tuple[str, list[str | None]]]:
 
 
 def _colour(compiled: CompiledProgram, number: int, bodies: int) -> str:
-    """Return the colour of a value: of its link, and dark for passes from the tip."""
+    """Return the colour of a value: that of its link, darker for passes from the tip."""
     region = compiled.sums.values[number].region
     if region is None or region.body is None:
         return NO_LINK
@@ -99,7 +99,7 @@ def _hue(link: int, bodies: int, *, dark: bool) -> str:
 
 
 def _band(colours: Sequence[str | None], y: float, height: float, scale: float) -> Iterator[str]:
-    """Yield a group in which a cycle is one unit wide: a path of strokes for each colour."""
+    """Yield an SVG group with a path of strokes for each colour; a cycle is one unit wide."""
     runs: dict[str, list[str]] = {}
     cycle = 0
     for colour, run in groupby(colours):
@@ -133,7 +133,7 @@ def _legend(bodies: int) -> Iterator[str]:
 
 
 def _step(cycles: int) -> int:
-    """Return the distance of ticks, about ten of them."""
+    """Return the distance between ticks, for about ten of them."""
     return next(
         step for step in (10, 20, 50, 100, 200, 500, 1000) if step * 12 >= cycles or step == 1000
     )

@@ -1,8 +1,8 @@
 """Binary points of values, and the slots of each product.
 
-A word has the most fraction bits that its range over the states allows. A product is exact to the
-last bits of its operands in two slots, one for the high and one for the low bits of B; one slot,
-with B rounded, is enough where that hardly changes the results.
+A word has as many fraction bits as its range over the states allows. A product is exact to the LSBs
+of its operands in two slots, one for the high and one for the low bits of B; one slot, with B
+rounded, is enough where that hardly changes the results.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Slot:
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
-    """A function's values in words.
+    """Formats of a function's values, and the slots of its sums.
 
     Members
     -------
     fracs : fraction bits of each value.
-    ends : fraction bits of each sum when it ends, which are others for a comparison.
+    ends : fraction bits of each sum when it ends, which differ from `fracs` for a comparison.
     slots : slots of each value that is a sum, empty for others.
     """
 
@@ -63,14 +63,14 @@ class Points:
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """Magnitudes of values over states: the largest of each, and the smallest."""
+    """Largest and smallest magnitude of each value over states."""
 
     largest: tuple[float, ...]
     smallest: tuple[float, ...]
 
     @classmethod
     def of(cls, sums: Sums, distributions: Iterable[Mapping[str, Floats]]) -> Reach:
-        """Measure the magnitudes over states of some distributions, columns (n,) by input word."""
+        """Measure the magnitudes over states of each distribution, columns (n,) by input word."""
         count = len(sums.values)
         largest, smallest = np.zeros(count), np.full(count, np.inf)
         for columns in distributions:
@@ -110,17 +110,17 @@ def choose_points(
         largest = reach.largest[number] * MARGIN
         if not math.isfinite(largest):
             raise ProgramError(
-                f"A value of {value.line or 'the graph'} is not finite in some states: no binary "
-                "point holds it."
+                f"A value of {value.line or 'the graph'} is not finite in some states: no format "
+                "can hold it."
             )
         if value.constant is not None:
             fracs.append(tight(abs(value.constant), machine.word))
         elif value.finish == Finish.WRAP:
             if min(_finest(t, fracs, machine) for t in value.terms) < machine.word:
                 raise ProgramError(
-                    f"The angle of a sine or cosine ({value.line or 'of the graph'}) has up to "
-                    f"{largest / MARGIN:.3g} turns over the states, more than the processor wraps: "
-                    "build a core."
+                    f"The angle of a sine or cosine ({value.line or 'in the graph'}) has up to "
+                    f"{largest / MARGIN:.3g} turns over the states, more than the processor can "
+                    "wrap: build a core."
                 )
             fracs.append(machine.word)
         elif value.inverse is not None:
@@ -155,7 +155,7 @@ def _product_frac(term: Summand, fracs: Sequence[int], machine: Machine) -> int:
 
 
 def _finest(term: Summand, fracs: Sequence[int], machine: Machine) -> int:
-    """Return the most fraction bits of a sum that a term can be shifted to."""
+    """Return the largest number of fraction bits of a sum to which a term can be shifted."""
     return _product_frac(term, fracs, machine) - GUARD - SHIFTS[0]
 
 
@@ -168,7 +168,7 @@ def _slots(
     machine: Machine,
     allowed: float,
 ) -> list[Slot]:
-    """Return the slots of a product, of one half or of both."""
+    """Return the slots of a product: one rounded, or one for each half of B."""
     losses = {
         (a, b): 0.0
         if _is_short(sums.values[b], fracs[b], machine)
@@ -193,7 +193,7 @@ def _slots(
 
 
 def _is_short(value: Value, frac: int, machine: Machine) -> bool:
-    """Whether a constant, or the result of a comparison, has no low bits in its word."""
+    """Return whether a value is a constant or a comparison whose word has no low bits."""
     if value.constant is None:
         return value.finish == Finish.SIGN
     return round(value.constant * 2.0**frac) % (1 << machine.low) == 0

@@ -56,7 +56,7 @@ TEAM_FIELDS = np.dtype(
         ("points", np.int16),
     ]
 )
-"""What a team does besides.
+"""What a team does in a row in addition.
 
 output, output_source : place in the result record and source of its word, or -1 and NOTHING.
 operand : lane whose result the reciprocal unit takes, or NOTHING.
@@ -74,7 +74,7 @@ class Program:
     lanes : (rows, lanes) of :data:`LANE_FIELDS`.
     team : (rows,) of :data:`TEAM_FIELDS`.
     constants : by lane, word of memory and integer.
-    inputs : words of the request record and their formats; the k-th is there in row k.
+    inputs : words of the request record and their formats; the k-th arrives in row k.
     outputs : words of the result record and their formats.
     """
 
@@ -87,17 +87,17 @@ class Program:
 
     @property
     def cycles(self) -> int:
-        """Cycles from the first row to the last result."""
+        """Number of cycles from the first row to the last result."""
         return len(self.lanes)
 
     @property
     def slots(self) -> int:
-        """Products, of one or two halves."""
+        """Number of slots: one or two for each product."""
         return int(np.count_nonzero(self.lanes["half"]))
 
     @property
     def words(self) -> int:
-        """Words of memory of the fullest lane."""
+        """Number of memory words of the fullest lane."""
         return 1 + max(
             max([*constants, written])
             for constants, written in zip(self.constants, self._written(), strict=True)
@@ -131,12 +131,12 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
     for word, frac in edges:
         if not EDGE_FRACS[0] <= frac <= EDGE_FRACS[1]:
             raise ProgramError(
-                f"The word {word} would have {frac} fraction bits, and the processor converts "
-                f"words of {EDGE_FRACS[0]} to {EDGE_FRACS[1]}: give it another unit."
+                f"The word {word} would have {frac} fraction bits, but the processor converts "
+                f"words of {EDGE_FRACS[0]} to {EDGE_FRACS[1]}: choose another unit for the word."
             )
     if len(sums.results) > MOST_RESULTS:
         raise ProgramError(
-            f"The function has {len(sums.results)} result words, and a program at most "
+            f"The function has {len(sums.results)} result words, but a program has at most "
             f"{MOST_RESULTS}: build a core."
         )
     lanes = np.zeros((plan.cycles, machine.lanes), dtype=LANE_FIELDS)
@@ -185,7 +185,7 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
 
 
 def _inputs(sums: Sums, points: Points, machine: Machine) -> tuple[tuple[Word, Format], ...]:
-    """Return the words of the record with their formats; what nothing reads fits anything."""
+    """Return the words of the record with their formats, the widest for words never read."""
     fracs = {place: points.fracs[number] for number, place in sums.arrivals.items()}
     return tuple(
         (word, Format(machine.word, fracs.get(place, EDGE_FRACS[0])))
@@ -212,7 +212,7 @@ class _Memory:
     def new(self) -> int:
         if self.next == self.machine.words:
             raise WordsError(
-                f"Lane {self.lane} of the processor has {self.machine.words} words, and the "
+                f"Lane {self.lane} of the processor has {self.machine.words} words, but the "
                 "program needs more: use more lanes, or build a core."
             )
         self.next += 1
@@ -249,7 +249,7 @@ def _place_results(
 def _ordered(
     number: int, points: Points, plan: ProgramSchedule, memory: list[_Memory]
 ) -> list[Slot]:
-    """Return the slots of a sum, those whose operands come last at the end."""
+    """Return the slots of a sum in the order in which their operands arrive."""
     lane = plan.lanes[number]
     if lane == UNIT:
         return []

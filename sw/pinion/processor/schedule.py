@@ -1,7 +1,7 @@
 """When and on which lane each sum is computed, and when its result is written where.
 
-List schedules, longest way to a result first or in the function's order. Each runs twice: with a
-write port for every result, which shares the sums out among the lanes, and with the machine's
+List schedules, longest path to a result first or in the function's order. Each runs twice: with a
+write port for every result, which distributes the sums among the lanes, and with the machine's
 ports, when the lanes that read a value are known.
 """
 
@@ -23,22 +23,22 @@ INPUT = -3
 """The words of the request in the place of a lane: the k-th of the record in cycle k."""
 
 TRIES = 12
-"""Most schedules of a function: by the longest way to a result, and one of four in the function's
-order; all but the first of each with ranks that are moved at random."""
+"""Largest number of schedules of a function: by the longest path to a result, and one in four in
+the function's order; all but the first of each with randomly changed ranks."""
 
 MOST_SLOTS = 16_000
 """Slots of all these schedules together: seconds of work."""
 
 MOVED = 12.0
-"""Cycles, or places in the order, by which they are moved at most."""
+"""Largest random change of a rank, in cycles or places in the order."""
 
 UNIT_HOLD = 4
-"""Least cycles between two operands of the reciprocal unit."""
+"""Smallest number of cycles between two operands of the reciprocal unit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Write:
-    """A value on its way: in this cycle, from a lane, :data:`UNIT` or :data:`INPUT`.
+    """The write of a value in a cycle, from a lane, :data:`UNIT` or :data:`INPUT`.
 
     Members
     -------
@@ -55,7 +55,7 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSchedule:
-    """Times of a program.
+    """The schedule of a program.
 
     Members
     -------
@@ -76,9 +76,9 @@ class ProgramSchedule:
 
 
 def schedules(sums: Sums, points: Points, machine: Machine) -> Iterator[ProgramSchedule]:
-    """Yield schedules of the sums of a function, the shortest of some first.
+    """Yield schedules of a function's sums: the first few by length, then the others.
 
-    Those that follow are for a machine with too few words for the first ones.
+    The others are for a machine with too few words for the first ones.
     """
     # One lane is busy in nearly every cycle of any schedule.
     slots = sum(map(len, points.slots))
@@ -104,7 +104,7 @@ class _Ports:
     used: set[int] = field(default_factory=set)
 
     def take(self, cycle: int) -> int:
-        """Return the first free cycle from this one on, and use it."""
+        """Return the first free cycle that is not before this one, and use it."""
         while cycle in self.used:
             cycle += 1
         self.used.add(cycle)
@@ -164,7 +164,7 @@ class _Lister:
         self.earliest: dict[int, int] = {}
 
     def _ways(self) -> list[int]:
-        """Return minus the cycles from the start of each value to the last result it is for."""
+        """Return the negative number of cycles from the start of each value to the last result."""
         ways = [0] * len(self.sums.values)
         for number in reversed(range(len(ways))):
             value = self.sums.values[number]
@@ -218,7 +218,7 @@ class _Lister:
         return {value.inverse} if value.inverse is not None else self.reads[number]
 
     def _best(self, candidates: set[int]) -> tuple[int, int, int]:
-        """Return the next sum, its lane and its first cycle: the earliest, of the least rank."""
+        """Return the next sum, its lane and its first cycle: the earliest, then by lowest rank."""
         best: tuple[int, float, int, int] | None = None
         lanes = range(self.machine.lanes)
         idle = min(lanes, key=lambda lane: self.free[lane])
@@ -257,7 +257,7 @@ class _Lister:
         self._send(number, lane, result)
 
     def _send(self, number: int, source: int, result: int) -> None:
-        """Write a result where it is read."""
+        """Schedule the writes of a result to every place where it is read."""
         self.ready[number][UNIT] = result + 1
         if self.fixed is None:
             return

@@ -18,7 +18,7 @@ PROJECTIONS = 8
 """Random sums of a block's words that are differentiated, in place of every word."""
 
 Effects = tuple[tuple[tuple[float, float], ...], ...]
-"""By value and term: what an error of 1 in A changes, and what an error of 1 in B."""
+"""By value and term: the effect of an error of 1 in A, and of an error of 1 in B."""
 
 
 def effects(
@@ -29,9 +29,9 @@ def effects(
 ) -> Effects:
     """Return the relative error of any result block for an error of 1 in a factor of a product.
 
-    The largest over states, blocks and distributions of the root mean square over the words of a
-    block. It is of the product with the other factor, state by state: a factor that is large only
-    where results hardly depend on it has a small effect.
+    It is the largest over states, blocks and distributions of the root mean square over the words
+    of a block. The other factor is taken state by state: a factor that is large only where results
+    hardly depend on it has a small effect.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def effects(
 def _squares(
     sums: Sums, values: Sequence[Floats], numbers: Sequence[int], weight: Floats
 ) -> dict[int, Floats]:
-    """Return the mean square of a block's derivative by each value, (n,)."""
+    """Return the mean square of a block's derivative with respect to each value, (n,)."""
     rng = np.random.default_rng(0)
     squares: dict[int, Floats] = {}
     for _ in range(PROJECTIONS):
@@ -74,7 +74,7 @@ def _squares(
 def _derivatives(
     sums: Sums, values: Sequence[Floats], seeds: Mapping[int, Floats]
 ) -> Iterator[tuple[int, Floats]]:
-    """Yield the derivative of a sum of results by each value that it depends on, (n,)."""
+    """Yield the derivative (n,) of a sum of results with respect to each value in it."""
     bars = dict(seeds)
     for number in reversed(range(len(values))):
         bar = bars.pop(number, None)

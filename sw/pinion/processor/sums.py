@@ -29,7 +29,7 @@ class Summand:
     Members
     -------
     sign : 1 or -1.
-    a, b : numbers of values; of a term that is no product, b is the constant one.
+    a, b : numbers of values; in a term that is not a product, b is the constant 1.
     """
 
     sign: int
@@ -62,7 +62,7 @@ class Value:
 
     @property
     def operands(self) -> tuple[int, ...]:
-        """Values that it is computed from."""
+        """Values from which this one is computed."""
         if self.inverse is not None:
             return (self.inverse,)
         return tuple(k for t in self.terms for k in (t.a, t.b))
@@ -70,7 +70,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Sums:
-    """A function of a robot as values in an order of evaluation.
+    """A function of a robot as values in order of evaluation.
 
     Members
     -------
@@ -85,7 +85,7 @@ class Sums:
 
     @property
     def arrivals(self) -> dict[int, int]:
-        """Places in the record of the values that are words of it, by value."""
+        """Positions in the record, by value, of the values that are its words."""
         places = {str(word): place for place, word in enumerate(self.record)}
         return {
             number: places[str(value.word)]
@@ -133,7 +133,7 @@ def sums_of(graph: Graph, record: Sequence[Word]) -> Sums:
     Raises
     ------
     ProgramError
-        If it has an operation that the processor does not compute, or states.
+        If the graph has an operation that the processor does not compute, or states.
     """
     return _Gatherer(graph).run(tuple(record))
 
@@ -172,7 +172,7 @@ class _Gatherer:
         if graph.states:
             raise ProgramError(
                 f"The function keeps the state '{graph.states[0].word}' from request to request, "
-                "which programs do not: build a core for it."
+                "which programs cannot: build a core for it."
             )
         self.uses = graph.uses()
         for number, node in enumerate(graph.nodes):
@@ -182,7 +182,7 @@ class _Gatherer:
         return Sums(record, tuple(self.values), results)
 
     def result(self, i: int) -> int:
-        """Return the value of a result, which a lane computes even if it is known or an input."""
+        """Return the value of a result, which a lane computes even for a constant or an input."""
         value = self.value(i)
         if self.values[value.number].operands and value[1:] == (1, 0):
             return value.number
@@ -199,7 +199,7 @@ class _Gatherer:
         return _Scaled(self.constants[mantissa], -1 if number < 0.0 else 1, power)
 
     def sum(self, terms: Sequence[Summand], like: Node, finish: Finish = Finish.CLIP) -> _Scaled:
-        """Return a sum, or an equal one, up to sign and a power of two, that exists."""
+        """Return a sum, or an existing one that equals it up to sign and a power of two."""
         first = min(terms, key=_order)
         sign, power = (first.sign, first.power) if finish == Finish.CLIP else (1, 0)
         key = finish, tuple(sorted((*_pair(t), t.power - power, t.sign * sign) for t in terms))
@@ -210,7 +210,7 @@ class _Gatherer:
         return _Scaled(number, sign * known_sign, power - known_power)
 
     def _copy(self, value: _Scaled, like: Node) -> int:
-        """Return a sum of a value alone, with its sign and power of two."""
+        """Return a sum of one value, with its sign and power of two."""
         alone = Value(terms=(self.lone(value),), region=like.region, line=like.line)
         return self.add(alone)
 
@@ -218,7 +218,7 @@ class _Gatherer:
         return Summand(sign * a.sign * b.sign, a.number, b.number, power + a.power + b.power)
 
     def lone(self, value: _Scaled, sign: int = 1) -> Summand:
-        """Return the term of a value that no other is multiplied with."""
+        """Return the term of a value that is not multiplied by another."""
         return self.term(sign, value, self.constant(1.0))
 
     def value(self, i: int) -> _Scaled:
@@ -299,7 +299,7 @@ class _Gatherer:
             case _ if node.op in _LINEAR:
                 return self.sum([self._term(*product) for product in self._products(i)], node)
         raise ProgramError(
-            f"The processor does not compute '{node.op}' ({node.line or 'of the graph'}): build a "
+            f"The processor does not compute '{node.op}' ({node.line or 'in the graph'}): build a "
             "core for this function."
         )
 
@@ -320,7 +320,7 @@ class _Gatherer:
         return self.sum([self.lone(a), self.lone(b, -1)], node, Finish.SIGN)
 
     def _choice(self, node: Node) -> list[Summand]:
-        """Return one of several values: the last, and what replaces it where a comparison holds."""
+        """Return a choice as terms: the last value, and others in its place if comparisons hold."""
         values = [self.placed[k] for k in node.args]
         first, last = values[0], values[-1]
         match node.op:
@@ -403,7 +403,7 @@ DEGREES = {"sin": 4, "cos": 5}
 def polynomial(wave: str) -> tuple[float, ...]:
     """Return coefficients in u = t^2, lowest first, of sin(pi t) / t or cos(pi t), |t| <= 1/2.
 
-    Interpolated at Chebyshev nodes of u, which is nearly the best polynomial.
+    They interpolate at Chebyshev nodes of u, which is nearly the best polynomial.
     """
     count = DEGREES[wave] + 1
     nodes = 0.125 * (1.0 - np.cos(np.pi * (np.arange(count) + 0.5) / count))

@@ -1,4 +1,4 @@
-"""Tables and pictures of builds, from the files in build folders alone.
+"""Tables and pictures of builds, made only from the files in build folders.
 
 Showing a build needs neither the tools that made it nor those that measured it. Tables are data
 (`FigureTable`); a terminal, a page in Markdown or a program shows them.

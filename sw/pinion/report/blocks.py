@@ -10,7 +10,7 @@ from .html import element, text
 Data = Mapping[str, Any]
 
 Bar = tuple[str, float, float, str]
-"""Name, value, full scale of the bar, and the value as text."""
+"""Name, value, full scale of the bar, and value as text."""
 
 
 def bars(rows: Sequence[Bar], title: str) -> str:
@@ -31,7 +31,7 @@ def bars(rows: Sequence[Bar], title: str) -> str:
 
 
 def beside(*parts: str) -> str:
-    """Return parts next to each other if they fit, otherwise below each other."""
+    """Return parts side by side if they fit, otherwise one below the other."""
     return element("div", {"class": "beside"}, "".join(element("div", {}, part) for part in parts))
 
 
@@ -42,11 +42,11 @@ def folded(title: str, inner: str, *, open_: bool = False) -> str:
 
 
 def note(words: str) -> str:
-    """Return a remark in small letters."""
+    """Return a remark in small print."""
     return element("p", {"class": "note"}, text(words))
 
 
 def span(values: Sequence[int]) -> str:
-    """Return the range of some numbers as text."""
+    """Return the range of numbers as text."""
     smallest, largest = min(values), max(values)
     return str(smallest) if smallest == largest else f"{smallest} to {largest}"

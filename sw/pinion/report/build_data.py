@@ -105,7 +105,7 @@ def utilisation(schedule: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def link_budget(manifest: Manifest) -> dict[str, Any]:
-    """Return bytes, beats, the bottleneck of a stream of requests, and a model of the real link."""
+    """Return bytes, beats, the bottleneck of a stream of requests, and a model of the link."""
     layout = layout_of(manifest)
     needs = {
         "the core's interval": manifest.ii / manifest.clock_mhz,
@@ -145,7 +145,7 @@ def _verified(errors: ErrorDistribution, manifest: Manifest) -> dict[str, Any] |
 
 
 def _nearest(block: BlockErrors) -> dict[str, Any]:
-    """Return a block's word that is nearest to its budget, or farthest beyond it.
+    """Return the word of a block whose error is nearest to its budget, or farthest beyond it.
 
     The last values are None if no request was valid.
     """
@@ -163,7 +163,7 @@ def _nearest(block: BlockErrors) -> dict[str, Any]:
 def _tools(
     folder: Path, resources: Mapping[str, Any] | None, verified: ErrorDistribution | None
 ) -> list[list[str]]:
-    """Return which tool did what, and its version, as far as the folder records it."""
+    """Return which tool did what, with its version, as far as the folder records this."""
     headers = []
     with (folder / VERILOG).open(encoding="utf-8", errors="replace") as file:
         wrote = _GENERATED.match(file.readline(_LINE))
@@ -193,7 +193,7 @@ def _joints(robot: Model) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> list[dict[str, Any]]:
-    """Return every file with its current SHA-256, and whether the build wrote it so."""
+    """Return every file with its SHA-256, and whether it is as the build wrote it."""
     listed = read_digests(folder)
     paths = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
     rows = []
@@ -205,7 +205,7 @@ def _files(folder: Path) -> list[dict[str, Any]]:
         elif name in listed:
             state = "as built" if listed[name] == digest else "CHANGED"
         else:
-            state = "made later, not of the build"
+            state = "made later, not part of the build"
         size = paths[name].stat().st_size
         rows.append({"name": name, "sha256": digest, "bytes": size, "state": state})
     return rows

@@ -1,6 +1,6 @@
 """The page of ``pinion report``: builds as one self-contained HTML file.
 
-A policy in its head forbids every network request and every script except the page's own.
+A policy in the page's head forbids every network request and every script except its own.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ MOST_BYTES = 2_000_000
 
 LABELS = (
     ("counted", "of the build's own files: operations, cycles, units, bits, bytes, digests"),
-    ("simulated", "by the exact integer model, which the RTL equals bit for bit"),
+    ("simulated", "by the exact integer model, which equals the RTL bit for bit"),
     ("estimated", "by Yosys and tables of delays; nothing was placed or routed"),
-    ("model", "computed from equations and from figures that others measured"),
+    ("model", "computed from equations and from others' measurements"),
 )
 
 
@@ -85,7 +85,7 @@ def check_page_path(path: Path, *, force: bool = False) -> None:
 
     Raises
     ------
-    ReportError : if the file exists and ``force`` is False, or it is a folder, or has no folder.
+    ReportError : if the file exists and ``force`` is False, is a folder, or has no folder.
     """
     if path.is_dir():
         raise ReportError(f"'{path}' is a folder: give a file for the page.")
@@ -99,7 +99,7 @@ def check_page_path(path: Path, *, force: bool = False) -> None:
 
 
 def write_page(path: Path, page: str, *, force: bool = False) -> None:
-    """Write a page completely or not at all.
+    """Write a page, completely or not at all.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def _build(k: int, build: Mapping[str, Any], *, single: bool) -> str:
 
 
 def _script_data(build: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data of the page's script."""
+    """Return the data for the page's script."""
     schedule, manifest = build["schedule"], build["manifest"]
     kinds, regions, lines = (
         {name: k for k, name in enumerate(dict.fromkeys(names))}

@@ -1,4 +1,4 @@
-"""Figures of builds, side by side."""
+"""Comparison of the figures of builds."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _HEADS = {
     "mult18x18d": "18 x 18",
     "dp16kd": "RAM",
     "fmax_mhz": "routed MHz",
-    "clock_mhz": "MHz, asked for",
-    "verified": "requests wrong, of verified ones",
+    "clock_mhz": "MHz, requested",
+    "verified": "requests wrong, of those verified",
     "netlist": "netlist, requests wrong",
 }
-_SHARED = {"dsp": "DSP", "lut": "LUT, memory too", "ff": "FF", "bram": "RAM"}
+_SHARED = {"dsp": "DSP", "lut": "LUT, including memory", "ff": "FF", "bram": "RAM"}
 _COUNTED_FOR = "vcu118"  # the board whose part `pinion synth` counts for
 _WORDS = 3  # columns of text
 
@@ -53,7 +53,7 @@ _GAP, _MARGINS = 2, 3
 
 
 def build_figures(folder: Path) -> dict[str, Any]:
-    """Return one build's manifest, counts, bitstream report and netlist check.
+    """Return the figures of one build: manifest, counts, bitstream report and netlist check.
 
     Figures that were not measured for this build and this netlist are left out.
 
@@ -116,13 +116,13 @@ def _verified(folder: Path, manifest: Manifest) -> str | None:
 
 
 def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return percent of the part and of one of its dies; LUTs used as memory count as LUTs."""
+    """Return percentages of the part and of one of its dies; LUTs as memory count as LUTs."""
     part = counts["share"]
     return {"part": part, "die": {name: of * counts["dies"] for name, of in part.items()}}
 
 
 def resource_record(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the result of ``pinion synth`` in a folder, or None if it may be of another build.
+    """Return the result of ``pinion synth`` in a folder; None if it may be from another build.
 
     Raises
     ------
@@ -150,13 +150,13 @@ def builds_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
 def columns_of_builds(
     rows: Sequence[Mapping[str, Any]],
 ) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Return builds as columns: names of the folders, and a row for each figure of any build."""
+    """Return builds as columns: the folders' names, and a row per figure that any build has."""
     names = [Path(row["folder"]).name or str(row["folder"]) for row in rows]
     return names, [(head, *values) for head, values in _lines(rows)]
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[object]]]:
-    """Return name and values of each figure of any build; a board's only for its builds."""
+    """Return name and values of each figure that any build has; a board's only for its builds."""
     lines: list[tuple[str, list[object]]] = []
     for name, head in _HEADS.items():
         lines.append((head, [row[name] for row in rows]))
@@ -177,7 +177,7 @@ def _share(shares: Mapping[str, Any] | None, key: str) -> str | None:
 
 
 def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return sentences about the commands that produce missing figures of `build_figures`."""
+    """Return notes on the commands that produce missing figures of `build_figures`."""
     notes = []
     cores = [row for row in rows if row["target"] != PROCESSOR]
     if bare := [row["folder"] for row in cores if row["counted"] is None]:
@@ -192,7 +192,7 @@ def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         )
     if bare := [r["folder"] for r in rows if r["target"] in ROUTED and r["fmax_mhz"] is None]:
         notes.append(
-            f"Not routed yet: `pinion bitstream {quote(bare[0])}` routes it and tells its clock"
+            f"Not routed yet: `pinion bitstream {quote(bare[0])}` routes it and reports its clock"
             f"{_others(bare)}."
         )
     return notes
@@ -200,16 +200,16 @@ def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _others(folders: Sequence[str]) -> str:
     count = len(folders) - 1
-    return f"; so for {count} more of these builds" if count else ""
+    return f"; the same applies to {count} more of these builds" if count else ""
 
 
 def builds_columns(rows: Sequence[Mapping[str, Any]], *, width: int) -> list[FigureTable]:
-    """Return builds side by side, a column each, in as many tables as a width requires.
+    """Return builds side by side, one column each, in as many tables as the width requires.
 
     Parameters
     ----------
     rows : `build_figures` of each build.
-    width : characters of a line. A table has at least one build, however long its names are.
+    width : characters per line. A table has at least one build, however long its names are.
     """
     names, lines = columns_of_builds(rows)
     first = max(len(str(line[0])) for line in lines)

@@ -23,8 +23,8 @@ def draw_convergence(
     Parameters
     ----------
     path : of the picture; its suffix selects the format.
-    costs : by name, the first drawn in ink: the initial cost and the cost after each iteration.
-    title : above both halves.
+    costs : by name, the initial cost and the cost after each iteration; the first is drawn in ink.
+    title : text above both halves.
     tolerance : decrease, as a share of the cost, at which the solvers stop.
     """
     best = min(min(series) for series in costs.values())

@@ -8,7 +8,7 @@ from typing import Any
 from .table import FigureTable, percent
 
 NONE_VALID = "none valid"
-"""Placeholder for an error when every request was flagged or undecided."""
+"""Placeholder for an error if every request was flagged or undecided."""
 
 SHOWN = 12
 """Largest number of result words in a table; a matrix has dozens."""
@@ -26,7 +26,7 @@ def relative_error_table(result: Mapping[str, Any]) -> FigureTable:
 
 
 def promise_table(result: Mapping[str, Any]) -> FigureTable:
-    """Return promised and measured errors on every distribution of states."""
+    """Return the promised and the measured errors on every distribution of states."""
     columns = ("promise", "largest", "flagged", "undecided", "wrong")
     return FigureTable(
         columns=("states", *columns),
@@ -58,12 +58,12 @@ def budget_table(result: Mapping[str, Any]) -> FigureTable:
             )
             for word in words[:SHOWN]
         ],
-        title="Nearest to their budgets" if len(words) > SHOWN else "Against their budgets",
+        title="Nearest to their budgets" if len(words) > SHOWN else "Compared with their budgets",
     )
 
 
 def bound_table(result: Mapping[str, Any]) -> FigureTable:
-    """Return the largest sampled errors of blocks beside their budgets and bounds."""
+    """Return the largest sampled errors of blocks, with their budgets and bounds."""
     return FigureTable(
         columns=("results", "largest error", "budget", "bound", "bound / error"),
         rows=[

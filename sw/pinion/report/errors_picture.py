@@ -1,4 +1,4 @@
-"""A picture of results' errors against floats, beside the derived budgets."""
+"""A picture of results' errors relative to floats, with the derived budgets."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .table import percent
 
 
 def draw_errors(path: Path, *, title: str, blocks: Sequence[BlockErrors]) -> None:
-    """Draw the distribution of ``|RTL - float|`` on logarithmic axes, one for each block.
+    """Draw the distribution of ``|RTL - float|`` on logarithmic axes, one panel per block.
 
-    A vector has a violin for each word, in its unit. A matrix has one for each row, since it has
-    dozens of words, and shows errors as shares of each word's budget, since the budgets of a row
+    A vector has a violin for each word, in the word's unit. A matrix has one for each row, since it
+    has dozens of words, and shows errors relative to each word's budget, since the budgets of a row
     differ by more than the errors.
 
     Parameters
@@ -54,9 +54,7 @@ def draw_errors(path: Path, *, title: str, blocks: Sequence[BlockErrors]) -> Non
         Line2D([], [], color=INK, marker="o", mfc="white", linestyle="", label="median"),
     ]
     if not all(block.is_matrix for block in blocks):
-        handles.append(
-            Line2D([], [], color=FAINT, linestyle=(0, (4, 3)), label="last bit of a result")
-        )
+        handles.append(Line2D([], [], color=FAINT, linestyle=(0, (4, 3)), label="LSB of a result"))
     figure.legend(handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=9)
     figure.savefig(path)
 
@@ -131,7 +129,7 @@ def _draw_group(
 
 
 def _margin(error: Floats, budget: Floats) -> str:
-    """Return how many times its word's largest error a budget is."""
+    """Return the ratio of a budget to its word's largest error."""
     ratios = margins(error, budget)
     if ratios["min"] is None:
         return "no error at all"
@@ -140,18 +138,18 @@ def _margin(error: Floats, budget: Floats) -> str:
 
 
 def _title(title: str, blocks: Sequence[BlockErrors]) -> str:
-    """Return the finding: whether the budget holds, and where it is nearest to breaking."""
+    """Return the finding: whether the budgets hold, and which is nearest to being exceeded."""
     words = [word for block in blocks for word in block.words]
     used = [share for block in blocks for share in block.shares]
     invalid = sum(block.invalid for block in blocks)
     nearest = int(np.argmax(used))
     if not invalid and all(g.largest is None for block in blocks for g in block.groups):
-        finding = "NO request has a valid result, so that no error was checked"
+        finding = "NO request has a valid result, so no error was checked"
     elif invalid:
-        finding = f"{invalid:,} results ARE NO NUMBERS"
+        finding = f"{invalid:,} results ARE NOT NUMBERS"
     elif used[nearest] > 1.0:
         finding = f"{words[nearest]} BREAKS its budget, by a factor of {used[nearest]:.3g}"
     else:
         nearest_word = f"{words[nearest]} uses most, {percent(used[nearest])}"
-        finding = f"every error is inside its budget; {nearest_word}"
+        finding = f"every error is within its budget; {nearest_word}"
     return f"{title}:\n{finding}"

@@ -13,7 +13,7 @@ from .html import element, number, page_table, text
 from .table import FigureTable, percent, short_error
 
 WIDTH, HEIGHT, FOOT, TOP = 230, 136, 20, 18
-"""Size of a histogram, and room for its axis and the promise's value, in user units."""
+"""Size of a histogram, and room for its axis and for the value of the promise, in user units."""
 
 _LABEL = 36  # width of a power of ten on the axis
 
@@ -24,8 +24,8 @@ def errors_section(build: Mapping[str, Any], k: int) -> str:
     body = ""
     if errors is None:
         line = (
-            "No states were run for this page: leave out states=0 (--states 0) to show the errors "
-            "on every distribution."
+            "No states were run for this page: leave out states=0 (--states 0) to show errors on "
+            "every distribution."
         )
         body += element("p", {"class": "missing"}, text(line))
     else:
@@ -38,8 +38,8 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
     line = (
         f"Relative errors of the exact integer model on {errors['states']:,} states of each "
         f"distribution, seed {errors['seed']}, run for this page; the core was made for "
-        f"{manifest['budget_distribution']} states. The line is the build's promise. Flagged "
-        "requests and undecided comparisons are not judged."
+        f"{manifest['budget_distribution']} states. The line is the build's promise. Flagged and "
+        "undecided requests are not judged."
     )
     first, last = _reach(errors, promises)
     charts: dict[str, list[str]] = {}
@@ -84,7 +84,7 @@ def _histograms(errors: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
 
 
 def _reach(errors: Mapping[str, Any], promises: Mapping[str, float]) -> tuple[float, float]:
-    """Return the common range of exponents of all charts."""
+    """Return the range of exponents that all charts share."""
     edges = errors["edges"]
     exponents = [
         edges[k + end]
@@ -174,7 +174,9 @@ def _chart(
 
 def _verified(verdict: Mapping[str, Any] | None) -> str:
     if verdict is None:
-        line = "This build's RTL was not verified yet: " + element("code", {}, "pinion verify DIR")
+        line = "This build's RTL has not been verified yet: " + element(
+            "code", {}, "pinion verify DIR"
+        )
         return element("p", {"class": "missing"}, line + " compares every bit with the integers.")
     line = (
         f"pinion verify ran {verdict['requests']:,} {verdict['distribution']} states (seed "
@@ -206,11 +208,11 @@ def _verified(verdict: Mapping[str, Any] | None) -> str:
 
 
 def _verdict(verdict: Mapping[str, Any]) -> str:
-    """Return how many requests were wrong, and what else failed."""
+    """Return how many requests were wrong, and which other checks failed."""
     if verdict["failed"] is None:
         line = (
-            "The version of Pinion that verified this build kept no verdict: the number of wrong "
-            f"requests, of {verdict['requests']:,}, is not known. Run "
+            "The version of Pinion that verified this build kept no verdict: how many of "
+            f"{verdict['requests']:,} requests were wrong is not known. Run "
         )
         command = element("code", {}, "pinion verify DIR")
         return element("p", {"class": "missing"}, text(line) + command + " again.")
@@ -219,7 +221,7 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
         sentence = (
             element("strong", {}, text(count)) + ": every bit agrees, every error is as promised"
         )
-        return element("p", {"class": "verdict good"}, sentence + " and inside its budget.")
+        return element("p", {"class": "verdict good"}, sentence + " and within its budget.")
     reasons = "; ".join(CHECKS[name] for name in verdict["failed"])
     sentence = element("strong", {}, "FAILED") + text(f", {count}: {reasons}.")
     return element("p", {"class": "verdict bad"}, sentence)

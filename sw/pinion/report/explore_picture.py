@@ -46,7 +46,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class _Key:
-    """Encoding of points: markers by format, fills by the other axes, colours by rate."""
+    """Encoding of the points: markers by format, fills by the other axes, colours by rate."""
 
     markers: Mapping[str, str]
     fills: Mapping[str, _Fill]
@@ -56,7 +56,7 @@ class _Key:
     label_ii: bool
 
     def kind(self, row: Mapping[str, Any]) -> str:
-        """Return the axes except interval and format, in words."""
+        """Return the axes other than interval and format, as text."""
         return ", ".join(f"{name} {row['options'].get(name)}" for name in self.axes)
 
     def colour(self, row: Mapping[str, Any]) -> Colour:
@@ -70,7 +70,7 @@ class _Key:
 
 
 def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
-    """Draw DSP blocks against latency and against error, coloured by results per second.
+    """Draw latency and error against DSP blocks, coloured by results per second.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def draw_front(paths: Sequence[Path], *, result: Mapping[str, Any]) -> None:
 
 
 def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the Pareto front of points in the plane, less being better, from left to right."""
+    """Return the Pareto front of points in the plane, from left to right; smaller is better."""
     front: list[tuple[float, float]] = []
     for x, y in sorted(set(points)):
         if not front or y < front[-1][1]:
@@ -161,7 +161,7 @@ def _key(rows: Rows, swept: Mapping[str, Sequence[Any]]) -> _Key:
 
 
 def _draw(axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]], float]) -> None:
-    """Draw points, and the front of those that work."""
+    """Draw the points, and the front of those that work."""
     usable = [row for row in rows if row["usable"]]
     line = front((row["dsp"], height(row)) for row in usable)
     if len(line) > 1:
@@ -196,9 +196,9 @@ _LABEL = (29.0, 10.0)
 def _name_points(
     axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]], float]
 ) -> None:
-    """Write intervals beside the points, the best ones first, while there is room.
+    """Write intervals next to the points, the best points first, while there is room.
 
-    The axes must have their limits and their size.
+    The axes' limits and size must be set.
     """
     if not key.label_ii:
         return
@@ -246,7 +246,7 @@ def _edge(row: Mapping[str, Any], colour: Colour) -> Colour | str:
 
 
 def _range_latency(axes: Axes, rows: Rows) -> None:
-    """Widen the range so that a difference of one cycle does not look like a cliff."""
+    """Widen the range, so that a difference of one cycle does not look like a cliff."""
     latencies = [row["latency_cycles"] for row in rows]
     low, high = min(latencies), max(latencies)
     room = max(0.12 * (high - low), 0.03 * high, 1.0)

@@ -8,20 +8,20 @@ from pinion.graph import OPS, Graph, Node
 from pinion.graph.names import ADD, CONST, DOT, INPUT, MUL, NEG, QUANTIZE, SUB, SUM
 
 LONGEST = 160
-"""Longest expression in characters; longer ones are cut."""
+"""Length of the longest expression in characters; longer ones are cut."""
 
 _DEEPEST = 8
 
 
 def named_expression(graph: Graph, number: int, stored: Collection[int]) -> tuple[str, str]:
-    """Return name and expression of an operation.
+    """Return the name and the expression of an operation.
 
     Parameters
     ----------
     number : of the operation's node.
     stored : nodes that are operations' results: such an operand is shown by its number, as ``%12``,
         an input by its name and a constant by its value. Nodes between, such as a rounding that is
-        only wires, are expanded.
+        only wiring, are expanded.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def _said(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
 
 
 def _products(graph: Graph, node: Node, stored: Collection[int], depth: int) -> str:
-    """Return a product, or a sum of products that may end with a plain value."""
+    """Return a product, or a sum of products whose last term may be a plain value."""
     factors = [_closed(_operand(graph, arg, stored, depth)) for arg in node.args]
     terms = [f"{a} * {b}" for a, b in zip(factors[::2], factors[1::2], strict=False)]
     terms += factors[-1:] if len(factors) % 2 else []

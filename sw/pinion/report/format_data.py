@@ -1,4 +1,4 @@
-"""Number formats of a build for its page: of signals, of products, by region."""
+"""Number formats of a build, for its page: of signals, of products, by region."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .expressions import named_expression
 
 
 def format_data(graph: Graph, schedule: Mapping[str, Any]) -> dict[str, Any]:
-    """Return formats of the values that the core stores: request words and results of operations.
+    """Return the formats of stored values: request words and results of operations.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def _region(name: str, region_formats: Sequence[Format]) -> dict[str, Any]:
 
 
 def _products(graph: Graph, node_formats: Sequence[Format]) -> list[list[int]]:
-    """Return products by the widths of their factors, as the units read them."""
+    """Return the products by the widths of their factors, as the units read them."""
     counts: Counter[tuple[int, int]] = Counter()
     constant: Counter[tuple[int, int]] = Counter()
     for node in graph.nodes:

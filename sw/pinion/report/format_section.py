@@ -12,7 +12,7 @@ _FEW = 12  # largest number of rows that is shown unfolded
 
 
 def formats_section(build: Data, k: int) -> str:
-    """Return widths of signals and products, their binary points, and a table of all signals."""
+    """Return widths of signals and products, binary points, and a table of all signals."""
     data = build["formats"]
     body = ""
     if data["uniform"]:
@@ -43,8 +43,8 @@ def formats_section(build: Data, k: int) -> str:
 
 def _meaning() -> str:
     return note(
-        "Integer bits include the sign. A format with the point outside its word has a negative "
-        "number of one kind of bits, and more of the other kind than its width."
+        "Integer bits include the sign. A format whose binary point is outside its word has a "
+        "negative number of one kind of bits, and more of the other kind than its width."
     )
 
 
@@ -85,11 +85,11 @@ def _kinds(data: Data) -> FigureTable:
 
 def _products(data: Data) -> FigureTable:
     return FigureTable(
-        columns=("factors, bits", "products", "of them by constants", "bits of the exact product"),
+        columns=("factors, bits", "products", "of which by constants", "bits of the exact product"),
         rows=[
             (f"{wide} x {narrow}", count, constant, wide + narrow)
             for wide, narrow, count, constant in data["products"]
         ],
-        note="As the units read them, after rounding their operands. The exact product is rounded "
+        note="As the units read them, after the operands are rounded. The exact product is rounded "
         "once, after its sum.",
     )

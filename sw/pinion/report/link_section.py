@@ -1,4 +1,4 @@
-"""Link section of a build's page: records, and what a link makes of them."""
+"""Link section of a build's page: records, and their time on a link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .table import FigureTable
 
 
 def link_section(build: Data, k: int) -> str:
-    """Return records and arrays, bytes, beats, the bottleneck, and the model of a card's link."""
+    """Return records and arrays, bytes, beats, the bottleneck, and a model of a card's link."""
     m = build["manifest"]
     arrays = FigureTable(
         columns=("array", "of the", "unit", "shape", "words"),
@@ -22,13 +22,13 @@ def link_section(build: Data, k: int) -> str:
             for a in arrays
         ],
         left=4,
-        note="Values known in advance, constants and half of a symmetric matrix, are not sent.",
+        note="Values known in advance (constants, half of a symmetric matrix) are not sent.",
     )
     card = _card(build["link"], m)
     cards = build["facts"].get("cards")
     if cards is not None and m["target"] not in cards:
         line = (
-            f"The target {m['target']} has no PCIe: the following would hold for this core on a "
+            f"The target {m['target']} has no PCIe: the following would apply to this core on a "
             f"card with PCIe ({' or '.join(cards)})."
         )
         card = folded("On a card with PCIe", element("p", {}, text(line)) + card)
@@ -37,7 +37,7 @@ def link_section(build: Data, k: int) -> str:
 
 def _card(link: Data, m: Data) -> str:
     record = FigureTable(
-        columns=("record", "words", "bytes", "beats of 512 bits", "bytes of a packet of one"),
+        columns=("record", "words", "bytes", "beats of 512 bits", "bytes in a packet of one"),
         rows=[
             (which, words, 4 * words, f"{link[f'beats_{way}']:.2f}", link[packet])
             for which, words, way, packet in (
@@ -50,14 +50,14 @@ def _card(link: Data, m: Data) -> str:
     longest = max(link["us_each"].values())
     chart = bars(
         [
-            (name, us, longest, f"{1e3 * us:.1f} ns a request")
+            (name, us, longest, f"{1e3 * us:.1f} ns per request")
             for name, us in link["us_each"].items()
         ],
         "Time per request of each stage: the longest is the bottleneck",
     )
     assumed = link["model"]["assumed"]
     line = (
-        f"Bound by {link['bound']}: the core's clock at an assumed {assumed['core_mhz']:g} MHz, "
+        f"Limited by {link['bound']}: the core's clock at an assumed {assumed['core_mhz']:g} MHz, "
         f"the link's at {assumed['link_mhz']:g} MHz."
     )
     table = FigureTable(
@@ -96,6 +96,6 @@ def _card(link: Data, m: Data) -> str:
 
 
 def _words(array: Mapping[str, Any]) -> int:
-    """Return the number of words of an array that travel on the link."""
+    """Return the number of words of an array that the link transfers."""
     sent = array["sent"]
     return math.prod(array["shape"]) if sent is None else len(sent)

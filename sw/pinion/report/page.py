@@ -1,4 +1,4 @@
-"""Pages in Markdown with data and pictures; texts from files are escaped."""
+"""Pages in Markdown, with data and pictures; strings from files are escaped."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def code_line(text: object) -> str:
 
 
 def escaped_table(table: FigureTable) -> list[str]:
-    """Return the lines of a table in Markdown, with heads and cells escaped."""
+    """Return the lines of a table in Markdown, with its heads and cells escaped."""
     return markdown(
         FigureTable(
             columns=tuple(map(escaped, table.columns)),

@@ -13,6 +13,6 @@ DPI = 150
 
 
 def link_colours(count: int) -> list[Colour]:
-    """Return a colour for each link, from the base (dark) to the tip (light), in even steps."""
+    """Return a colour for each link, from the base (dark) to the tip (light), in equal steps."""
     shades = np.linspace(0.05, 0.88, max(count, 1))
     return [tuple(colour) for colour in colormaps["viridis"](shades)]

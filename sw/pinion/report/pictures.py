@@ -1,4 +1,4 @@
-"""Pictures of a build: its schedule, and its errors against floats."""
+"""Pictures of a build: its schedule, and its errors relative to floats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.robot import Model, model_from_dict
 
 
 class ReportError(ValueError):
-    """A folder lacks the data to show; the message names the command that makes it."""
+    """Error for a folder that lacks the data to show; the message names the command to run."""
 
 
 def draw_build(folder: Path, into: Path) -> dict[str, str]:
@@ -59,7 +59,7 @@ def draw_schedule_of(folder: Path, path: Path) -> None:
 
 
 def draw_errors_of(folder: Path, path: Path) -> None:
-    """Draw the distribution of a build's errors beside its budgets."""
+    """Draw the distribution of a build's errors, with its budgets."""
     from .errors_picture import draw_errors
 
     manifest = Manifest.read(folder)
@@ -67,8 +67,8 @@ def draw_errors_of(folder: Path, path: Path) -> None:
     if errors is None or errors.build != f"{manifest.hash:016x}":
         raise ReportError(
             f"'{folder}' holds no errors of this build: measure them with "
-            f"`pinion verify {quote(str(folder))}` on the {manifest.budget_distribution} "
-            "distribution."
+            f"`pinion verify {quote(str(folder))}` on {manifest.budget_distribution} "
+            "states."
         )
     title = f"{_title(manifest)}, {errors.requests:,} requests"
     draw_errors(path, title=title, blocks=errors.blocks)

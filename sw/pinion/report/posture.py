@@ -1,4 +1,4 @@
-"""The posture of a robot in its drawing: bent, since many arms are straight at zero."""
+"""The posture in which a robot is drawn: bent, since many arms are straight at zero."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ BENDS = (0.5, 0.7, 0.6, -0.9, 0.6, 0.8, 0.5)
 """Angles [rad] of the joints from the base to a tip, repeated."""
 
 BRANCHED = 0.4
-"""Share of these angles for a robot with several limbs: they lie apart at zero, and would cross
+"""Share of these angles for a robot with several limbs: these lie apart at zero, and would cross
 each other if bent further."""
 
 SHIFT = 0.15
-"""Displacement of a joint without limits that slides [m]."""
+"""Displacement of a prismatic joint without limits [m]."""
 
 _WITHIN = 0.1  # share of a range that is kept free at its ends
 
 
 def posture(robot: Model) -> list[float]:
-    """Return positions [rad | m] of the joints in a drawing, inside their limits.
+    """Return the joint positions [rad | m] of a drawing, within the limits.
 
-    Joints of several coordinates and helical ones are at their neutral position.
+    Joints with several coordinates and helical joints are at their neutral position.
     """
     branched = len(set(robot.parents)) < len(robot.parents)
     share = BRANCHED if branched else 1.0

@@ -8,7 +8,7 @@ from .table import FigureTable
 
 
 def provenance_section(build: Data, k: int) -> str:
-    """Return who made the build from what, with which tools, and whether it is unchanged."""
+    """Return the build's origin, the tools that made it, and whether it is unchanged."""
     m = build["manifest"]
     rows: list[tuple[str, object]] = [
         ("folder", build["folder"]),
@@ -17,7 +17,7 @@ def provenance_section(build: Data, k: int) -> str:
         ("function", m["function"]),
         ("options", ", ".join(f"{k}={v}" for k, v in m["options"].items()) or "none"),
         ("formats", m["formats"]),
-        ("largest error asked for", f"{m['max_error']:g} on {m['budget_distribution']} states"),
+        ("requested largest error", f"{m['max_error']:g} on {m['budget_distribution']} states"),
         ("chosen for", m["objective"]),
         ("target", m["target"]),
         ("interval", f"{m['ii']} cycles"),

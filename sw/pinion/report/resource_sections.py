@@ -13,7 +13,7 @@ from .timing import timing_table, timing_totals
 _BARS = ("dsp", "lut", "ff", "bram")
 _WORDS = {
     "dsp": "DSP",
-    "lut": "LUT, memories too",
+    "lut": "LUT, including memories",
     "ff": "FF",
     "bram": "BRAM (36 Kb)",
     "lut4": "LUT4",
@@ -25,7 +25,7 @@ _NO_PATHS: dict[str, Any] = {"table": "", "note": "", "paths": [], "ns": {}, "mh
 
 
 def resources_section(build: Data, k: int) -> str:
-    """Return the counts of a core, against parts."""
+    """Return the counts of a core, compared with the resources of parts."""
     resources, board = build["resources"], build["board"]
     target = build["manifest"]["target"]
     parts = build["facts"].get("parts") or {}
@@ -76,7 +76,7 @@ def _parts(parts: Data, counts: Data, target: str, place: str) -> str:
         )
         for name, part in parts.items()
     )
-    body = element("label", {"for": place}, "Against the part ")
+    body = element("label", {"for": place}, "Compared with the part ")
     body += element("select", {"id": place, "class": "parts"}, options)
     for name, part in parts.items():
         kind = "part" if name == selected else "part other"
@@ -104,11 +104,11 @@ def timing_section(build: Data, k: int) -> str:
     """Return the estimated clock and the slowest paths."""
     resources = build["resources"]
     if resources is None:
-        line = "No estimate yet: get it with " + element("code", {}, "pinion synth")
+        line = "No estimate yet: make one with " + element("code", {}, "pinion synth")
         return element("p", {"class": "missing"}, line + ".")
     pairs = FigureTable(columns=(), rows=timing_totals(resources["timing"]), left=2)
     return (
         page_table(pairs, kind="pairs")
         + page_table(timing_table(resources["timing"]), kind="paths")
-        + note("The page docs/timing.md of Pinion's source shows how good such estimates are.")
+        + note("The page docs/timing.md of Pinion's source shows how accurate such estimates are.")
     )

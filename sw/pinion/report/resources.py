@@ -23,14 +23,14 @@ _ROWS = {
 
 
 _KINDS_NOTE = (
-    "LUT: as logic, not counting those 'as memory'. Of these, 'of units' are inside the units, 'of "
+    "LUT: those used as logic, not 'as memory'. Of these, 'of units' are inside the units, and 'of "
     "muxes' in the selectors of their operands; the others are control, constants and stored "
     "results."
 )
 
 
 def resource_totals(result: Mapping[str, Any]) -> FigureTable:
-    """Return totals, as shares of the whole part and of one of several dies."""
+    """Return the totals, with their shares of the whole part and of one of its dies."""
     rows: list[Sequence[object]] = []
     for name, words in _RESOURCES.items():
         number, capacity = result[name], result["capacity"][name]
@@ -50,7 +50,7 @@ def resource_totals(result: Mapping[str, Any]) -> FigureTable:
     return FigureTable(
         columns=columns[:columns_used],
         rows=[row[:columns_used] for row in rows],
-        title=f"Taken of {result['part']}",
+        title=f"Used of {result['part']}",
         note=result["dsp_note"],
     )
 

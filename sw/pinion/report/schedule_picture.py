@@ -40,7 +40,7 @@ _ROW, _ROWS, _LINE = 0.17, 13.0, 0.16
 
 @dataclass(frozen=True, kw_only=True)
 class _Sheet:
-    """Encoding of operations: rows by unit, colours by link, styles by pass."""
+    """Encoding of the operations: rows by unit, colours by link, styles by pass."""
 
     rows: Mapping[tuple[str, int], int]
     colours: Sequence[Colour]
@@ -123,7 +123,7 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
 
 
 def _rows(schedule: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    """Return the row of each unit: kinds together, units that are needed first on top."""
+    """Return the row of each unit: kinds together, the units that are needed first on top."""
     units: Mapping[str, int] = schedule["units"]
     listed = [kind for kind in _KINDS if kind in units]
     order = listed + sorted(set(units) - set(listed))
@@ -149,13 +149,13 @@ def _styles(schedule: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _region(region: str) -> tuple[str, int]:
-    """Return pass and link of an operation, empty and 0 if it belongs to none."""
+    """Return the pass and the link of an operation, "" and 0 if it belongs to none."""
     match = re.fullmatch(r"(\w+)\[(\d+)\]", region)
     return (match[1], int(match[2])) if match else ("", 0)
 
 
 def _draw_others(axes: Axes, schedule: Mapping[str, Any], sheet: _Sheet) -> None:
-    """Draw grey cells where a unit works on the requests before and after."""
+    """Draw grey cells where a unit works on earlier or later requests."""
     unit_starts: dict[int, list[int]] = {}
     for operation in schedule["operations"]:
         row = sheet.rows[operation["kind"], operation["unit"]]

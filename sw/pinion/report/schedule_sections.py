@@ -21,7 +21,7 @@ _NAMES = {
 
 
 def passes_section(build: Data, k: int) -> str:
-    """Return operations after each pass, as a table with bars."""
+    """Return the operations after each pass, as a table with bars."""
     passes = build["facts"].get("passes")
     if passes is None:
         ops = build["manifest"]["ops"]
@@ -45,13 +45,13 @@ def passes_section(build: Data, k: int) -> str:
     remark = (
         "The passes were run again for this page."
         if passes and passes["whole"]
-        else "The passes between are shown only for functions of Pinion's table, and only if this "
-        "version still produces the folder's graph."
+        else "The passes in between are shown only for functions of Pinion's table, and only if "
+        "this version still produces the folder's graph."
     )
     if any(change > 0 for change in changes):
         remark += (
-            " A step may add operations: 'numbered' keeps the first available one of equal values, "
-            "and 'built' splits sums for units of few sizes."
+            " A step may add operations: 'numbered' keeps the first available of equal values, "
+            "and 'built' splits sums so that few sizes of units suffice."
         )
     chart = bars(
         [(s["step"], t, max(totals), f"{t:,}") for s, t in zip(steps, totals, strict=True)],
@@ -61,7 +61,7 @@ def passes_section(build: Data, k: int) -> str:
 
 
 def schedule_section(build: Data, k: int) -> str:
-    """Return the chart that the script draws, and the same by region as a table."""
+    """Return the chart that the script draws, and a table of the same by region."""
     schedule = build["schedule"]
     operations = schedule["operations"]
     count, units = len(operations), sum(schedule["units"].values())
@@ -131,7 +131,7 @@ def _key(schedule: Data, formats: str) -> str:
 
 
 def utilisation_section(build: Data, k: int) -> str:
-    """Return how busy units are, and how wide their operand selectors."""
+    """Return how busy the units are, and how wide their operand selectors are."""
     ii = build["schedule"]["ii"]
     kinds: dict[str, list[Data]] = {}
     for row in build["utilisation"]:
@@ -151,7 +151,7 @@ def utilisation_section(build: Data, k: int) -> str:
     table = FigureTable(
         columns=("kind", "units", "operations", "places", "used", "least", "most"),
         rows=rows,
-        note=f"A unit takes one operation a cycle: {ii} places an interval.",
+        note=f"A unit takes one operation per cycle: {ii} slots per interval.",
     )
     each = FigureTable(
         columns=("unit", "operations", "of places", "used"),
@@ -161,7 +161,9 @@ def utilisation_section(build: Data, k: int) -> str:
         ],
     )
     return (
-        beside(bars(busy, "Share of an interval's cycles that units are used"), page_table(table))
+        beside(
+            bars(busy, "Share of an interval's cycles in which units are used"), page_table(table)
+        )
         + folded("Unit by unit", page_table(each))
         + _selectors(build["facts"].get("selectors"))
     )

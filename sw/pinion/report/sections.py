@@ -17,7 +17,7 @@ from .table import FigureTable
 
 
 def summary(build: Data) -> str:
-    """Return the title of a build and its main figures."""
+    """Return a build's title and main figures."""
     m = build["manifest"]
     per_second = m["clock_mhz"] / m["ii"]
     home = m["budget_distribution"]
@@ -59,7 +59,7 @@ def summary(build: Data) -> str:
 
 
 def _verification(verdict: Data | None) -> tuple[str, str, str]:
-    """Return the tile of a verification: value, words, kind."""
+    """Return the tile of a verification: value, text and kind."""
     if verdict is None:
         return (
             "not yet",
@@ -70,12 +70,12 @@ def _verification(verdict: Data | None) -> tuple[str, str, str]:
         return "not kept", "number of wrong requests: run pinion verify again", "unknown"
     count = f"{verdict['mismatches']:,} of {verdict['requests']:,}"
     if not verdict["failed"]:
-        return count, "requests wrong in simulation, and all errors inside their budgets", "good"
+        return count, "requests wrong in simulation, and all errors within their budgets", "good"
     return "FAILED", f"verification, {count} requests wrong in simulation: see Errors", "bad"
 
 
 def robot_section(build: Data, k: int) -> str:
-    """Return the robot from several sides, and its joints."""
+    """Return views of the robot from several sides, and its joints."""
     robot = build["robot"]
     if not robot["joints"]:
         return element("p", {}, "This function takes no robot.")
@@ -93,13 +93,13 @@ def robot_section(build: Data, k: int) -> str:
         for i, joint in enumerate(robot["joints"])
     ]
     table = FigureTable(
-        columns=("#", "joint", "kind", "moves", "hangs on", "drawn at", "kg"),
+        columns=("#", "joint", "kind", "moves", "parent", "drawn at", "kg"),
         rows=rows, left=6, note="Tips: " + ("; ".join(robot["tips"]) or "none") + ".",
     )  # fmt: skip
     key = (
         "Grey and blue lines are links from joint to joint, orange strokes the joints' axes, the "
         "filled dot is the base, red circles are tips; x, y and z are the base's axes. Joints are "
-        "bent inside their limits so that links lie apart: the table has their positions."
+        "bent within their limits so that links lie apart; the table has their positions."
     )
     if len(distinct_views) < len(VIEWS):
         key += " Views that would show everything on one line are left out."

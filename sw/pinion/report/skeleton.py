@@ -101,7 +101,7 @@ def _about_z(angle: float) -> Floats:
 
 
 def is_flat(robot: dict[str, Any], view: tuple[str, float, float]) -> bool:
-    """Whether a view shows a robot that is not straight as one line."""
+    """Return whether a view shows as one line a robot that is not straight."""
     _, azimuth, elevation = view
     points = np.array(robot["points"], dtype=np.float64)
     flattened = projected(points - points.mean(axis=0), azimuth, elevation)
@@ -114,7 +114,7 @@ def _tidy(value: float) -> float:
 
 
 def projected(points: Floats, azimuth: float, elevation: float) -> Floats:
-    """Project points (n, 3) to (n, 2), to the right and up, in the same unit."""
+    """Project points (n, 3) to (n, 2), right and up, in the same unit."""
     a, e = math.radians(azimuth), math.radians(elevation)
     right = points @ np.array([math.cos(a), math.sin(a), 0.0])
     deep = points @ np.array([-math.sin(a), math.cos(a), 0.0])
@@ -123,7 +123,7 @@ def projected(points: Floats, azimuth: float, elevation: float) -> Floats:
 
 
 def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: bool = False) -> str:
-    """Return one view as SVG; ``turns`` marks the view that a script may turn."""
+    """Return one view as SVG; ``turns`` marks the view that a script may rotate."""
     caption, azimuth, elevation = view
     points = np.array(robot["points"], dtype=np.float64)
     middle = (points.max(axis=0) + points.min(axis=0)) / 2
@@ -171,7 +171,7 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
 
 
 def _corner(azimuth: float, elevation: float) -> str:
-    """Return the base's axes with their names, at the lower left."""
+    """Return the base's axes with their names, for the lower left corner."""
     directions = projected(np.eye(3), azimuth, elevation) * (1, -1)
     start = np.array([_CORNER, SIZE - _CORNER])
     parts = []

@@ -1,8 +1,8 @@
 """Files and table of a sweep of builds.
 
 A sweep's folder has ``explore.json`` (everything), ``explore.csv`` (a line per point) and the
-picture of its front. If an earlier sweep has figures that this one lacks, its files stay beside
-them, as ``explore-1.json`` and so on.
+picture of its front. If an earlier sweep has figures that this one lacks, its files are
+kept next to them, as ``explore-1.json`` and so on.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def write_sweep(folder: Path, result: Mapping[str, Any]) -> tuple[list[Path], li
 
 
 def _covers(result: Mapping[str, Any], folder: Path) -> bool:
-    """Whether a sweep has every figure of the one in the folder, measured alike."""
+    """Return whether a sweep has every figure of the one in the folder, measured the same way."""
     try:
         earlier = SWEEP.read(folder)
     except ManifestError:
@@ -107,7 +107,7 @@ def _covers(result: Mapping[str, Any], folder: Path) -> bool:
 
 
 def _set_aside(files: Sequence[Path]) -> list[Path]:
-    """Rename files with the first number that none of them uses."""
+    """Rename files with the first number that is not in use for any of them."""
     for number in count(1):
         destinations = [path.with_stem(f"{path.stem}-{number}") for path in files]
         if not any(path.exists() for path in destinations):
@@ -118,7 +118,7 @@ def _set_aside(files: Sequence[Path]) -> list[Path]:
 
 
 def kept_sentence(paths: Sequence[Path]) -> str:
-    """Return a sentence about the files of an earlier sweep, and its values."""
+    """Return a note on the files of an earlier sweep, and its values."""
     suffix = Path(SWEEP.name).suffix
     try:
         earlier = json.loads("".join(path.read_text() for path in paths if path.suffix == suffix))
@@ -129,7 +129,7 @@ def kept_sentence(paths: Sequence[Path]) -> str:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         description = "The earlier sweep"
     names = ", ".join(map(str, paths))
-    return f"{description} has figures that these files lack: it is kept as {names}."
+    return f"{description} has figures that these files lack, so it is kept as {names}."
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
@@ -152,7 +152,7 @@ def csv_text(result: Mapping[str, Any]) -> str:
 
 
 def sweep_table(result: Mapping[str, Any]) -> FigureTable | None:
-    """Return the built points and the meaning of their figures; None if none was built."""
+    """Return the built points and the meaning of their figures; None if there are none."""
     good = [row for row in result["points"] if row["dsp"] is not None]
     if not good:
         return None
@@ -174,7 +174,7 @@ def sweep_table(result: Mapping[str, Any]) -> FigureTable | None:
 
 
 def sweep_blocks(table: FigureTable) -> str:
-    """Return the same points as short lines, for a terminal too narrow for the table.
+    """Return the same points as short lines, for terminals too narrow for the table.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def sweep_blocks(table: FigureTable) -> str:
 
 
 def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return sentences about failures, each with its points by the options in which they differ."""
+    """Return error messages, each with its points, named by the options in which they differ."""
     point_options = [
         {key: option_word(value) for key, value in row["options"].items()} for row in rows
     ]
@@ -210,7 +210,7 @@ def sweep_failures(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
         sentences = [row["failure"]] if row["failure"] else []
         if row["valid"] == 0:
             states = amount(row["samples"], "state")
-            sentences.append(f"Of {states} none has a valid result, so that no error is known.")
+            sentences.append(f"None of {states} has a valid result, so no error is known.")
         if row["verified"] is False:
             sentences.append(f"The check failed; see `pinion verify {quote(row['folder'])}`.")
         for sentence in sentences:

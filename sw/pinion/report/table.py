@@ -15,7 +15,7 @@ class FigureTable:
     columns : heads.
     rows : values, one for each column; None for an empty cell.
     title : above the table, or None.
-    left : number of columns, from the left, that hold words; the others hold figures.
+    left : number of columns, from the left, that hold text; the others hold figures.
     note : meaning and quality of the figures, below the table.
     """
 
@@ -27,7 +27,7 @@ class FigureTable:
 
 
 def cell(value: object) -> str:
-    """Return a value as text: four digits are enough to compare figures."""
+    """Return a value as text, with four digits, which are enough to compare figures."""
     match value:
         case None:
             return "-"
@@ -54,12 +54,12 @@ def without_fraction(number: float | None) -> str | None:
 
 
 def short_error(error: float | None) -> str | None:
-    """Return an error with two digits."""
+    """Return an error with two significant digits."""
     return None if error is None else f"{error:.1e}"
 
 
 def percent(share: float) -> str:
-    """Return a share in percent without a fraction; 100% only if it is exactly 1."""
+    """Return a share in whole percent; 100% only if it is exactly 1."""
     percentage = f"{share:.0%}"
     if percentage != "100%" or share == 1:
         return percentage

@@ -1,4 +1,4 @@
-"""Estimated delays of a core as text (``timing`` of ``synth.json``). Nothing was placed."""
+"""Estimated delays of a core as text (``timing`` of ``synth.json``), without placement."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def timing_table(timing: Mapping[str, Any]) -> FigureTable:
 
 
 def timing_blocks(timing: Mapping[str, Any]) -> str:
-    """Return the same paths as short lines, for a terminal too narrow for the table."""
+    """Return the same paths as short lines, for terminals too narrow for the table."""
     lines = [f"{_title(timing)}:"]
     for path in timing["paths"]:
         alike = "" if path["endpoints"] == 1 else f"; {path['endpoints']} paths alike"
@@ -74,7 +74,7 @@ def _title(timing: Mapping[str, Any]) -> str:
 
 
 def path_in_words(path: Mapping[str, Any]) -> str:
-    """Return the ends of a path as text."""
+    """Return the endpoints of a path as text."""
     return f"from {place_in_words(path['from'])} to {place_in_words(path['to'])}"
 
 

@@ -137,8 +137,8 @@ class BuildRequest:
     Members
     -------
     robot, row : options of the robot and of the row.
-    ii : cycles between results; None to choose.
-    formats : ``q16.16`` or another uniform format, ``auto`` for formats by signal, ``auto18`` for
+    ii : cycles between results; None to have it chosen.
+    formats : ``q16.16`` or another uniform format, ``auto`` for per-signal formats, ``auto18`` for
         formats in words of 18 bits, or the path of a ``plan.toml``; None for the target's default.
     max_error : largest relative error of a result block; None for the formats' default.
     ranges : with ``auto``, the states that the formats are made for; None for reference states.
@@ -159,7 +159,7 @@ class BuildRequest:
 
     @classmethod
     def of(cls, **options: Unpack[BuildOptions]) -> Self:
-        """Return the request with options by name, whichever part they belong to.
+        """Return a request with these options by name, whichever part they belong to.
 
         Raises
         ------
@@ -169,7 +169,7 @@ class BuildRequest:
         return cls().replaced(**options)
 
     def replaced(self, **options: Any) -> Self:
-        """Return the request with other options, by name.
+        """Return a copy of the request with the named options replaced.
 
         Raises
         ------
@@ -192,7 +192,7 @@ class BuildRequest:
     def plain(self) -> dict[str, Any]:
         """Return the options as in JSON: ``robot``, ``row`` and those of the core.
 
-        Options of frames are left out if unset, so that hashes of builds without them stay.
+        Options of frames are left out if unset, so that hashes of builds without them stay valid.
         """
         plain = {name: _plain(value) for name, value in asdict(self).items()}
         plain["row"] = {k: v for k, v in plain["row"].items() if v or k not in _OF_FRAMES}
@@ -210,7 +210,7 @@ def row_names() -> tuple[str, ...]:
 
 
 def _places() -> dict[str, str]:
-    """Return for each option the member of a request that holds it; "" for the request itself."""
+    """Return, for each option, the member of a request that holds it; "" for the request itself."""
     core = {f.name: "" for f in fields(BuildRequest) if f.name not in ("robot", "row")}
     of_robot = {f.name: "robot" for f in fields(RobotChoice)}
     return core | {f.name: "row" for f in fields(RowChoice)} | of_robot

@@ -39,8 +39,8 @@ _HEADERS = re.compile(
 def c_names(names: Sequence[str], reserved: Iterable[str] = ()) -> list[str]:
     """Return distinct names that are valid in C and C++ and not in ``reserved``.
 
-    Valid names are unchanged, others get trailing underscores. A name that is no identifier, or
-    that its underscores reserve for compilers, is respelled.
+    Valid names are unchanged, others get trailing underscores. A name that is not an
+    identifier, or whose underscores reserve it for compilers, is respelled.
     """
     used, free_names = set(reserved), []
     for name in names:

@@ -44,7 +44,7 @@ def with_contacts(model: Model, contacts: Sequence[str]) -> Model:
 
     Parameters
     ----------
-    contacts : frames of moving bodies, each with ``:3d`` (the default) or ``:6d`` behind it.
+    contacts : frames of moving bodies, each followed by ``:3d`` (the default) or ``:6d``.
 
     Errors
     ------
@@ -54,7 +54,7 @@ def with_contacts(model: Model, contacts: Sequence[str]) -> Model:
     listed = isinstance(argument, Sequence) and not isinstance(argument, str)
     if not listed or not all(isinstance(text, str) for text in argument):
         raise RobotError(
-            f"The contacts are {contacts!r:.60}: give a sequence of texts, such as "
+            f"The contacts are {contacts!r:.60}: give a sequence of strings, such as "
             '("left_foot", "right_foot:6d").'
         )
     changed = replace(model, contacts=tuple(map(_whole, contacts)))
@@ -62,7 +62,7 @@ def with_contacts(model: Model, contacts: Sequence[str]) -> Model:
     for name in names:
         if names.count(name) > 1:
             raise RobotError(
-                f"The robot {model.name!r} is given the contact {name!r} twice: name each once."
+                f"The contact {name!r} of the robot {model.name!r} is given twice: name it once."
             )
     return changed
 
@@ -72,9 +72,9 @@ def with_loops(model: Model, loops: Sequence[Sequence[str]]) -> Model:
 
     Parameters
     ----------
-    loops : of each loop two frames of different bodies, one of which may be fixed to the base, and
-        ``3d`` if their origins hold each other, as in a joint that turns freely, or ``6d`` if their
-        axes do so as well; without a kind it is ``3d``.
+    loops : for each loop two frames of different bodies, one of which may be fixed to the base, and
+        ``3d`` if their origins coincide, as in a joint that turns freely, or ``6d`` if their axes
+        do so as well; without a kind it is ``3d``.
 
     Errors
     ------
@@ -83,7 +83,7 @@ def with_loops(model: Model, loops: Sequence[Sequence[str]]) -> Model:
     argument: Any = loops
     if not isinstance(argument, Sequence) or not all(map(_is_loop, argument)):
         raise RobotError(
-            f"The loops are {loops!r:.80}: give of each two frames and its kind, such as "
+            f"The loops are {loops!r:.80}: give two frames and the kind of each, such as "
             '(("coupler@0.3,0,0", "rocker@0.2,0,0", "3d"),).'
         )
     complete = tuple(
@@ -95,23 +95,26 @@ def with_loops(model: Model, loops: Sequence[Sequence[str]]) -> Model:
     for loop in complete:
         if complete.count(loop) > 1:
             raise RobotError(
-                f"The robot {model.name!r} is given the loop of {loop[0]!r} and {loop[1]!r} twice: "
-                "name each once."
+                f"The loop of {loop[0]!r} and {loop[1]!r} of the robot {model.name!r} is given "
+                "twice: name it once."
             )
     return changed
 
 
 def without_open_loops(model: Model) -> Model:
-    """Return the robot without loops that an edit has removed, with a note on each.
+    """Return the robot without loops that do not connect two bodies, with a note on each.
 
-    A loop is removed with a branch that has one of its frames, or when both are of one body.
+    An edit opens a loop if it cuts off one of the frames, or leaves both on one body.
     """
     left, notes = [], []
     for loop in model.loops:
         try:
             loops_of(replace(model, loops=(loop,)))
         except RobotError:
-            notes.append(f"The loop of {loop[0]!r} and {loop[1]!r} is gone with a part of it.")
+            notes.append(
+                f"The loop of {loop[0]!r} and {loop[1]!r} was left out: its frames do not belong "
+                "to two bodies of the robot."
+            )
         else:
             left.append(loop)
     return replace(model, loops=tuple(left), notes=(*model.notes, *notes)) if notes else model
@@ -168,7 +171,7 @@ def contacts_of(model: Model) -> tuple[Contact, ...]:
         name, _, kind = text.rpartition(":")
         if wrong := re.fullmatch(r"(.+):(\d+[dD])", name):
             raise RobotError(
-                f"The contact {name!r} of the robot {model.name!r} is of the kind "
+                f"The contact {name!r} of the robot {model.name!r} has the unknown kind "
                 f"{wrong[2]!r}: write {wrong[1]}:3d for a point or {wrong[1]}:6d for a face."
             )
         frame = find_frame(model, name)
@@ -184,6 +187,6 @@ def contacts_of(model: Model) -> tuple[Contact, ...]:
 
 
 def _whole(text: str) -> str:
-    """Return a contact's text with its kind."""
+    """Return a contact's string with its kind."""
     _, colon, kind = text.rpartition(":")
     return text if colon and kind in _SIZES else f"{text}:3d"

@@ -139,7 +139,7 @@ def massless(model: Model) -> bool:
 
 
 def idle_accepted(model: Model) -> tuple[str, ...]:
-    """Return the names of accepted joints that move no inertia."""
+    """Return the names of joints that move no inertia and were accepted."""
     if not any(_NO_INVERSE in note for note in model.notes):
         return ()
     return tuple(model.bodies[entry.joint].joint.name for entry in idle_joints(model))
@@ -164,14 +164,14 @@ _IDLE = _Remedy(
     "give links behind such a joint an <inertial>, or the joint an armature",
 )
 _TIE = _Remedy(
-    "let it follow a joint that moves by itself, or hold it still by lock",
-    "let mimic joints follow joints that move by themselves, or hold them still by lock",
+    "let every mimic joint follow a joint that moves by itself, or lock it",
+    "let mimic joints follow joints that move by themselves, or lock them",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Fault:
-    """A problem as half a sentence, and its remedy."""
+    """A problem as a clause, and its remedy."""
 
     problem: str
     remedy: _Remedy
@@ -184,7 +184,7 @@ def _problem(figures: LinkFigures) -> str:
     if figures.mass < LIGHTEST:
         if not any(figures.tensor):
             return ""
-        size = "zero" if figures.mass == 0.0 else "next to nothing"
+        size = "zero" if figures.mass == 0.0 else "negligible"
         return (
             f"the mass {figures.mass!r} of link {figures.link!r} is {size} but its inertia is not"
         )
@@ -213,7 +213,7 @@ def _idle(model: Model, joints: Iterable[Idle]) -> list[_Fault]:
 
 
 def _idle_remedy(body: Body) -> _Remedy:
-    """Return the remedy; a floating body needs mass itself, as the joints behind it give way."""
+    """Return the remedy; a floating body needs mass itself, because joints behind it give way."""
     if body.joint.kind is not JointKind.FREE_FLYER:
         return _IDLE
     text = f"give the link {body.name!r} an <inertial> with mass and inertia"
@@ -241,7 +241,7 @@ def _idle_text(model: Model, idle: Idle) -> str:
     return (
         f"{start} of its own: the link {body.name!r}, of {body.inertia.mass!r} kg, has none "
         f"{direction}, and the joint{plural} {_listed(others)} behind it {gives} way "
-        "to whatever it does"
+        "to its motion"
     )
 
 

@@ -27,7 +27,7 @@ def generated_text(name: str) -> str:
 
     Errors
     ------
-    RobotError : not a generated robot, or an N of ``chain_N`` that is not a number from 1.
+    RobotError : not a generated robot, or an N of ``chain_N`` that is not a number of at least 1.
     """
     if name == "pendulum":
         return pendulum()
@@ -51,7 +51,7 @@ def pendulum() -> str:
 
 
 def two_link() -> str:
-    """Return two such rods, both about y: the textbooks' planar arm, with ``tip`` at its end."""
+    """Return two such rods in series, both about y: the textbooks' planar arm with its ``tip``."""
     first = _rod(1, parent="base", origin=(0.0, 0.0, 1.5))
     second = _rod(2, parent="link_1", origin=(0.0, 0.0, -0.5))
     return _robot("two_link", [_base(), *first, *second, *_tip("link_2", z=-0.5)])
@@ -100,7 +100,7 @@ def random_tree(
     """Return the URDF text of a random robot for tests.
 
     The tree's shape, axes (coordinate axes of both signs and oblique ones), origins and physical
-    inertias are drawn from ``rng``, with fixed links in between, at the ends and at the base.
+    inertias are sampled from ``rng``, with fixed links in between, at the ends and at the base.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def _random_link(rng: np.random.Generator, name: str) -> str:
 
 
 def _random_origin(rng: np.random.Generator) -> tuple[list[float], list[float]]:
-    """Return a position and angles; half of the draws have right angles, as in real files."""
+    """Return a position and angles; half of the samples have right angles, as in real files."""
     xyz: list[float] = rng.uniform(-0.4, 0.4, 3).tolist()
     if rng.random() < 0.5:
         return xyz, [float(k) * math.pi / 2.0 for k in rng.integers(-2, 3, 3)]

@@ -121,7 +121,8 @@ def moved(inertia: Inertia, transform: Transform) -> Inertia:
     """Return a body's inertia about its parent's origin, in the parent's coordinates.
 
     With ``h' = E^T h`` the tensor is ``E^T I E + (2 r.h' 1 - r h'^T - h' r^T) + m(r.r 1 - r r^T)``
-    (Featherstone 2008, equation 2.66), which needs no detour over the centre of mass.
+    (Featherstone 2008, equation 2.66; ``1`` is the identity), which needs no detour over the centre
+    of mass.
     """
     turn, (x, y, z) = transpose(transform.E), transform.r
     tensor = upper(multiply(multiply(turn, matrix(inertia.I)), transform.E))
@@ -155,7 +156,7 @@ def about_com(inertia: Inertia) -> Tensor:
 
 
 def snap_inertia(inertia: Inertia, residues: Residues, where: str) -> Inertia:
-    """Remove rounding residues, relative to the largest tensor entry and from the com [m]."""
+    """Remove rounding residues of the tensor, relative to its largest entry, and of the com [m]."""
     h = snap_vector(inertia.h, residues.tolerance * inertia.mass, residues, where)
     limit = residues.tolerance * max(abs(value) for value in inertia.I)
     first = snap_vector(inertia.I[:3], limit, residues, where)
@@ -182,7 +183,7 @@ def _sum(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _point(mass: float, at: Vec3) -> Tensor:
-    """Return the tensor of a point mass: ``m (|c|^2 1 - c c^T)``."""
+    """Return the tensor of a point mass: ``m (|c|^2 I - c c^T)`` with the identity I."""
     x, y, z = at
     return (
         mass * (y * y + z * z),

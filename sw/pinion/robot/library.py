@@ -86,7 +86,7 @@ def load(
     gravity : (3,) acceleration of gravity, base coordinates [m/s^2]; if None (0, 0, -9.81), or that
         of the MJCF file or the Pinocchio model.
     lock : joints to lock, with their positions [rad | m], by name, such as ``{"elbow": 0.3}``, or
-        as texts, such as ``["elbow=0.3"]``; see ``pinion.robot.lock``.
+        as strings, such as ``["elbow=0.3"]``; see ``pinion.robot.lock``.
     tip : a link; only the chain from the base to it is kept, after locking; see
         ``pinion.robot.tip``.
     floating_base : put a free-flyer between the base and the root link, whose inertia is kept.
@@ -155,7 +155,7 @@ def _load(
 
 
 def with_gravity(model: Model, gravity: Vec3) -> Model:
-    """Return the robot in another gravity, (3,) base coordinates [m/s^2], with a note.
+    """Return the robot with another gravity, (3,) base coordinates [m/s^2], with a note.
 
     Errors
     ------
@@ -164,7 +164,7 @@ def with_gravity(model: Model, gravity: Vec3) -> Model:
     if not model.bodies:
         raise RobotError(f"The robot {model.name!r} has no joints: leave gravity out.")
     x, y, z = vector = _gravity(gravity)
-    note = f"Gravity is ({x:g}, {y:g}, {z:g}) m/s^2, as it was asked for."
+    note = f"Gravity is ({x:g}, {y:g}, {z:g}) m/s^2, as requested."
     return replace(model, gravity=vector, notes=(note, *model.notes))
 
 
@@ -189,8 +189,7 @@ def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool)
         )
     if not _looks_like_path(name) and not os.path.lexists(name):
         raise RobotError(
-            f"There is no robot {name!r}; {_choices()}, "
-            "or give the path of a URDF file that exists."
+            f"There is no robot {name!r}; {_choices()}, or the path of an existing URDF file."
         )
     if _is_mjcf(path):
         _refuse_floating(floating_base, "MJCF file", "<freejoint/>")
@@ -209,7 +208,7 @@ def _refuse_floating(floating_base: bool, source: str, how: str) -> None:
 
 
 def _is_mjcf(path: Path) -> bool:
-    """Return whether a file is MuJoCo's by its suffix and its root element."""
+    """Return whether a file is MJCF, which its suffix and its root element show."""
     if path.suffix not in (".xml", ".mjcf") or not path.is_file():
         return False
     try:
@@ -251,4 +250,5 @@ def _gravity(gravity: Vec3 | None) -> Vec3:
 
 
 def _choices() -> str:
-    return f"built in are {', '.join(builtin_names())}, generated are {', '.join(GENERATED)}"
+    built_in, generated = ", ".join(builtin_names()), ", ".join(GENERATED)
+    return f"use a built-in robot ({built_in}) or a generated one ({generated})"

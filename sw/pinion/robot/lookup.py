@@ -58,7 +58,7 @@ def find_frame(model: Model, name: str) -> Frame:
     Parameters
     ----------
     name : a link, such as ``link_7``; otherwise a fixed joint, whose frame is that of the link
-        behind it; otherwise either with the origin of the frame in its axes [m], as in
+        behind it; otherwise either of them, followed by the frame's origin in its axes [m], as in
         ``link_7@0,0,0.1``.
 
     Errors

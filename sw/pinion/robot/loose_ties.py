@@ -9,7 +9,7 @@ from .model import Joint, Model
 
 
 def loose_ties(model: Model) -> list[str]:
-    """Return the faults of a model's mimic joints, as half sentences."""
+    """Return the faults of a model's mimic joints, as clauses."""
     joints = {body.joint.name: body.joint for body in model.bodies}
     faults: list[str] = []
     safe: set[str] = set()
@@ -48,4 +48,4 @@ def _others(joints: Mapping[str, Joint], follower: str) -> list[str]:
 def _circle(path: list[str]) -> str:
     if len(path) == 2:
         return f"the joint {path[0]!r} mimics itself"
-    return f"the joints {' -> '.join(map(repr, path))} mimic each other in a circle"
+    return f"the joints {' -> '.join(map(repr, path))} mimic each other in a cycle"

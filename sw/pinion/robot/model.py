@@ -106,7 +106,7 @@ class Mimic:
     """Coupling of a joint to another: ``q = multiplier * q[joint] + offset``.
 
     A loaded robot only records it, and the joint has its own entry in ``q``; it takes effect in a
-    coupled model (:func:`pinion.robot.coupled`), which every function is computed for.
+    coupled model (:func:`pinion.robot.coupled`), for which every function is computed.
     """
 
     joint: str
@@ -131,10 +131,10 @@ class Joint:
     friction : Coulomb friction, the effort that opposes any motion [N m | N].
     armature : rotor inertia reflected to the joint, on M's diagonal [kg m^2 | kg].
     stiffness, rest : a spring's effort per unit of position [N m/rad | N/m], and its position of
-        zero effort [rad | m]; for joints of one position.
+        zero effort [rad | m]; for joints with one position.
     damping_poly : higher-order damping coefficients (b, c): an additional effort
         ``b v |v| + c v^3`` at the rate v.
-    stiffness_poly : the same of the spring: an additional effort ``b x^2 + c x^3`` at x from rest.
+    stiffness_poly : the same for the spring: an additional effort ``b x^2 + c x^3`` at x from rest.
     armature_in_base : a free-flyer's armature acts on its origin's acceleration as the base sees
         it, ``armature (dv + w x v)``, as in MuJoCo; in Pinocchio it acts on dv alone.
     mimic : the joint that this one follows, or None.
@@ -213,13 +213,13 @@ class Model:
     rated_velocity : speeds of the reference distribution [rad/s | m/s], one for each velocity of
         each joint, coupled mimic joints included.
     coupled : mimic joints follow their leaders and have no coordinates: q, qd, qdd and tau are
-        those of the free joints (:mod:`.coupling`).
+        those of the independent joints (:mod:`.coupling`).
     tips : moving links without children; the requested link if the robot was cut down to a chain.
-        Empty if the source does not tell (:func:`.subchain.tip_of`).
+        Empty if the source does not say (:func:`.subchain.tip_of`).
     fixed_joints : names of fixed and locked joints, each with the link whose frame it places.
     contacts : frames that may be in contact with the world, each with ``:3d`` or ``:6d``
         (:mod:`.contacts`).
-    loops : of each loop the names of two frames that hold each other, and ``3d`` or ``6d``
+    loops : for each loop the names of two frames that hold each other, and ``3d`` or ``6d``
         (:mod:`.contacts`).
     """
 
@@ -238,7 +238,8 @@ class Model:
     loops: tuple[tuple[str, str, str], ...] = ()
 
     def __repr__(self) -> str:
-        size = f"{len(self.bodies)} bodies, nq {self.nq}, nv {self.nv}"
+        count = len(self.bodies)
+        size = f"{count} {'body' if count == 1 else 'bodies'}, nq {self.nq}, nv {self.nv}"
         return f"<Model {one_line(self.name)!a}: {size}>"
 
     def _repr_html_(self) -> str:

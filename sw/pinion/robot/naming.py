@@ -8,7 +8,7 @@ from .errors import RobotError
 from .model import Model
 
 LONGEST = 200
-"""Most characters of a name: it becomes part of file names, which have at most 255 bytes."""
+"""Maximum length of a name: it becomes part of file names, which have at most 255 bytes."""
 
 
 def visible(name: str, kind: str) -> str:

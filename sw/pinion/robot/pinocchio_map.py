@@ -90,7 +90,7 @@ def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.f
 
 
 def _matched(model: Model, pin_model: Any) -> list[tuple[slice, Any]]:
-    """Return each free joint's slice in ``q`` and Pinocchio's joint, in the model's order."""
+    """Return each independent joint's slice in ``q`` and its Pinocchio joint, in model order."""
     numbers = {str(name): k for k, name in enumerate(pin_model.names) if k > 0}
     ours, theirs = set(model.joint_names), set(numbers)
     if ours != theirs:
@@ -110,19 +110,19 @@ def _matched(model: Model, pin_model: Any) -> list[tuple[slice, Any]]:
                 f"The joint {body.joint.name!r} follows another "
                 + (
                     "in Pinocchio but is independent in the model: give "
-                    "pinion.robot.coupled(model), or build Pinocchio's without mimic=True."
+                    "pinion.robot.coupled(model), or build Pinocchio's model without mimic=True."
                     if follows
-                    else "in the model but is independent in Pinocchio: build Pinocchio's with "
-                    "mimic=True, or give pinion.robot.uncoupled(model)."
+                    else "in the model but is independent in Pinocchio: build Pinocchio's model "
+                    "with mimic=True, or give pinion.robot.uncoupled(model)."
                 )
             )
         if follows:
             continue
         if sizes not in ((kind.nq, kind.nv), (kind.nq + 1, kind.nv)) or sizes[0] > max(2, kind.nq):
             raise RobotError(
-                f"The joint {body.joint.name!r} is {kind.value} in the model, but {sizes[0]} "
-                f"positions and {sizes[1]} velocities in Pinocchio; "
-                "the two must be the same robot."
+                f"The joint {body.joint.name!r} is {kind.value} in the model, but has "
+                f"nq {sizes[0]} and nv {sizes[1]} in Pinocchio; "
+                "the two must describe the same robot."
             )
         matched.append((place, joint))
     return matched

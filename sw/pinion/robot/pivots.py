@@ -1,4 +1,4 @@
-r"""Detection of joints that move no inertia, with which forward dynamics does not exist.
+r"""Detection of joints that move no inertia, for which forward dynamics does not exist.
 
 The joint-space inertia matrix M(q) is positive definite if every joint motion gives momentum to
 some body or armature. Its pivots, taken from the tips to the base, are those of the
@@ -26,7 +26,7 @@ from .inertia import about_com
 from .model import Inertia, Joint, JointKind, Model
 
 POSITIONS = 3
-"""Number of random positions; one would do unless it happens to be singular."""
+"""Number of random positions; one would suffice unless it happens to be singular."""
 
 SINGULAR = 1e-12
 """Pivots this small relative to the inertia that the joint carries are rounded zeros."""
@@ -86,7 +86,7 @@ def idle_joints(model: Model) -> list[Idle]:
 
 
 def _through(joint: Joint, IA: Floats, IC: Floats) -> tuple[bool, bool, Floats]:
-    """Return whether all pivots are nonzero, whether the load resists, and the passed inertia."""
+    """Return whether all pivots are nonzero and the load resists, and the inertia passed on."""
     moves = resists = True
     for k in reversed(_AXES[joint.kind]):
         S = np.zeros(6)
@@ -141,7 +141,7 @@ def _motion(joint: Joint, rng: np.random.Generator) -> Floats:
 
 
 def _about(axis: int, angle: float) -> Floats:
-    """Return the (3, 3) coordinate transform of a turn about a coordinate axis."""
+    """Return the (3, 3) coordinate transform of a rotation about a coordinate axis."""
     turn, (i, j) = np.eye(3), ((1, 2), (2, 0), (0, 1))[axis]
     turn[i, i] = turn[j, j] = math.cos(angle)
     turn[i, j], turn[j, i] = math.sin(angle), -math.sin(angle)

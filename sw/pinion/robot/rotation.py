@@ -14,7 +14,7 @@ from .model import Mat3, Transform, Vec3
 
 AS_READ = 1e-14
 """Residue that float64 leaves of a zero. Removing such residues changes no result by 1e-10: forward
-dynamics of the worst-conditioned robots amplifies a change of an angle some thousand times."""
+dynamics of the worst-conditioned robots amplifies a change of an angle about a thousand times."""
 
 SNAPPED = 1e-9
 """Residue that angles with ten and more digits leave of a zero, for models that may differ from
@@ -147,8 +147,8 @@ def without_residues(a: Mat3, residues: Residues, where: str) -> Mat3:
     """Snap a rotation's residues to 0 and +-1, and report them.
 
     Entries within ``residues.tolerance`` of 0 become 0. An entry near +-1 becomes +-1 only when
-    the rest of its row and column is zero: a turn by 4e-5 rad has a cosine within 1e-9 of one,
-    yet it is a turn.
+    the rest of its row and column is zero: a rotation by 4e-5 rad has a cosine within 1e-9 of
+    one, yet it is a rotation.
     """
     rows = [_with_zeros(row, residues, where) for row in a]
     for i, row in enumerate(rows):
@@ -190,8 +190,8 @@ def unit_axis(axis: Vec3, residues: Residues, where: str) -> Vec3:
 def align_z(axis: Vec3) -> Mat3:
     """Return a rotation whose third column is the unit vector ``axis``.
 
-    It is a signed permutation for the six coordinate axes, otherwise the smallest turn that takes
-    +z (or -z, whichever is nearer, so that no small number divides) to the axis.
+    It is a signed permutation for the six coordinate axes, otherwise the smallest rotation that
+    takes +z (or -z, whichever is nearer, so that no small number divides) to the axis.
 
     Returns
     -------

@@ -81,7 +81,7 @@ def test_without_vivado_one_sentence_says_what_is_missing(
     assert text is not None and "\n" not in text
     for word in ("'vivado'", "PATH", "xcvu9p-flga2104-2L-e", "settings64.sh", "--vivado", "vcu118"):
         assert word in text, text
-    with pytest.raises(BuildError, match=r"nothing' is no program.*\(--vivado\) the path"):
+    with pytest.raises(BuildError, match=r"nothing' is not an exec.*\(--vivado\) the path"):
         bitstream.command(build, vivado=build / "nothing")
     with pytest.raises(BuildError, match=r"leave seed \(--seed\) out"):
         bitstream.command(build, seed=3)
@@ -155,7 +155,7 @@ def test_missed_timing_leaves_with_the_code_of_a_failed_check(
     ("result", "code", "build_hash", "needle"),
     [
         (None, 1, None, "no result"),
-        (None, 2, None, "exit code 2.*no licence for this part"),
+        (None, 2, None, "exited with code 2.*no licence for this part"),
         (GOOD, 1, None, "contradicts"),
         (MISSED, 0, None, "contradicts"),
         (GOOD, 0, "0" * 16, "another build"),
@@ -198,10 +198,10 @@ def test_the_readme_says_what_has_not_been_run(make_folder: Any) -> None:
     folder = make_folder("vcu118", 200.0)
     text = (folder.path / "README.md").read_text()
     for word in (
-        *("Nobody has run this yet", "Not run, or assumed", "Please report back"),
+        *("Nobody has run this yet", "Not run, or assumed", "Report back"),
         *(f"{folder.manifest.hash:016x}", "xcvu9p-flga2104-2L-e", "200 MHz", "pinion_primary.mcs"),
         *("25,000 thousand a second", "2,280 DSP blocks", "SLR1", "UG1224"),
-        ": 4 DSP blocks | this build, exact by rule",
+        ": 4 DSP blocks | this build, calculated from the widths",
     ):
         assert word in text, word
     assert "{" not in text.replace("{Advanced}", "")
@@ -217,6 +217,8 @@ def test_a_strangers_script_is_not_run(build: Path, name: str) -> None:
     original = path.read_text() if path.exists() else ""
     path.write_text(f"{original}exec touch stranger\n")
     write_digests(build)
-    with pytest.raises(ManifestError, match=rf"{name}' is not what Pinion .* writes for this"):
+    with pytest.raises(
+        ManifestError, match=rf"{name}' differs from what Pinion .* writes for this"
+    ):
         bitstream.command(build, vivado=program)
     assert not (build / "vcu118/arguments").exists()

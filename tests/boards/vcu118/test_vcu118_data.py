@@ -126,7 +126,7 @@ def test_lanes_run_down_the_quads(name: str) -> None:
     ("file", "old", "new", "needle"),
     [
         ("vcu118.toml", 'net = "SYSCLK_125"', 'net = "SYSCLK_126"', "SYSCLK_126_P"),
-        ("vcu118.toml", 'perst = "PCIE_PERST_N"', 'perst = "GPIO_LED_7"', "its row has out"),
+        ("vcu118.toml", 'perst = "PCIE_PERST_N"', 'perst = "GPIO_LED_7"', "of pins has .out."),
         ("vcu118.toml", "lanes = 16", "lanes = 12", "lanes, not 12"),
         ("vcu118.toml", 'speed = "8.0_GT/s"', 'pace = "8.0_GT/s"', "pace"),
         ("vcu118_pins.csv", "GPIO_LED_0,AT32", "GPIO_LED_0,AV34", "GPIO_LED_0"),

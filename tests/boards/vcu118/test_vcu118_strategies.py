@@ -115,7 +115,7 @@ def test_explicit_blocks_are_a_macro_of_the_synthesis_and_another_build(
     assert list(outcomes(out)) == NAMES[:1]
     inferred = run(slacks=[GOOD])
     (call,) = calls(inferred, "synth_design")
-    assert "-verilog_define" not in call and "taking up" not in inferred.output
+    assert "-verilog_define" not in call and "continuing" not in inferred.output
 
 
 def test_if_none_meets_timing_the_best_is_reported(run: Run, out: Path) -> None:
@@ -156,16 +156,14 @@ def test_a_strategy_that_leaves_wires_unrouted_has_failed(run: Run, out: Path) -
     rehearsal = run(slacks=[GOOD], faults=[("route_design", 1, "unrouted")])
     assert (rehearsal.code, rehearsal.refused) == (0, ()), rehearsal.output
     first, second = outcomes(out).values()
-    assert first == "failed (wires are left that are not routed)"
+    assert first == "failed (some nets are not routed)"
     assert second.startswith("met")
 
 
 def test_if_every_strategy_fails_the_reason_is_reported(run: Run, out: Path) -> None:
     rehearsal = run(faults=[("place_design", k + 1, "fails") for k in range(len(STRATEGIES))])
     assert (rehearsal.code, rehearsal.refused) == (FAILED, ())
-    assert (
-        "no strategy came to its end: ERROR: [Common 17-49] place_design failed" in rehearsal.output
-    )
+    assert "no strategy finished: ERROR: [Common 17-49] place_design failed" in rehearsal.output
     assert not (out / RESULT).exists()
 
 
@@ -181,7 +179,7 @@ def test_a_crashed_run_is_continued(run: Run, out: Path) -> None:
     assert list(outcomes(out)) == NAMES[:1]
     rehearsal = run(slacks=[GOOD])
     assert (rehearsal.code, rehearsal.refused) == (0, ()), rehearsal.output
-    assert "taking up" in rehearsal.output
+    assert "continuing" in rehearsal.output
     assert not calls(rehearsal, "synth_design", "synth_ip", "create_project")
     assert len(calls(rehearsal, "place_design")) == 1
     assert [text.split(",")[0] for text in outcomes(out).values()] == ["missed", "met"]
@@ -373,7 +371,7 @@ def test_vivado_is_restarted_after_a_crash(make_folder: Any, copied: Any, code: 
         path.parent, folder.manifest, vivado=str(program), progress=Progress(steps.append)
     )
     assert result["met"] and result["attempts"] == ["default met"]
-    assert len(steps) == 2 and f"exit code {code}" in steps[0]
+    assert len(steps) == 2 and f"exited with code {code}" in steps[0]
     assert (path / "starts").read_text() == "x\n" * 3
 
 
@@ -384,7 +382,7 @@ def test_vivado_is_not_restarted_outside_a_strategy(make_folder: Any, copied: An
     # The result of an earlier run must not count as this one's.
     (path / OUT / RESULT).write_text(f"build {folder.manifest.hash:016x}\nmet 1\n")
     program = dying(path, deaths=9, code=139, marks=False)
-    with pytest.raises(VivadoError, match="exit code 139"):
+    with pytest.raises(VivadoError, match="exited with code 139"):
         run_vivado(path.parent, folder.manifest, vivado=str(program))
     assert (path / "starts").read_text() == "x\n"
     assert not (path / OUT / RESULT).exists()

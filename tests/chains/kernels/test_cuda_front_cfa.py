@@ -178,7 +178,7 @@ def test_what_it_does_not_take_is_said(device: ChainDevice) -> None:
     with pytest.raises(ComputeError, match=r"The inertia of link 4 .* has no inverse"):
         compiled(replace(chain, I=inertia), device, "cfa_oee")
     x = np.zeros((2, 9))
-    with pytest.raises(InputError, match="The inputs must be q, qd, tau"):
+    with pytest.raises(InputError, match="The inputs are q, qd, tau, but"):
         compiled(chain, device, "cfa_oee")(q=x, qd=x, qdd=x)
     with pytest.raises(
         InputError, match=r"runs 16 blocks at once.* needs 17: give at most 1024 links"

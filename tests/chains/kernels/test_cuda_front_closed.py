@@ -180,7 +180,7 @@ def test_what_it_does_not_take_is_said(device: ChainDevice) -> None:
     chain = random_chain(N, 1)
     x, goal = np.zeros((2, N)), np.zeros((2, 6))
     kernel = compiled(chain, device, "cfa_oee")
-    with pytest.raises(InputError, match="The inputs must be q, qd, tau, G_C"):
+    with pytest.raises(InputError, match="The inputs are q, qd, tau, G_C, but"):
         kernel(q=x, qd=x, tau=x)
     with pytest.raises(InputError, match=r"'G_C' has shape \(2, 3\).* \(B, 6\) for a batch"):
         kernel(q=x, qd=x, tau=x, G_C=goal[:, :3])

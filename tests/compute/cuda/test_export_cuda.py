@@ -435,7 +435,7 @@ def test_wrong_arguments_are_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(ComputeError, match=r"choose another one|move it away"):
             export_header(model, row, folder=tmp_path / folder)
     monkeypatch.setattr(threads, "_ROOMS", {"float32": Room(plain=1, registers=8, slots=10)})
-    with pytest.raises(ComputeError, match=r"needs several kernels, .*: export it for processors"):
+    with pytest.raises(ComputeError, match=r"needs several kernels, .*: export it for CPUs"):
         export_header(load("chain_3"), named_function("rnea_derivatives"), folder=tmp_path / "out")
     assert contents(tmp_path) == {"file": b"file"} and not (tmp_path / "out").exists()
 

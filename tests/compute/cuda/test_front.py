@@ -34,13 +34,13 @@ def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("device", "options", "message"),
     [
-        ("cuda:first", {}, "'cuda:first' has no number"),
+        ("cuda:first", {}, "'cuda:first' does not name a GPU by number"),
         ("cuda", {"layout": "blocks"}, "no layout 'blocks': choose aos or soa"),
         ("cuda", {"dtype": np.float16}, "Unknown dtype 'float16': choose one of float32, float64"),
         (
             "cuda",
             {"threads": 2},
-            "no option 'threads'; it has dtype, layout, check_rotations, cache",
+            "no option 'threads'; its own options are dtype, layout, check_rotations, cache",
         ),
     ],
 )

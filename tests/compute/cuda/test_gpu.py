@@ -138,7 +138,9 @@ def test_after_an_error_that_stays_every_call_says_so(stand_in: StandIn, name: s
 @pytest.mark.parametrize("name", ["Device.set_current", "Device.create_stream"])
 def test_a_device_that_does_not_open_is_a_sentence(stand_in: StandIn, name: str) -> None:
     stand_in.failing[name] = "CUDA_ERROR_NO_DEVICE: none"
-    with pytest.raises(InputError, match=r"failed to (open|make a stream) \(CUDA_ERROR_NO_DEVICE"):
+    with pytest.raises(
+        InputError, match=r"failed to (open|create a stream) \(CUDA_ERROR_NO_DEVICE"
+    ):
         opened()
 
 

@@ -290,11 +290,11 @@ def broken(**change: Any) -> dict[str, Any]:
         (broken(q=np.zeros((6, 7))), "'qd' is on a device, but 'q' is in host memory"),
         (broken(q=None), "The input array 'q' is missing"),
         (broken(x=There(np.zeros(7))), "There is no input array 'x'"),
-        (broken(q=There(np.zeros((6, 7)), device=1)), "'q' is on device 1, but the kernel on"),
+        (broken(q=There(np.zeros((6, 7)), device=1)), "'q' is on device 1, but the kernel is on"),
         (broken(q=There(np.zeros((6, 7), np.float32))), "is read as float64, but is float32"),
         (broken(q=There(np.zeros((6, 8)))), "'q' has the shape"),
         (broken(q=There(np.zeros((5, 7)))), "different numbers of requests"),
-        (broken(q=There(np.asfortranarray(np.zeros((6, 7))))), "make it contiguous"),
+        (broken(q=There(np.asfortranarray(np.zeros((6, 7))))), "make each sample contiguous"),
         (broken(out={"tau": There(np.zeros((5, 7)))}), "must have the shape"),
         (broken(out={}), "no array for the result 'tau'"),
         (broken(out={"tau": There(np.zeros((6, 7))), "x": 1}), "There is no result 'x'"),
@@ -302,7 +302,7 @@ def broken(**change: Any) -> dict[str, Any]:
         ({**states(6), "workspace": 1}, "A workspace is for arrays on the device"),
         ({**states(6), "q": np.full((6, 7), np.nan)}, "nan"),
         ({**states(6), "out": {"tau": np.zeros((6, 7), np.float32)}}, "dtype float64"),
-        ({**states(6), "q": np.zeros((6, 8))}, "axis 1 is 8 long"),
+        ({**states(6), "q": np.zeros((6, 8))}, "axis 1 has length 8"),
     ],
 )
 def test_what_is_refused(opened: Opened, requests: dict[str, Any], message: str) -> None:

@@ -124,8 +124,8 @@ def test_a_robot_without_ties_is_itself() -> None:
 @pytest.mark.parametrize(
     ("ties", "message"),
     [
-        ({0: "joint_9"}, "mimics 'joint_9', which does not move"),
-        ({0: 1, 1: 2, 2: 0}, "form a circle"),
+        ({0: "joint_9"}, "mimics 'joint_9', which is not a moving joint"),
+        ({0: 1, 1: 2, 2: 0}, "form a cycle"),
     ],
 )
 def test_ties_that_lead_nowhere_are_named(ties: dict[int, int | str], message: str) -> None:

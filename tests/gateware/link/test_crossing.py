@@ -189,7 +189,7 @@ def test_a_reset_of_both_sides_restores_the_initial_state(clocks, late):
 
 
 def test_a_depth_too_small_is_refused():
-    with pytest.raises(ValueError, match="depth 2"):
+    with pytest.raises(ValueError, match="depth of at least 3, not 2"):
         Crossing(shape=8, depth=2, i_domain="a", o_domain="b")
 
 

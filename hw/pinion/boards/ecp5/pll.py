@@ -1,4 +1,4 @@
-"""Computation of dividers for the ECP5's PLL, and its primitive.
+"""Dividers for the ECP5's PLL, and the PLL's primitive.
 
 Ranges as in LiteX (class ECP5PLL) and Project Trellis (ecppll), which name Lattice's guide
 FPGA-TN-02200 as their source; the guide itself was not read.
@@ -21,7 +21,7 @@ _DIVIDER = 128
 
 
 class ClockError(ValueError):
-    """The PLL cannot generate this clock; the message has the possible range."""
+    """The PLL cannot generate this clock; the message gives the possible range."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Pll:
         return self.vco_mhz / self.output
 
     def instance(self, *, clock: Signal, result: Signal, locked: Signal) -> Instance:
-        """Instantiate the primitive.
+        """Return an instance of the primitive.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Pll:
 
 
 def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
-    """Return the dividers nearest to a clock; among equals those with the fastest phase detector.
+    """Return the dividers closest to a clock; among equals, those with the fastest phase detector.
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
     """
     for name, value, (low, high) in (
         ("takes an input", input_mhz, INPUT_MHZ),
-        ("makes a clock", wanted_mhz, OUTPUT_MHZ),
+        ("generates a clock", wanted_mhz, OUTPUT_MHZ),
     ):
         if not low <= value <= high:
-            raise ClockError(f"The PLL {name} of {low:g} to {high:g} MHz, not of {value:g} MHz.")
+            raise ClockError(f"The PLL {name} of {low:g} to {high:g} MHz, not {value:g} MHz.")
     best: Pll | None = None
     distance = (inf, 0.0, 0.0)
     for reference in range(1, _DIVIDER + 1):

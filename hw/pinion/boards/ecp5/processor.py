@@ -8,6 +8,7 @@ import lzma
 from pathlib import Path
 from typing import Any
 
+from pinion.base.amounts import amount
 from pinion.base.progress import SILENT, Progress
 from pinion.link.build_files import BOARD_REPORT
 from pinion.link.uart_framing import BAUD
@@ -34,7 +35,7 @@ CLOCK_MHZ = 50.0
 """Clock of the board's designs by default."""
 
 PREBUILT = Path(__file__).with_name("prebuilt")
-"""Folder with the bitstream that is shipped, and its record."""
+"""Folder with the prebuilt bitstream and its record."""
 
 
 def write_processor(
@@ -75,7 +76,7 @@ def processor_bitstream(
     Parameters
     ----------
     target : folder of all files; ``pinion.bit`` is written if timing is met.
-    clock_mhz : of processor and link; the nearest one that the board has is taken.
+    clock_mhz : of processor and link; the nearest one that the board can generate is used.
     seed, progress, timeout : as for :func:`.bitstream.bitstream`.
 
     Returns
@@ -99,13 +100,13 @@ def processor_bitstream(
         timeout=timeout,
     )
     BOARD_REPORT.write(target, result)
-    title = f"Dynamics processor, a team of {machine.lanes}, {machine.rows} rows"
+    title = f"Dynamics processor, a team of {amount(machine.lanes, 'lane')}, {machine.rows} rows"
     (target / PAGE).write_text(page(title, result))
     return result
 
 
 def prebuilt_record() -> dict[str, Any]:
-    """Return the record of the bitstream that is shipped.
+    """Return the record of the prebuilt bitstream.
 
     Its keys are those of :func:`processor_bitstream`, ``seed``, and the SHA-256 of the bitstream
     (``bitstream_sha256``) and of the design's card (``card_sha256``).
@@ -115,23 +116,23 @@ def prebuilt_record() -> dict[str, Any]:
 
 
 def write_prebuilt(target: Path, machine: Machine) -> dict[str, Any]:
-    """Write the bitstream that is shipped into a folder, and return its record.
+    """Write the prebuilt bitstream into a folder, and return its record.
 
     Raises
     ------
     BitstreamError
-        If it is of another machine.
+        If it is for another machine, or does not match its record.
     """
     record = prebuilt_record()
     if record["build"] != f"{machine.digest:016x}":
         raise BitstreamError(
-            f"The bitstream that is shipped is not of a team of {machine.lanes} lanes with "
-            f"{machine.rows} rows: make one instead of the prebuilt (--prebuilt)."
+            f"The prebuilt bitstream is not for a team of {amount(machine.lanes, 'lane')} with "
+            f"{amount(machine.rows, 'row')}: build one, without prebuilt (--prebuilt)."
         )
     data = lzma.decompress((PREBUILT / "processor.bit.xz").read_bytes())
     if hashlib.sha256(data).hexdigest() != record["bitstream_sha256"]:
         raise BitstreamError(
-            f"'{PREBUILT}' does not have the bitstream of its record: install Pinion again."
+            f"The bitstream in '{PREBUILT}' does not match its record: reinstall Pinion."
         )
     target.mkdir(parents=True, exist_ok=True)
     (target / BIT).write_bytes(data)

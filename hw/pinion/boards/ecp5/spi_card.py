@@ -48,7 +48,7 @@ class SpiCard(Component):
         super().__init__({"clk": In(1), "rst": In(1)} | lines)
 
     def elaborate(self, platform: object) -> Module:
-        """Connect slave and core."""
+        """Connect the slave and the core."""
         m = Module()
         sync = ClockDomain("sync", local=True)
         sync.clk, sync.rst = self.clk, self.rst

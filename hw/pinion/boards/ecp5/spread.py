@@ -21,7 +21,7 @@ LUTS = tuple(f"SLICE{letter}.K{k}" for letter in "ABCD" for k in "01")
 """LUTs of a tile, by nextpnr's names."""
 
 EVERY = 3
-"""Every how many rows one is kept free."""
+"""Number of rows of which one is kept free."""
 
 CROWDED = 0.45
 """Share of the part's LUTs above which a design is spread."""

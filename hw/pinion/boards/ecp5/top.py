@@ -56,7 +56,7 @@ LINES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 """Input and output pads of each line."""
 
 LOW_WHEN_BUSY = ("rx", "tx", "cs")
-"""Pads that are high when idle; the lights show when they are low."""
+"""Pads that are high when idle; the LEDs show when they are low."""
 
 LIGHTS = 8
 
@@ -135,7 +135,7 @@ class SerialBoard(Elaboratable):
     -------
     ports : signals by the names of the pads.
 
-    The lights show: the clock (blinking), the PLL's lock, incoming bytes, outgoing bytes; all
+    The LEDs show: the clock (blinking), the PLL's lock, incoming bytes, outgoing bytes; all
     others are dark. Reset lasts until the PLL is locked.
     """
 
@@ -150,7 +150,7 @@ class SerialBoard(Elaboratable):
         }
 
     def elaborate(self, platform: object) -> Module:
-        """Build clock, reset, card and lights."""
+        """Build the clock, the reset, the card and the LEDs."""
         m = Module()
         sync = ClockDomain("sync", local=True)
         m.domains += sync
@@ -192,7 +192,7 @@ class SerialBoard(Elaboratable):
 
 
 def card_parameters(manifest: Manifest, *, clock_mhz: float) -> TopParameters:
-    """Return parameters of the link's top for the narrowest bus and small buffers."""
+    """Return the parameters of the link's top for the narrowest bus and small buffers."""
     parameters = top_parameters(manifest, crossing=False, link_mhz=clock_mhz)
     lanes = max(2, parameters.lanes_in, parameters.lanes_out)
     bus = Bus(words=1 << (lanes - 1).bit_length())

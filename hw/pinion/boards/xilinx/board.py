@@ -73,7 +73,7 @@ class Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class Leds:
-    """Nets of the status lights, in order, and properties of their ports."""
+    """Nets of the status LEDs, in order, and properties of their ports."""
 
     nets: tuple[str, ...]
     properties: Mapping[str, str]
@@ -188,7 +188,7 @@ def load_board(name: str, folder: Path | None = None) -> Board:
     path = folder / f"{name}.toml"
     if not path.is_file():
         raise BoardError(
-            f"There is no board '{name}': choose one of {', '.join(board_names(folder))}."
+            f"There is no board '{name}' (boards: {', '.join(board_names(folder)) or 'none'})."
         )
     try:
         data = tomllib.loads(path.read_text())
@@ -244,7 +244,7 @@ def read_pins(path: Path) -> dict[str, Pin]:
         if row.net in nets or row.package_pin in balls:
             earlier_net = balls.get(row.package_pin, row.net)
             raise BoardError(
-                f"'{row.net}' and '{earlier_net}' have the same net or ball in '{path}'."
+                f"Two rows of '{path}', '{row.net}' and '{earlier_net}', share a net or a ball."
             )
         nets[row.net], balls[row.package_pin] = row, row.net
     return nets
@@ -258,7 +258,9 @@ def _check(board: Board) -> None:
             f"The board {board.name} must have 1, 2, 4, 8 or 16 lanes, not {link.lanes}."
         )
     if not math.isclose(link.clock_mhz, 250.0):
-        raise BoardError(f"The link of {board.name} must run at 250 MHz, not {link.clock_mhz:g}.")
+        raise BoardError(
+            f"The link of {board.name} must run at 250 MHz, not {link.clock_mhz:g} MHz."
+        )
     directions = {link.perst: "in"} | dict.fromkeys(board.leds.nets, "out")
     for sign in "PN":
         directions |= {f"{link.refclk}_{sign}": "in", f"{board.clock.net}_{sign}": "in"}
@@ -268,6 +270,6 @@ def _check(board: Board) -> None:
         row = board.pin(net)
         if row.direction != direction:
             raise BoardError(
-                f"The net '{net}' of {board.name} is used as {direction}, but its row has "
-                f"{row.direction}."
+                f"The net '{net}' of {board.name} is used as '{direction}', but its row in "
+                f"the table of pins has '{row.direction}'."
             )

@@ -1,5 +1,5 @@
-# Words behind -tclargs: names of strategies, to try these alone; "die" or "dies", where the
-# script shall not choose the floorplan itself; "@EXPLICIT@", for explicit DSP48E2 blocks where
+# Arguments after -tclargs: names of strategies, to try only these; "die" or "dies", to set the
+# floorplan instead of letting the script choose it; "@EXPLICIT@", for explicit DSP48E2 blocks where
 # synthesis would infer them.
 set asked {}
 if {[info exists argv]} {
@@ -9,7 +9,7 @@ if {[info exists argv]} {
 # What is open in Vivado: a path of a checkpoint, or nothing.
 set opened ""
 
-# A clock on a pin has the period that the design was made for.
+# Check that a clock on a pin has the period that the design was made for.
 proc expect_clock {pin period} {
     set clocks [get_clocks -of_objects [get_pins $pin]]
     if {[llength $clocks] == 0} {
@@ -18,7 +18,7 @@ proc expect_clock {pin period} {
     foreach clock $clocks {
         set found [get_property PERIOD $clock]
         if {abs($found - $period) > 0.002} {
-            error "the clock at $pin has a period of $found ns, the design was made for $period"
+            error "the clock at $pin has a period of $found ns instead of $period ns"
         }
     }
 }
@@ -44,7 +44,7 @@ proc choose_strategies {} {
     return $wanted
 }
 
-# Made of what decides the result: what an earlier run left is used only where it is the same.
+# Everything that decides the result: files of an earlier run are used only if it is unchanged.
 proc fingerprint {} {
     global here asked
     set words [list @HASH@ [version -short]]
@@ -65,8 +65,8 @@ proc take_up {} {
     set state [file join $out state.txt]
     set now [fingerprint]
     if {[file exists $state] && [read_pairs $state] eq [dict create made $now]} {
-        say "taking up what an earlier run left in @OUT@"
-        # Its result would be taken for this one's.
+        say "continuing the earlier run in @OUT@"
+        # Its result would be mistaken for that of this run.
         file delete [file join $out @RESULT@] [file join $out @ATTEMPTS@]
         return
     }
@@ -83,13 +83,13 @@ proc close_opened {} {
     }
 }
 
-# The netlist that strategies begin with, made where it is not there: synthesised, linked with the
+# The netlist that strategies begin with, created if it is missing: synthesised, linked with the
 # DMA engine, optimised once, constrained.
 proc begin_with {directive} {
     global here out reports opened
     set start [file join $out start_$directive.dcp]
     if {$opened eq $start} {
-        # What comes changes it.
+        # The following steps change it.
         set opened changed
         return
     }
@@ -125,8 +125,8 @@ proc begin_with {directive} {
 
     say "4/8 optimise"
     opt_design
-    # The DMA engine is linked by now at the latest, and with it come its clocks: what names them
-    # is checked and read only here.
+    # The DMA engine is linked by now at the latest, and its clocks exist: constraints that name
+    # them are checked and read only here.
 @CLOCKS@
     read_xdc [file join $here @BOARD@_timing.xdc]
     read_xdc [file join $here @BOARD@_[floorplan].xdc]
@@ -140,8 +140,8 @@ proc begin_with {directive} {
     save $start
 }
 
-# One die holds the design, unless it would be more than @SHARE@ % full: then placing and routing
-# have no room to be good.
+# One die holds the design, unless it would be more than @SHARE@ % full: then placement and routing
+# would have too little room.
 proc floorplan {} {
     global out asked
     set file [file join $out floorplan.txt]
@@ -162,14 +162,14 @@ proc floorplan {} {
         set plan [expr {$full ? "dies" : "die"}]
     }
     if {$plan eq "dies"} {
-        say "the design goes over several dies: @BOARD@_dies.xdc"
+        say "the design is placed on several dies: @BOARD@_dies.xdc"
     }
     write_pairs $file [list floorplan $plan]
     return $plan
 }
 
-# What came of a strategy: its outcome (met, missed, failed, died), slacks, a message. Recorded when
-# it came to its end, so that no run does it twice.
+# Result of a strategy: its outcome (met, missed, failed, died), slacks, a message. It is recorded
+# when the strategy has finished, so that no run repeats it.
 proc attempt {strategy about} {
     global out opened
     set name [dict get $strategy name]
@@ -178,8 +178,8 @@ proc attempt {strategy about} {
     if {[file exists $result]} {
         return [read_pairs $result]
     }
-    # Each beginning leaves a mark. Vivado may have died of it, or someone may have ended it: it is
-    # begun once more, and then passed over.
+    # Each start leaves a mark. Vivado may have crashed, or someone may have stopped it: the
+    # strategy is started once more, and then skipped.
     set begun [file join $folder begun]
     set times [expr {[file exists $begun] ? [file size $begun] : 0}]
     if {$times >= @TRIES@} {
@@ -193,15 +193,15 @@ proc attempt {strategy about} {
         close $file
         say "5/8 place ($name, $about)"
         implement $strategy [get_clocks -of_objects [get_pins {@CORE_CLOCK@}]]
-        # The router may give up without an error, and what has no wire has no delay.
+        # The router may give up without an error, and an unrouted net has no delay.
         if {![report_route_status -boolean_check ROUTED_FULLY]} {
-            error "wires are left that are not routed"
+            error "some nets are not routed"
         }
         set setup [worst_slack max]
         set hold [worst_slack min]
         save [file join $folder route.dcp]
     } message]} {
-        # An error of a command is no death: the next run may have the licence, or the room.
+        # A command's error is not a crash: the next run may have the licence, or the disk space.
         file delete $begun
         catch {close_opened}
         return [list outcome failed message [string map [list "\n" " "] $message]]
@@ -213,7 +213,7 @@ proc attempt {strategy about} {
     return $pairs
 }
 
-# Whether one result is better than another: a missed hold cannot be helped by a slower clock.
+# Whether one result is better than another: a slower clock does not fix a hold violation.
 proc better {one other} {
     set keys {}
     foreach pairs [list $one $other] {
@@ -224,7 +224,7 @@ proc better {one other} {
     return [expr {$hold > $other_hold || ($hold == $other_hold && $setup > $other_setup)}]
 }
 
-# Strategies in turn, to the first that meets timing; name and result of the best.
+# Try strategies in turn until one meets timing; return name and result of the best.
 proc try_all {} {
     global out strategies
     set chosen [choose_strategies]
@@ -272,7 +272,7 @@ proc try_all {} {
         }
     }
     if {$best eq ""} {
-        error "no strategy came to its end: $message"
+        error "no strategy finished: $message"
     }
     return [list $best $kept]
 }
@@ -302,7 +302,7 @@ proc build {} {
     report_methodology -file [file join $reports methodology.rpt]
     report_route_status -file [file join $reports route_status.rpt]
 
-    # Asked of the design that is open, not of what was written down about it.
+    # Read from the open design, not from the recorded result.
     set setup [worst_slack max]
     set hold [worst_slack min]
     set met [expr {$setup >= 0 && $hold >= 0}]

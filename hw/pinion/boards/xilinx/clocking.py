@@ -18,7 +18,7 @@ MULTIPLY = (Fraction(2), Fraction(128))
 DIVIDE_MOST = 106
 OUTPUT_MOST = Fraction(128)
 CLOCK_MHZ = (10.0, 650.0)
-"""Range of the core's clock: from the manager's minimum to below its output's limit."""
+"""Range of the core's clock: from the clock manager's minimum to below the limit of its output."""
 
 _STEP = Fraction(1, 8)
 # 1 kHz, the resolution of a card's clock register.
@@ -75,7 +75,7 @@ def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
     low, high = CLOCK_MHZ
     if not low <= wanted_mhz <= high:
         raise BoardError(
-            f"The core cannot be clocked at {wanted_mhz:g} MHz: choose {low:g} to {high:g}."
+            f"The core cannot be clocked at {wanted_mhz:g} MHz: choose {low:g} to {high:g} MHz."
         )
     source, limit_mhz = Fraction(input_mhz), Fraction(wanted_mhz) + _HERTZ
     best: tuple[tuple[Fraction, int, bool, Fraction], Mmcm] | None = None

@@ -15,7 +15,7 @@ proc say {text} {
     flush stdout
 }
 
-# The option for which the Verilog shows explicit DSP48E2 blocks, if they are asked for.
+# The option that selects the Verilog's explicit DSP48E2 blocks, if they are requested.
 proc blocks {} {
     global asked
     if {"@EXPLICIT@" in $asked} {
@@ -34,7 +34,7 @@ proc worst_slack {kind} {
     return [get_property SLACK [lindex $paths 0]]
 }
 
-# A file is there whole or not at all: whoever finds it need not ask who was interrupted.
+# A file is written completely or not at all, so an interrupted run leaves no partial file.
 proc write_pairs {path pairs} {
     set file [open $path.part w]
     foreach {key value} $pairs {
@@ -62,8 +62,8 @@ proc save {path} {
     file rename -force $part $path
 }
 
-# From the netlist that is open to a routed one. The margin is for placing alone: a router that
-# works for it would lengthen wires elsewhere.
+# From the open netlist to a routed one. The margin is for placement alone: a router that works to
+# meet it would lengthen wires elsewhere.
 proc implement {strategy clocks} {
     dict with strategy {}
     if {$opt ne "Default"} {
@@ -80,15 +80,15 @@ proc implement {strategy clocks} {
     say "6/8 route ($name)"
     route_design -directive $route
     if {[worst_slack max] < 0} {
-        say "6/8 setup is missed by [worst_slack max] ns: optimise once more"
+        say "6/8 worst setup slack [worst_slack max] ns: optimise once more"
         phys_opt_design -directive AggressiveExplore
     } elseif {[worst_slack min] < 0} {
-        say "6/8 hold is missed by [worst_slack min] ns: optimise once more"
+        say "6/8 worst hold slack [worst_slack min] ns: optimise once more"
         phys_opt_design -directive ExploreWithAggressiveHoldFix
     }
 }
 
-# Ends with one exit code: 0 good, @MISSED@ timing missed, @FAILED@ anything else.
+# Exits with code 0 on success, @MISSED@ if timing is missed, @FAILED@ for anything else.
 proc run {job} {
     if {[catch {$job} code]} {
         say "failed: $code"

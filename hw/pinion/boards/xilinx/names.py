@@ -26,7 +26,7 @@ class Command:
     Members
     -------
     flags : options without their dash, and whether a value follows.
-    least, most : bounds of the number of other arguments.
+    least, most : bounds on the number of other arguments.
     xdc : whether it is allowed in a constraints file.
     returns : kind of the result, or "".
     source : key of `Names.sources`.
@@ -79,7 +79,7 @@ class Names:
     Members
     -------
     commands : by name.
-    values : valid values of options with few, by command and option.
+    values : valid values of options that have only a few, by command and option.
     properties : by kind of object (port, design, pblock, ip, ...), then by name.
     attributes : of registers and memories in Verilog, by name.
     ports : ports of the generated module ``xdma_0``.

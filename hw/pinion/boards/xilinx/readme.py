@@ -18,8 +18,8 @@ from .top import LIGHTS, TOP
 _LIGHTS = {
     "link_up": "the PCIe link is up",
     "locked": "the core's clock is steady",
-    "link_beat": "blinks, twice in a second: the link's clock runs",
-    "core_beat": "blinks: the core's clock runs",
+    "link_beat": "blinks twice a second: the link's clock is running",
+    "core_beat": "blinks: the core's clock is running",
 }
 
 _TEXT = "readme.md"

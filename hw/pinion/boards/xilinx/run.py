@@ -42,7 +42,7 @@ def missing(folder: Path, manifest: Manifest, part: str) -> str:
     return (
         f"Vivado is missing: no program 'vivado' is on the PATH; install AMD Vivado with a licence "
         f"for {part} and source its settings64.sh, or name the program with vivado (--vivado), or "
-        f"copy '{folder / manifest.target}' to a machine that has it (its README.md says how)."
+        f"copy '{folder / manifest.target}' to a machine with Vivado (its README.md says how)."
     )
 
 
@@ -57,7 +57,7 @@ def run_vivado(
     """Create the bitstream of a build.
 
     The script tries one strategy after another until timing is met, and continues an earlier run.
-    If Vivado itself crashes during a strategy it is started again; the script starts a strategy a
+    If Vivado itself crashes during a strategy, it is started again; the script tries the strategy a
     second time, and then continues with the next.
 
     Parameters
@@ -89,12 +89,12 @@ def run_vivado(
         code, last = _run_once(target, vivado, words, progress)
         if code in (0, FAILED) or written.is_file() or _begun(target) <= starts:
             break
-        progress.step(f"Vivado ended with exit code {code} during a strategy: starting it again")
+        progress.step(f"Vivado exited with code {code} during a strategy: starting it again")
     if code not in (0, MISSED):
-        raise VivadoError(f"Vivado stopped with exit code {code} ({last}); see '{target / LOG}'.")
+        raise VivadoError(f"Vivado exited with code {code} ({last}); see '{target / LOG}'.")
     result = read_result(target, manifest)
     if result["met"] != (code == 0):
-        raise VivadoError(f"Vivado ended with exit code {code}, which contradicts {RESULT}.")
+        raise VivadoError(f"Vivado exited with code {code}, which contradicts {RESULT}.")
     out = target / OUT
     images = sorted(out.glob("*.mcs"))
     return {

@@ -1,6 +1,6 @@
-"""Strategies of the vendor tool, as data: directives of each step, and why.
+"""Strategies of the vendor tool, as data: the directives of each step, and the reason.
 
-A strategy is one way from the synthesised netlist to the routed one. The script tries them in this
+A strategy is one path from the synthesised netlist to the routed one. The script tries them in this
 order and stops at the first that meets timing. Names are those of UG904; the table of names lists
 each with the release that documents it. A release that does not know one rejects that strategy, and
 the next is tried.
@@ -24,7 +24,7 @@ class Strategy:
 
     Members
     -------
-    name : name of its folder and in reports.
+    name : name of the strategy in reports, and of its folder.
     synth, opt, place, phys_opt, route : directives of ``synth_design`` and so on; every netlist has
         already passed ``Default`` of ``opt``.
     like : UG904's strategy with the same directives, "" if there is none.
@@ -88,7 +88,7 @@ STRATEGIES = (
         phys_opt="Explore",
         route="Explore",
         like="Performance_Explore",
-        reason="more effort in every step; copies drivers of very high fan-out",
+        reason="more effort in every step; copies drivers with very high fan-out",
     ),
     Strategy(
         name="blocks",
@@ -96,7 +96,7 @@ STRATEGIES = (
         phys_opt="AggressiveFanoutOpt",
         route="Explore",
         like="Performance_WLBlockPlacementFanoutOpt",
-        reason="short wires to DSP columns and table memories; copies control where its loads lie",
+        reason="short wires to DSP columns and table memories; copies control near its loads",
     ),
     Strategy(
         name="long_nets",
@@ -104,7 +104,7 @@ STRATEGIES = (
         phys_opt="AggressiveExplore",
         route="NoTimingRelaxation",
         like="Performance_NetDelay_high",
-        reason="a wire takes 0.26 ns and more in the estimate, a table 0.12: no hopeful placing",
+        reason="a wire takes at least 0.26 ns in the estimate, a table 0.12: cautious placement",
     ),
     Strategy(
         name="remap",
@@ -113,7 +113,7 @@ STRATEGIES = (
         phys_opt="Explore",
         route="NoTimingRelaxation",
         like="Performance_ExploreWithRemap",
-        reason="joins lookup tables in a row: selector, rounding, sign",
+        reason="merges lookup tables in series: selector, rounding, sign",
     ),
     Strategy(
         name="margin",
@@ -121,7 +121,7 @@ STRATEGIES = (
         phys_opt="AggressiveExplore",
         route="NoTimingRelaxation",
         margin_ns=0.2,
-        reason="like Performance_ExtraTimingOpt, and placed for a clock 0.2 ns shorter than asked",
+        reason="like Performance_ExtraTimingOpt, but placed for a clock period 0.2 ns shorter",
     ),
     Strategy(
         name="retime",
@@ -129,7 +129,7 @@ STRATEGIES = (
         phys_opt="AlternateFlowWithRetiming",
         route="Explore",
         like="Performance_Retiming",
-        reason="moves registers where the placed netlist shows it pays; late, it changes most",
+        reason="moves registers where the placed netlist shows that it pays; late: it changes most",
     ),
     Strategy(
         name="spread",
@@ -138,7 +138,7 @@ STRATEGIES = (
         phys_opt="AggressiveExplore",
         route="AlternateCLBRouting",
         like="Congestion_SpreadLogic_high",
-        reason="if selectors crowd: fewer MUXF and carries, and room between; synthesises anew",
+        reason="if selectors crowd: fewer MUXF and carries, more space; synthesises again",
     ),
 )
 """Strategies in the order in which they are tried."""

@@ -1,6 +1,6 @@
 # How fast is the core alone? Nothing around it is built: no pads, no DMA engine, one die.
-# Another clock to aim at than @CORE_MHZ@ MHz, another strategy than the first:
-# vivado ... -tclargs MHZ STRATEGY, and "@EXPLICIT@" behind them for explicit DSP48E2 blocks
+# For another target clock than @CORE_MHZ@ MHz, or another strategy than the first:
+# vivado ... -tclargs MHZ STRATEGY, followed by "@EXPLICIT@" for explicit DSP48E2 blocks
 set mhz @CORE_MHZ@
 set strategy [lindex $strategies 0]
 set asked {}
@@ -25,7 +25,7 @@ proc synth_core {} {
     set name [dict get $strategy name]
     file mkdir $reports
     set period [format %.3f [expr {1000.0 / $mhz}]]
-    say "Vivado [version -short], part @PART@, aiming at $mhz MHz"
+    say "Vivado [version -short], part @PART@, target $mhz MHz"
     create_project -in_memory -part @PART@
     read_verilog [file join $here @TOP@.v]
     say "3/8 synthesise"

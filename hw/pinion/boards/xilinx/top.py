@@ -1,4 +1,4 @@
-"""Top of a board with PCIe: DMA engine, clocks, resets, lights, and the link's top."""
+"""Top of a board with PCIe: DMA engine, clocks, resets, LEDs, and the link's top."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINK_CELL, XDMA_CELL, CORE_CLOCK_CELL = "pinion", "xdma", "core_clock_buffer"
 the core's clock."""
 
 LIGHTS = ("link_up", "locked", "link_beat", "core_beat")
-"""Meanings of the lights, as many as a board has: the PCIe link is up, the core's clock is steady,
+"""Meanings of the LEDs, as many as a board has: the PCIe link is up, the core's clock is steady,
 the link's clock runs, the core's clock runs (both blink)."""
 
 # The lights change every 2**26 cycles: 0.27 s at 250 MHz.

@@ -1,4 +1,4 @@
-"""Writing everything that the vendor tool needs for a board into a build folder."""
+"""Everything that the vendor tool needs for a board, written into a build folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_board(
     """Write a board's folder, ``<folder>/<name of the board>``.
 
     It contains the whole design as one Verilog file, constraints, the scripts for the vendor tool
-    and a README. Its content does not depend on its place or on the time.
+    and a README. Its content does not depend on its location or on the time.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def write_board(
 def _scripts(
     board: Board, manifest: Manifest, clock: Mmcm | None, core: str, synchronisers: int
 ) -> dict[str, str]:
-    """Return the files that the vendor tool runs; constraints are scripts, too."""
+    """Return the files that the vendor tool runs; constraints are scripts too."""
     return {
         f"{board.name}.xdc": pins_xdc(board, crossing=clock is not None),
         f"{board.name}_timing.xdc": timing_xdc(board, clock),
@@ -129,9 +129,9 @@ def check_scripts(folder: Path, manifest: Manifest, *, board: Board) -> None:
     for name in sorted({*scripts, *expected}):
         if scripts.get(name) != expected.get(name):
             raise ManifestError(
-                f"'{target / name}' is not what Pinion {installation.version()} writes for this "
-                "build, and the vendor tool would run it: build the folder again, or run your own "
-                "scripts by 'vivado -mode batch -source'."
+                f"'{target / name}' differs from what Pinion {installation.version()} writes for "
+                "this build, and the vendor tool would run it: build the folder again, or run "
+                "your own scripts with 'vivado -mode batch -source'."
             )
 
 

@@ -69,14 +69,14 @@ def pins_xdc(board: Board, *, crossing: bool) -> str:
         lines.append(f"set_property -dict {{{text}}} [get_ports {{{pad.port}}}]")
     lines += [
         "",
-        "# Clocks that come in by pads; all others are made from them",
+        "# Clocks that enter through pads; all others are derived from them",
         _clock(REFCLK, 1000.0 / board.link.refclk_mhz, f"{REFCLK}_p"),
     ]
     if crossing:
         lines.append(_clock(SYSCLK, 1000.0 / board.clock.mhz, f"{SYSCLK}_p"))
     lines += [
         "",
-        "# Nothing waits for these",
+        "# These have no timing requirement",
         "set_false_path -from [get_ports {pcie_perst_n}]",
         "set_false_path -to [get_ports {led[*]}]",
     ]
@@ -91,7 +91,7 @@ def timing_xdc(board: Board, core_clock: Mmcm | None) -> str:
         "",
     ]
     if core_clock is None:
-        lines.append("# Here they are one clock: nothing crosses.")
+        lines.append("# Here they share one clock: nothing crosses.")
     else:
         limit = min(1000.0 / board.link.clock_mhz, 1000.0 / core_clock.mhz)
         lines += [

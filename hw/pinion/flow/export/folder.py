@@ -1,4 +1,4 @@
-"""The exported folder: what other designs need of a core, written completely or not at all."""
+"""The exported folder: what other designs need from a core, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def export(
     Raises
     ------
     ValueError
-        Subclasses with a sentence: no build folder, a folder that is not empty, an invalid name.
+        Subclasses with a message: no build folder, a folder that is not empty, an invalid name.
     """
     if not 1 <= requests <= MOST_REQUESTS:
-        raise ExportError(f"The bench takes 1 to {MOST_REQUESTS} requests, not {requests}.")
+        raise ExportError(f"The test bench takes 1 to {MOST_REQUESTS} requests, not {requests}.")
     checked = None if name is None else check_name(name)
     folder, out = Path(folder), Path(out)
     _refuse(out)
@@ -168,11 +168,11 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 def _check_hash(folder: Path, build: Build, rtlil: str) -> None:
-    """Refuse RTL whose build hash, a constant of 64 bits, is not the manifest's."""
+    """Refuse RTL whose build hash, a constant of 64 bits, does not match the manifest's."""
     if f"64'{build.manifest.hash:064b}" not in rtlil:
         raise ExportError(
-            f"'{folder / RTLIL}' is not the core of its manifest (build "
-            f"{build.manifest.hash:016x}): build the folder again."
+            f"'{folder / RTLIL}' does not match its manifest (build {build.manifest.hash:016x}): "
+            "build the folder again."
         )
 
 

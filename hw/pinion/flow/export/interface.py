@@ -65,11 +65,11 @@ def core_ports(manifest: Manifest) -> tuple[CorePort, ...]:
         ("aclk", "input", 1, "aclk", "CLK", "clock of both streams, rising edge"),
         ("aresetn", "input", 1, "aresetn", "RST", "reset, active low, synchronous to aclk"),
         ("s_axis_tdata", "input", wide_in, "s_axis", "TDATA", "request words, the first lowest"),
-        ("s_axis_tvalid", "input", 1, "s_axis", "TVALID", "a request beat is on offer"),
+        ("s_axis_tvalid", "input", 1, "s_axis", "TVALID", "a request beat is offered"),
         ("s_axis_tready", "output", 1, "s_axis", "TREADY", "it is taken at this edge"),
         ("s_axis_tlast", "input", 1, "s_axis", "TLAST", "last beat of a request"),
         ("m_axis_tdata", "output", wide_out, "m_axis", "TDATA", "result words, the first lowest"),
-        ("m_axis_tvalid", "output", 1, "m_axis", "TVALID", "a result beat is on offer"),
+        ("m_axis_tvalid", "output", 1, "m_axis", "TVALID", "a result beat is offered"),
         ("m_axis_tready", "input", 1, "m_axis", "TREADY", "it is taken at this edge"),
         ("m_axis_tlast", "output", 1, "m_axis", "TLAST", "last beat of a result"),
         ("m_axis_tuser", "output", 1, "m_axis", "TUSER", "flag of the result, on its last beat"),
@@ -79,11 +79,11 @@ def core_ports(manifest: Manifest) -> tuple[CorePort, ...]:
             1,
             "",
             "",
-            "a request's TLAST stood wrongly; stays until reset",
+            "a request's TLAST was on the wrong beat; stays set until reset",
         ),
         ("build_hash", "output", 64, "", "", "identifies the build, a constant"),
         *(
-            [("reset_state", "input", 1, "", "", "the next request finds the initial states")]
+            [("reset_state", "input", 1, "", "", "the next request starts from the initial states")]
             if manifest.states
             else []
         ),
@@ -112,16 +112,17 @@ def check_name(name: str) -> str:
     Raises
     ------
     ExportError
-        If it is no identifier in some language, a keyword, or could clash with inner modules.
+        If it is not an identifier in every language, is a keyword, or could clash with inner
+        modules.
     """
     if not _NAME.fullmatch(name):
         raise ExportError(
-            f"'{name}' cannot name a module: take small letters and digits, a letter first, with "
-            "single underscores between."
+            f"'{name}' cannot name a module: use lower-case letters and digits, a letter first, "
+            "with single underscores in between."
         )
     if name in RESERVED:
         raise ExportError(
-            f"'{name}' cannot name a module, it is a keyword of {RESERVED[name]}: take another "
-            f"name, such as {name}_core."
+            f"'{name}' cannot name a module, because it is a keyword of {RESERVED[name]}: use "
+            f"another name, such as {name}_core."
         )
     return name

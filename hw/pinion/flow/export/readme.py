@@ -18,16 +18,16 @@ from .interface import CorePort
 
 # For cores with explicit multiplier blocks, and for all others.
 _EXPLICIT = f"""
-The Verilog has products of 27 x 18 bits with their additions twice: as arithmetic, for any tool,
-and, where the macro `{MACRO}` is defined, as an explicit DSP48E2 each of UltraScale or UltraScale+
-(`synth_design -verilog_define {MACRO}`). Both compute the same bits. Leave it undefined for
-other parts and for simulators without AMD's models; define it where Vivado reports more DSP blocks
-than multipliers, or adders beside them. Neither form has been through Vivado.
-In a unit `mac0` is the block of the first product, `mac1` that of the second, and so on.
+The Verilog contains each product of 27 x 18 bits with its addition twice: as arithmetic, for any
+tool, and, if the macro `{MACRO}` is defined, as an explicit DSP48E2 of UltraScale or UltraScale+
+(`synth_design -verilog_define {MACRO}`). Both compute the same bits. Leave the macro undefined for
+other parts and for simulators without AMD's models; define it if Vivado reports more DSP blocks
+than multipliers, or adders beside them. Neither form has been run through Vivado.
+In a unit, `mac0` is the block of the first product, `mac1` that of the second, and so on.
 """
 _PLAIN = f"""
-The Verilog has its products as arithmetic alone: the macro `{MACRO}` of other exports, which takes
-explicit DSP48E2 blocks, changes nothing in this one.
+The Verilog has its products only as arithmetic: the macro `{MACRO}`, which selects explicit
+DSP48E2 blocks in other exports, changes nothing in this one.
 """
 
 
@@ -60,9 +60,7 @@ def readme_values(
         "request": _record(m.inputs),
         "result": _record(m.outputs),
         "mixed": mixed_units_sentence((*m.inputs, *m.outputs)),
-        "budget": _table(
-            ("result", "unit", "bound of the error", "largest at word"), _budget_rows(build)
-        ),
+        "budget": _table(("result", "unit", "error bound", "largest at word"), _budget_rows(build)),
         "resources": _resources(m, rtlil),
         "units": _table(
             ("kind of unit", "number", "what one does"),
@@ -89,7 +87,7 @@ def _record(arrays: Sequence[Array]) -> str:
             (where, f"`{array.name}`", _shape(array.shape), comment(array.unit), _travels(array))
         )
         start += array.words
-    return _table(("words", "array", "shape", "unit", "what travels"), rows)
+    return _table(("words", "array", "shape", "unit", "what is transferred"), rows)
 
 
 def _shape(shape: Sequence[int]) -> str:

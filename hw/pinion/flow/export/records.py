@@ -55,9 +55,9 @@ def _opening(name: str, manifest: Manifest) -> str:
  *
  * A record is a row of float32 words, little-endian, in the order of its struct. On the streams of
  * the core each record begins a new beat and its last beat is padded with zero words: that is
- * {name}_request_beats and {name}_result_beats. What is known beforehand does not
- * travel: elements that are constants of the robot, and one half of a symmetric matrix. The
- * functions below go from whole arrays to records and back. All arrays are in row-major order.
+ * {name}_request_beats and {name}_result_beats. What is known beforehand is not
+ * transferred: elements that are constants of the robot, and one half of a symmetric matrix. The
+ * functions below convert whole arrays to records and back. All arrays are in row-major order.
  */
 #ifndef {big}_RECORDS_H
 #define {big}_RECORDS_H
@@ -95,7 +95,7 @@ def _record(
     )
     members = "".join(f"  float {a.name}{_dimensions(a)}; /* {_what(a)} */\n" for a in sent)
     missing = "".join(
-        f"  /* {a.name}: {_what(a)}, nothing travels */\n" for a in arrays if not a.words
+        f"  /* {a.name}: {_what(a)}, nothing is transferred */\n" for a in arrays if not a.words
     )
     yield f"typedef struct {{\n{members}{missing}}} {name}_{kind};\n"
     padding = lanes * beats - words
@@ -118,11 +118,11 @@ def _dimensions(array: Array) -> str:
 
 
 def _what(array: Array) -> str:
-    """Return unit, shape, and the part of an array that travels."""
+    """Return unit, shape, and the transferred part of an array."""
     shape = " x ".join(map(str, array.shape)) or "1"
     text = f"[{comment(array.unit)}] {shape}"
     if array.linear_map:
-        return f"{text}; the numbers of its bodies travel, a linear map of the elements"
+        return f"{text}; transferred as the numbers of its bodies, a linear map of the elements"
     if array.sent is None:
         return text
     total = math.prod(array.shape)
@@ -131,7 +131,8 @@ def _what(array: Array) -> str:
         notes.append("symmetric, one half")
     if array.constants:
         notes.append(f"{len(array.constants)} constant")
-    return f"{text}; {array.words} of {total} elements travel ({', '.join(notes) or 'a part'})"
+    part = ", ".join(notes) or "a part"
+    return f"{text}; {array.words} of {total} elements are transferred ({part})"
 
 
 def _table(kind: str, name: str, values: list[str]) -> str:

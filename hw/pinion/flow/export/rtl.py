@@ -78,7 +78,7 @@ def core_verilog(rtlil: str, prefix: str, explicit: str = "") -> tuple[str, str]
 def wrapper_verilog(name: str, ports: Sequence[CorePort]) -> str:
     """The top module: names and attributes that tools infer interfaces from, and the reset.
 
-    Both handshakes are held low while ``aresetn`` is, so that nothing is taken or offered before
+    Both handshakes are low while ``aresetn`` is low, so that nothing is taken or offered before
     the core has seen its reset.
     """
     listed = [

@@ -37,7 +37,7 @@ class Vectors:
 
 
 def make_vectors(build: Build, model: IntegerModel, *, count: int, seed: int) -> Vectors:
-    """Draw requests and compute the answers with the integer model.
+    """Sample requests and compute the answers with the integer model.
 
     Of eight requests, six are of the build's distribution, one is far outside it (it may be
     flagged), and in one a word is replaced by a special one. With states the first half is only of

@@ -40,8 +40,8 @@ class Bus:
     def __post_init__(self) -> None:
         if not 2 <= self.words <= WORDS_PER_BEAT or self.words & (self.words - 1):
             raise ValueError(
-                f"A bus of {self.words} words does not divide beats of {WORDS_PER_BEAT} words: use "
-                f"2, 4, 8 or 16."
+                f"A bus for beats of {WORDS_PER_BEAT} words has 2, 4, 8 or 16 words, not "
+                f"{self.words}."
             )
 
     @property
@@ -81,11 +81,11 @@ class Bus:
 
     @property
     def flags(self) -> StructLayout:
-        """Flags, ``last`` of a batch; then also the number of ``flagged`` records of the batch."""
+        """Flags, ``last`` of a batch, with the number of ``flagged`` records of the batch."""
         return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
 
     def place(self, m: Module, passes: ValueLike, name: str) -> Value:
-        """Return the next slice's place in its beat, which counts ``passes``; 0 for whole beats."""
+        """Return the next slice's position in its beat, counting ``passes``; 0 for whole beats."""
         if self.slices == 1:
             return Const(0, 1)
         place = Signal(range(self.slices), name=name)
@@ -131,7 +131,7 @@ def core_beat(lanes: int) -> StructLayout:
 
 
 def result_beat(lanes: int) -> StructLayout:
-    """Return the layout of a core's result beat: ``last`` of a record, then also its ``flag``."""
+    """Return the layout of a core's result beat: ``last`` of a record, with its ``flag``."""
     return StructLayout({"data": WORD * lanes, "last": 1, "flag": 1})
 
 
@@ -151,7 +151,7 @@ def beat_of(record: np.dtype[np.void], **values: ValueLike) -> Value:
     names = record.names or ()
     unknown = values.keys() - set(names)
     if unknown:
-        raise KeyError(f"The record has no field {sorted(unknown)}; its fields are {names}.")
+        raise KeyError(f"The record has no fields {sorted(unknown)}; its fields are {names}.")
     parts = []
     for name in names:
         width = 8 * field_of(record, name)[0].itemsize

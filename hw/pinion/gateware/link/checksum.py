@@ -40,7 +40,7 @@ class Checksum(Component):
 
     def __init__(self, *, bits: int) -> None:
         if bits < 8 or bits % 8:
-            raise ValueError(f"A beat of {bits} bits does not consist of whole bytes.")
+            raise ValueError(f"The bits of a beat must be a positive multiple of 8, not {bits}.")
         self.bits = bits
         super().__init__(
             {"start": In(1), "data": In(bits), "valid": In(1), "crc": Out(WIDTH)},

@@ -42,7 +42,9 @@ class Crossing(Component):
 
     def __init__(self, *, shape: ShapeLike, depth: int, i_domain: str, o_domain: str) -> None:
         if depth < 3:
-            raise ValueError(f"A crossing of depth {depth} cannot cover its latency: use 9.")
+            raise ValueError(
+                f"A crossing needs a depth of at least 3, not {depth}: use 9 for full throughput."
+            )
         self.shape = shape
         self.depth = depth
         self.i_domain = i_domain

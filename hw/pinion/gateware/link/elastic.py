@@ -32,7 +32,7 @@ class ElasticBuffer(Component):
     def __init__(self, *, shape: ShapeLike, depth: int) -> None:
         if depth < 3:
             raise ValueError(
-                f"A depth of {depth} cannot sustain a payload a cycle: use at least 3."
+                f"A depth of {depth} cannot sustain a payload every cycle: use at least 3."
             )
         self.shape = shape
         self.depth = depth

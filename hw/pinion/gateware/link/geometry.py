@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Module, Mux, Signal, ValueLike
 
+from pinion.base.amounts import amount
+
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
@@ -32,13 +34,16 @@ class Geometry:
         if self.word < 1:
             raise ValueError(f"A word needs at least one bit, not {self.word}.")
         if wide < 2 or wide & (wide - 1):
-            raise ValueError(f"Words of a link beat must be a power of two, not {wide}: use 16.")
+            raise ValueError(
+                f"The words of a link beat must be a power of two of at least 2, not {wide}."
+            )
         if not 1 <= self.lanes <= wide:
             raise ValueError(f"A core beat has 1 to {wide} lanes, not {self.lanes}.")
         if self.beats < 1 or not 1 <= self.tail <= self.lanes:
             raise ValueError(
-                f"A record of {self.record} words does not fill {self.beats} beats of "
-                f"{self.lanes} lanes: it needs {-(-self.record // self.lanes)}."
+                f"A record of {amount(self.record, 'word')} takes "
+                f"{amount(-(-self.record // self.lanes), 'beat')} of "
+                f"{amount(self.lanes, 'lane')}, not {self.beats}."
             )
 
     @property
@@ -48,7 +53,7 @@ class Geometry:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Places in a link beat, in words, at which a core beat can begin, ascending.
+        """Positions in a link beat, in words, at which a core beat can begin, ascending.
 
         Dense records begin at multiples of ``record``, so only at ``words_per_beat / gcd`` places.
         """

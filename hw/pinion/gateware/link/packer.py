@@ -35,8 +35,8 @@ class Packer(Component):
 
     Latency: 3 cycles from a core beat's acceptance to the offer of the wide beat that it
     completes.
-    Throughput: one core beat every cycle; one cycle more if a batch's last core beat leaves a rest
-    and the next batch's first fills a whole wide beat (as many lanes as words).
+    Throughput: one core beat every cycle; one cycle more if a batch's last core beat leaves a
+    remainder and the next batch's first fills a whole wide beat (as many lanes as words).
     Longest path: 3 LUTs, from the output's ready to the input's (105 words, 14 lanes, Yosys).
     """
 

@@ -19,7 +19,7 @@ class ParameterStage(Component):
 
     Parameters
     ----------
-    record, words : 32-bit words of a record as it comes, and of the parameters.
+    record, words : 32-bit words of an incoming record, and of the parameters.
     lanes : words of a beat.
 
     Members

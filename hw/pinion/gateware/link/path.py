@@ -206,7 +206,7 @@ class LinkPath(Component):
         ]
 
     def _report(self, m: Module, reader: RequestReader) -> None:
-        """Latch the first fault, and count all."""
+        """Latch the first fault, and count all faults."""
         m.d.comb += [self.dropped.eq(reader.dropped), self.halted.eq(reader.halted)]
         reported, lost = Signal(), Signal()
         m.d.sync += reported.eq(self.core_error)

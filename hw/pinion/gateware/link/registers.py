@@ -80,8 +80,8 @@ class RegisterBlock(Component):
             names = {row.name for row in REGISTERS if row.kind == kind}
             if names != values.keys():
                 raise ValueError(
-                    f"Values are needed for exactly the {kind} registers: "
-                    f"{sorted(names ^ values.keys())} differ."
+                    f"Give values for all {kind} registers and no others: "
+                    f"{sorted(names ^ values.keys())} are missing or unknown."
                 )
         rows = {"state": In(WORD), "control": Out(WORD)}
         super().__init__(

@@ -1,4 +1,4 @@
-"""The serial link, which replaces the DMA engine by two wires."""
+"""The serial link, which replaces the DMA engine with two wires."""
 
 from __future__ import annotations
 

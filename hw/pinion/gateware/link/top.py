@@ -85,7 +85,7 @@ class LinkTop(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build everything that a soft reset does not clear, around what it does."""
+        """Build everything that a soft reset does not clear, around what it clears."""
         m = Module()
         bus = self.parameters.bus
         m.submodules.sequencer = sequencer = ResetSequencer()

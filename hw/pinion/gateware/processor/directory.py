@@ -1,4 +1,4 @@
-"""Which programs are resident: names of programs, looked up by the hash in a packet's header."""
+"""Directory of the resident programs: names, looked up by the hash in a packet's header."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Directory(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the memory, and the search for a name, one a cycle."""
+        """Build the memory, and the search for a name, one per cycle."""
         m = Module()
         functions = self.machine.functions
         memory = Memory(shape=len(self.data), depth=functions, init=[])

@@ -17,7 +17,7 @@ _STEPS = ((32, 16, 8), (4, 2, 1))
 
 
 class InverseUnit(Component):
-    """``2**points / x`` for operands of any size, rounded, with a result that holds.
+    """``2**points / x`` for operands of any size, rounded, with a result that is held.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class InverseUnit(Component):
     o : Out(signed(word))
         The result of the last operand.
     lost : Out(1)
-        It does not fit; in the cycle before it is in ``o``.
+        The result does not fit; set in the cycle before it is in ``o``.
 
     Latency: ``RECIPROCAL_DELAY`` cycles.
     Throughput: one operand every cycle, but a result holds only until the next.

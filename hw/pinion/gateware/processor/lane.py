@@ -51,7 +51,8 @@ class Lane(Component):
         )
         if machine.delay != self.LATENCY + 1:
             raise ValueError(
-                f"The lane has a delay of {self.LATENCY + 1} cycles, not {machine.delay}."
+                f"A lane has a delay of {self.LATENCY + 1} cycles, but its machine has "
+                f"{machine.delay}."
             )
 
     def elaborate(self, platform: object) -> Module:

@@ -1,4 +1,4 @@
-"""From the records of packets that load programs to the memories."""
+"""Loading of programs: from the records of packets to the memories."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ProcessorParameters(LinkParameters):
 
     @property
     def most_words(self) -> int:
-        """Most words of a request record."""
+        """Largest number of words of a request record."""
         return max(self.machine.inputs, record_words(self.machine))
 
     def constants(self) -> dict[str, int]:
@@ -181,7 +181,7 @@ class ProcessorPath(LinkPath):
         super().__init__({})
 
     def elaborate(self, platform: object) -> Module:
-        """Build the way of a batch: reader, processor or loader, writer."""
+        """Build the path of a batch: reader, processor or loader, writer."""
         m = Module()
         p = self.parameters
         bus, machine = p.bus, p.machine
@@ -293,7 +293,7 @@ class ProcessorPath(LinkPath):
         enters: ValueLike,
         stored: Value,
     ) -> None:
-        """Store what loads bring, and let headers look programs up in between."""
+        """Store loaded words, and let headers look up programs in between."""
         pending = Signal(range(self.parameters.flights + 3))
         is_load, damaged = Signal(), Signal()
         judged = reader.verdict_valid & is_load  # the verdict of the batch that came last

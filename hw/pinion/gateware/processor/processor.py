@@ -45,15 +45,15 @@ class Processor(Component):
     i_word, i_function, i_valid : In; i_ready : Out
         Requests, a float32 word a beat, each word with the number of the record's function.
     o_word, o_last, o_flag, o_valid : Out; o_ready : In
-        Results, a float32 word a beat. With the last word of a record its flag: a value left its
-        format, or an input did or was not a number.
+        Results, a float32 word a beat. With the last word of a record its flag: a value overflowed
+        its format, or an input did or was not a number.
     started : Out(1)
         A sample has its inputs and room for its results, and begins.
     busy : Out(1)
         A sample has begun to be loaded, and its results have not been handed over.
 
     Latency: the inputs (and the constants, if the function changes) at a word a cycle, the rows of
-    the program, and some twenty stages of registers.
+    the program, and about twenty stages of registers.
     Throughput: one sample in the rows of its program and `pinion.processor.machine.OVERHEAD`.
     """
 
@@ -66,7 +66,9 @@ class Processor(Component):
         self.to_float = FixedToFloat(source=fmt, moves=high - low)
         for name in ("inputs", "results"):
             if (depth := getattr(machine, name)) & (depth - 1):
-                raise ValueError(f"The memory of {name} has {depth} words, no power of two.")
+                raise ValueError(
+                    f"The memory of {name} has {depth} words, which is not a power of two."
+                )
         self._widths = widths(machine)
         super().__init__(
             {
@@ -89,7 +91,7 @@ class Processor(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build memories, the way in, the team, and the way out."""
+        """Build the memories, the input path, the team, and the output path."""
         m = Module()
         m.submodules.team = team = Team(encoding=self.encoding, rows=self.machine.rows)
         m.d.comb += [
@@ -153,7 +155,7 @@ class Processor(Component):
     def _way_in(
         self, m: Module, entry: tuple[Value, Value], starts: Value, inputs: Value
     ) -> tuple[Value, Value, Value, Value]:
-        """Build what converts the words of requests and keeps them until their sample begins.
+        """Build the input path: it converts the words of requests and keeps them for their sample.
 
         Parameters
         ----------
@@ -244,7 +246,7 @@ class Processor(Component):
         looked_up: Value,
         free: Value,
     ) -> tuple[Value, Value]:
-        """Build what loads the constants of a function, and starts the team.
+        """Build the logic that loads the constants of a function and starts the team.
 
         Parameters
         ----------
@@ -304,7 +306,7 @@ class Processor(Component):
         begins: Value,
         free: Signal,
     ) -> Value:
-        """Build the result store, which brings them into order, and the converter.
+        """Build the result store, which puts results into order, and the converter.
 
         Parameters
         ----------
@@ -384,7 +386,7 @@ class Processor(Component):
 
 
 def _marks(m: Module, mark: Value, cycles: int, name: str) -> Value:
-    """Delay a mark by registers that a reset clears, so that nothing outlives it."""
+    """Delay a mark by registers that a reset clears, so that no mark outlives the reset."""
     for k in range(cycles):
         register = Signal(name=f"{name}{k + 1}")
         m.d.sync += register.eq(mark)

@@ -1,4 +1,4 @@
-"""A team of lanes that runs one program for one sample after the other."""
+"""A team of lanes that runs one program for one sample after another."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Team(Component):
     program_write, program_row, program_data : In
         A row of the program to be stored, while nothing runs.
     load, load_to, load_word : In
-        A constant to be stored while nothing runs: by lanes whether and where.
+        A constant to be stored while nothing runs: for each lane whether and where.
     start, first_row, last_row : In
         Begin a sample; the rows of its program.
     input : In
@@ -47,7 +47,7 @@ class Team(Component):
     output, output_place, output_word : Out
         A result word, with its place in the record.
     flag : Out(1)
-        A value of the sample left its format; valid when it is no longer busy.
+        A value of the sample overflowed its format; valid when it is no longer busy.
 
     Latency: as many cycles as the program has rows, and three.
     Throughput: one sample in that time; the next begins in the cycle in which it is not busy.
@@ -80,7 +80,7 @@ class Team(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the sequencer, and what a row tells lanes, crossbar and unit."""
+        """Build the sequencer, and a row's control of lanes, crossbar and reciprocal unit."""
         m = Module()
         encoding, machine = self.encoding, self.encoding.machine
         m.submodules.program = program = Memory(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from pinion.base.amounts import amount
 from pinion.fixedpoint import Format
 from pinion.graph import OPS, Graph, Node, names
 from pinion.graph.evaluate import formats
@@ -43,7 +44,9 @@ def check_operation(
     _check_kind(graph, fmts, operation)
     args = tuple(_value_behind(graph, arg) for arg in args)
     if reads != args:
-        raise CheckError(f"%{operation.node} reads {reads} in the schedule, {args} in the graph.")
+        raise CheckError(
+            f"%{operation.node} reads {reads} in the schedule, but {args} in the graph."
+        )
     for operand in operation.operands:
         if operand.unused and operation.kind.adds:
             continue
@@ -51,8 +54,8 @@ def check_operation(
         expected = 0 if node is None else constant_integer(node) if node.op == names.CONST else None
         if operand.constant != expected:
             raise CheckError(
-                f"%{operation.node} takes {operand.constant} for the constant {expected} "
-                f"(%{operand.node})."
+                f"%{operation.node} reads %{operand.node} as {_named(operand.constant)}; in the "
+                f"graph it is {_named(expected)}."
             )
     signs = graph.nodes[operation.node].params
     if graph.nodes[operation.node].op == names.QUANTIZE:
@@ -79,9 +82,13 @@ def check_operation(
         takes += timing.wide
     if operation.latency != takes:
         raise CheckError(
-            f"%{operation.node} is scheduled with a latency of {operation.latency} cycles; its "
+            f"%{operation.node} is scheduled with a latency of {operation.latency} cycles, but its "
             f"unit has {takes}."
         )
+
+
+def _named(constant: int | None) -> str:
+    return "no constant" if constant is None else f"the constant {constant}"
 
 
 def _check_offsets(operation: Operation, timing: Timing) -> None:
@@ -95,8 +102,8 @@ def _check_offsets(operation: Operation, timing: Timing) -> None:
             late = timing.multiplier_stages + wide - 1 if addend else k // 2
         if operand.offset != late:
             raise CheckError(
-                f"%{operation.node}'s operand {k} is read {operand.offset} cycles after its start; "
-                f"its unit reads it after {late}."
+                f"Operand {k} of %{operation.node} is read {operand.offset} cycles after the "
+                f"operation starts; the unit expects it after {late}."
             )
 
 
@@ -124,23 +131,23 @@ def _check_ports(
         if operand.shift != shift or (narrows and not operand.narrows):
             raise CheckError(
                 f"%{operation.node} reads %{value} shifted by {operand.shift}"
-                f"{'' if operand.narrows else ' and unchecked'}; the graph says {shift}"
-                f"{' and checked' if narrows else ''}."
+                f"{'' if operand.narrows else ' without an overflow check'}; the graph requires "
+                f"{shift}{' with an overflow check' if narrows else ''}."
             )
     kind = operation.kind
     if kind.name in ("dot", "add") and len(kind.widths) - kind.adds <= len(operands):
         widths = tuple(fmts[arg].width for arg in args)
         if widths != kind.widths[: len(operands)]:
             raise CheckError(
-                f"%{operation.node} reads words of {widths} bits; its unit's ports have "
+                f"%{operation.node} reads words of {widths} bits, but its unit's ports have "
                 f"{kind.widths}."
             )
     if kind.adds and len(args) % 2:
         added, result = fmts[args[-1]].frac, fmts[operation.node].frac
         if added != result:
             raise CheckError(
-                f"%{operation.node} adds a word with {added} fraction bits; its unit adds at the "
-                f"binary point of its result, which has {result}."
+                f"%{operation.node} adds a word with {added} fraction bits, but its unit adds at "
+                f"the binary point of its result, which has {result}."
             )
 
 
@@ -163,7 +170,7 @@ def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> N
     if have != want:
         raise CheckError(
             f"%{operation.node} ({node.op}) is on a unit of the kind {kind.label} with "
-            f"{have}; the graph says {want}."
+            f"{have}; the graph requires {want}."
         )
 
 
@@ -184,7 +191,7 @@ def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> t
         fracs = ", ".join(str(f.frac) for f in sources)
         raise CheckError(
             f"A unit of {node.op} reads operands with {fracs} fraction bits for a result of "
-            f"{target.frac}: its row says {', '.join(p.value for p in row.points)}."
+            f"{target.frac}; its row requires {', '.join(p.value for p in row.points)}."
         )
     if node.op == names.RECIPROCAL:
         smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
@@ -209,7 +216,7 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
         arrives = plan.arrivals.get(word, 0)
         if arrives < 1:
             raise CheckError(
-                f"The state '{state.word}' arrives in cycle {arrives}: it must be 1 or later."
+                f"The state '{state.word}' arrives in cycle {arrives}, but cannot before cycle 1."
             )
         ready[word] = arrives
     used: dict[tuple[object, int], int] = {}
@@ -230,8 +237,9 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
         used[slot] = used.get(slot, 0) + 1
         if used[slot] > plan.units[operation.kind]:
             raise CheckError(
-                f"Slot {start % plan.ii} holds {used[slot]} operations of kind "
-                f"{operation.kind.label}, which has {plan.units[operation.kind]} units."
+                f"Slot {start % plan.ii} holds {amount(used[slot], 'operation')} of kind "
+                f"{operation.kind.label}, which has "
+                f"{amount(plan.units[operation.kind], 'unit')}."
             )
     for name, result in graph.outputs:
         if result not in ready and not (
@@ -245,17 +253,18 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
     for state in graph.states:
         word = _word_of(graph, state.word)
         if state.node not in ready:
-            raise CheckError(f"The next '{state.word}' (%{state.node}) is never computed.")
+            raise CheckError(f"The next value of '{state.word}' (%{state.node}) is never computed.")
         if fmts[state.node] != fmts[word]:
             raise CheckError(
-                f"The next '{state.word}' is {fmts[state.node].name}, the word {fmts[word].name}."
+                f"The next value of '{state.word}' has the format {fmts[state.node].name}, but the "
+                f"word has {fmts[word].name}."
             )
         # The previous request began an interval earlier, and the register takes a cycle.
         if ready[state.node] - plan.ii + 1 > ready[word]:
             raise CheckError(
-                f"The next '{state.word}' (%{state.node}) is ready in cycle {ready[state.node]}, "
-                f"but the next request reads it from its own cycle {ready[word]} on, with "
-                f"{plan.ii} cycles between them: too late."
+                f"The next value of '{state.word}' (%{state.node}) is ready in cycle "
+                f"{ready[state.node]}, too late for the next request, which begins "
+                f"{amount(plan.ii, 'cycle')} later and reads it from its cycle {ready[word]}."
             )
 
 
@@ -268,7 +277,10 @@ def _check_states(graph: Graph, binding: Binding) -> None:
     """Check that every word of state has a register that takes the right value in time."""
     plan = binding.schedule
     if len(binding.states) != len(graph.states):
-        raise CheckError(f"{len(binding.states)} of {len(graph.states)} states are bound.")
+        raise CheckError(
+            f"The graph has {amount(len(graph.states), 'state')}, but {len(binding.states)} "
+            "of them are bound."
+        )
     bound = {state_register.node: state_register for state_register in binding.states}
     for state in graph.states:
         word = _word_of(graph, state.word)
@@ -286,15 +298,15 @@ def _check_states(graph: Graph, binding: Binding) -> None:
             continue
         cycle = register.arrival - 1 + plan.ii
         if not any(r.node == state.node and r.cycle == cycle for r in binding.reads()):
-            raise CheckError(f"Nothing reads the next '{state.word}' in cycle {cycle}.")
+            raise CheckError(f"Nothing reads the next value of '{state.word}' in cycle {cycle}.")
 
 
 def check_binding(graph: Graph, binding: Binding) -> None:
     """Check that units do one operation per slot and that every read finds its value.
 
     A result is in its unit's output for one cycle and in stage k of its registers for ``ii`` cycles
-    from ``ready + 1 + k ii`` on, with a new request every ``ii`` cycles; every read of the binding
-    must fall into the time in which its place holds the node.
+    from cycle ``ready + 1 + k ii``, with a new request every ``ii`` cycles; every read of the
+    binding must fall into the time in which its place holds the node.
     """
     plan = binding.schedule
     users: dict[tuple[object, int, int], int] = {}
@@ -318,7 +330,9 @@ def check_binding(graph: Graph, binding: Binding) -> None:
             node = graph.nodes[node].args[0]
         want = (name, node, lane, beat, turned)
         if (out.name, out.node, out.lane, out.beat, out.negated) != want:
-            raise CheckError(f"Word {w} of the result, '{result[0]}', is bound as {out}.")
+            raise CheckError(
+                f"Word {w} of the result, '{result[0]}', is bound as {out}, not as {want}."
+            )
         if out.cycle != first + beat:
             raise CheckError(f"'{out.name}' leaves in cycle {out.cycle}, not {first + beat}.")
     born = {op.node: plan.ready(i) for i, op in enumerate(plan.operations)}
@@ -329,15 +343,17 @@ def check_binding(graph: Graph, binding: Binding) -> None:
         if read.node in inputs:
             # Loaded into stage 0 in the cycle before it is available, and moved every ii cycles.
             holds = (read.cycle - inputs[read.node]) // plan.ii
-            if read.stage != holds or read.stage >= binding.stages.get(read.node, 0):
+            if read.stage != holds:
                 raise CheckError(
                     f"%{read.node} is read from stage {read.stage} in cycle {read.cycle}, when "
                     f"stage {holds} holds it."
                 )
+            if read.stage >= binding.stages.get(read.node, 0):
+                raise CheckError(f"%{read.node} has no register stage {read.stage}.")
         elif read.stage < 0:
             if read.cycle != born[read.node]:
                 raise CheckError(
-                    f"%{read.node} is read from its unit's output in cycle {read.cycle}, but "
+                    f"%{read.node} is read from its unit's output in cycle {read.cycle}, but it "
                     f"is there only in cycle {born[read.node]}."
                 )
         else:

@@ -1,10 +1,10 @@
 """Floorplan: units are chosen for operations so that wires are short.
 
 A schedule fixes the cycle of each operation, but neither its unit among those of its kind nor the
-units' positions. Both determine the wire that a core needs, which decides on parts with little wire
-whether it can be routed. They are chosen together: units and result lanes are placed on a grid, and
+units' positions. Both determine the wiring that a core needs, and so whether it can be routed on
+parts with little wiring. They are chosen together: units and result lanes are placed on a grid, and
 simulated annealing (Kirkpatrick, Gelatt and Vecchi 1983) lets operations of one slot swap units and
-units swap positions. It minimises the half perimeters of the rectangles around each word's unit and
+units swap positions. It minimises the half-perimeters of the rectangles around each word's unit and
 its readers, as placers do, and the inputs of operand multiplexers. The grid is then discarded: a
 placer finds short wires if the connections allow them.
 """
@@ -88,7 +88,7 @@ class Floorplan:
         self._wire(binding)
 
     def _wire(self, binding: Binding) -> None:
-        """Collect the words with their ends, and how often each port reads from each place."""
+        """Collect each word's endpoints, and how often each port reads from each source."""
         operations = self.plan.operations
         at = {op.node: i for i, op in enumerate(operations)}
         ends: dict[int, set[int]] = defaultdict(set)  # of a node's word
@@ -163,7 +163,7 @@ class Floorplan:
         return grown
 
     def _trade_units(self, i: int, other: int, limit: float) -> None:
-        """Move an operation to another unit, and that unit's operation of the slot to its unit.
+        """Move an operation to another unit, and that unit's operation in the slot to the first.
 
         It is undone if the cost grows by more than the limit, as in `_trade_places`.
         """

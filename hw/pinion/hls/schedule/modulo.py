@@ -24,6 +24,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.base.progress import SILENT, Progress
 from pinion.graph import Graph
@@ -45,7 +46,7 @@ class Schedule:
     units : number of units of each kind.
     first_operand : cycle in which the first sine or cosine is ready (0 without any).
     length : cycle in which the last result is in its unit's output register.
-    arrivals : first cycle, from 1 on, in which each word of state is available, by node.
+    arrivals : first cycle, at least 1, in which each word of state is available, by node.
     """
 
     ii: int
@@ -163,7 +164,7 @@ class _Problem:
         return self._first, [length + cycle for cycle in self._last]
 
     def _ends(self) -> tuple[list[int], list[int]]:
-        """First start of each operation, and its last for a schedule of length 0."""
+        """Return the first start of each operation, and its last for a schedule of length 0."""
         first = [0] * self.count + [1] * len(self.loops)
         last = [-latency for latency in self.latency]
         order = self.order()
@@ -202,7 +203,7 @@ class _Problem:
         return [names[i - self.count] for i in reversed(cycle) if i >= self.count]
 
     def shortest(self) -> int:
-        """Return a lower bound of the length: the longest path, or the limit of the units.
+        """Return a lower bound on the length: the longest path, or the limit of the units.
 
         The latter adds the cycles that late operations of a kind take together to the paths in
         front of and behind them.
@@ -315,14 +316,14 @@ def schedule(
         If a loop through states is longer than the interval.
     """
     if ii < 1:
-        raise ScheduleError(f"The initiation interval is at least 1 cycle, not {ii}.")
+        raise ScheduleError(f"The initiation interval must be at least 1 cycle, not {ii}.")
     fewest = unit_counts(operations, ii)
     available = dict(fewest if units is None else units)
     for kind, count in fewest.items():
         if available.get(kind, 0) < count:
             raise ScheduleError(
-                f"{available.get(kind, 0)} units of kind {kind.label} cannot do their operations "
-                f"every {ii} cycles: at least {count} are needed."
+                f"{amount(available.get(kind, 0), 'unit')} of kind {kind.label} cannot perform all "
+                f"of its operations every {amount(ii, 'cycle')}: use at least {count}."
             )
     if not operations:
         return Schedule(ii, timing, operations, (), available, 0, 0, dict.fromkeys(loops, 1))
@@ -368,7 +369,7 @@ def _search(
     Parameters
     ----------
     effort : tries for each length.
-    limit : exclusive upper bound of the length; the result is None if there is no such schedule.
+    limit : exclusive upper bound on the length; the result is None if there is no such schedule.
     progress : receives the share done. The number of lengths to try is unknown: each takes a part
         of the remaining share.
     """

@@ -272,7 +272,7 @@ def _exact(graph: Graph, operation: Operation) -> int:
 
 
 def _trades(graph: Graph, operation: Operation, uses: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return operands that may swap: factors, and summands or products of one sign."""
+    """Return operands that may be swapped: factors, and summands or products of one sign."""
     exact = _exact(graph, operation)
     node, widths = graph.nodes[exact], operation.kind.widths
     size = _TERM.get(node.op)

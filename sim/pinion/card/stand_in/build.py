@@ -1,4 +1,4 @@
-"""Making the card that a stand-in serves from a build folder."""
+"""Construction of the card that a stand-in serves, from a build folder."""
 
 from __future__ import annotations
 

@@ -44,9 +44,9 @@ class Caller:
 
     Members
     -------
-    call : its name.
+    call : name of the system call.
     address : address of the caller's buffer, or of its list of buffers.
-    length : bytes, or buffers in the list.
+    length : size in bytes, or number of buffers in the list.
     """
 
     call: str
@@ -55,7 +55,7 @@ class Caller:
 
     @property
     def vectored(self) -> bool:
-        """Whether it passed a list of buffers."""
+        """Whether the caller passed a list of buffers."""
         return "v" in self.call
 
 

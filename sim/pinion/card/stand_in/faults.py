@@ -56,7 +56,7 @@ class FaultPlanError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault; parameters that are None are drawn at random.
+    """One fault; parameters that are None are chosen at random.
 
     Members
     -------
@@ -96,7 +96,9 @@ class Fault:
                 f"'probability' above 0."
             )
         if any(not _whole(number) or number < 0 for number in self.at):
-            raise FaultPlanError(f"'at' must list packet numbers from 0 on, not {list(self.at)}.")
+            raise FaultPlanError(
+                f"'at' must list packet numbers of at least 0, not {list(self.at)}."
+            )
         _within("seconds", self.seconds, 0.0, 60.0)
         for name, low, high in (("beat", 0, 1 << 20), ("beats", 1, 1 << 20), ("bit", 0, 511)):
             _optional(name, getattr(self, name), low, high)
@@ -126,7 +128,7 @@ class FaultPlan:
         """Raise `FaultPlanError` if the plan is invalid."""
         if self.every is not None and not (_number(self.every) and self.every >= 1):
             raise FaultPlanError(
-                f"'every' must be a number of requests of at least 1, not {self.every}."
+                f"'every' must be a number of requests, at least 1, not {self.every}."
             )
         if not self.kinds or set(self.kinds) - set(KINDS):
             unknown = ", ".join(sorted(set(self.kinds) - set(KINDS))) or "nothing"
@@ -211,7 +213,7 @@ class FaultRecord:
     packet : number of the request packet, -1 without one.
     sequence : sequence number in its header.
     time : seconds on the monotonic clock.
-    detail : a sentence.
+    detail : a description.
     """
 
     kind: str
@@ -223,7 +225,7 @@ class FaultRecord:
 
 @dataclass(kw_only=True)
 class Injector:
-    """Generator of the faults of one packet after another."""
+    """Generator of faults, packet by packet."""
 
     plan: FaultPlan
     rng: random.Random = field(init=False)
@@ -283,7 +285,7 @@ def _fault(table: Mapping[str, Any]) -> Fault:
     for key in table:
         if key not in keys:
             raise FaultPlanError(
-                f"'{key}' is not a parameter of '{kind}': it has {', '.join(keys)}."
+                f"'{key}' is not a parameter of '{kind}', which has {', '.join(keys)}."
             )
     values = dict(table)
     at = values.get("at", ())
@@ -294,7 +296,9 @@ def _fault(table: Mapping[str, Any]) -> Fault:
 def _random_keys(table: Mapping[str, Any]) -> dict[str, Any]:
     for key in table:
         if key not in _RANDOM_KEYS:
-            raise FaultPlanError(f"'{key}' is not a parameter of 'random': it has every and kinds.")
+            raise FaultPlanError(
+                f"'{key}' is not a parameter of 'random', which has every and kinds."
+            )
     if "every" not in table:
         raise FaultPlanError(
             "The fault 'random' has no 'every': give the number of requests between two faults."

@@ -105,7 +105,7 @@ class CardFiles(mfusepy.Operations):
         return 0
 
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
-        """Serve a piece of a read."""
+        """Serve part of a read."""
         opened = self._opened[fh]
         if opened.node == USER:
             data = self._call(self.model.read_register, offset, size)
@@ -119,7 +119,7 @@ class CardFiles(mfusepy.Operations):
         return bytes(data)
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
-        """Serve a piece of a write."""
+        """Serve part of a write."""
         opened = self._opened[fh]
         if opened.node == USER:
             return int(self._call(self.model.write_register, offset, data))
@@ -148,7 +148,7 @@ class CardFiles(mfusepy.Operations):
             raise mfusepy.FuseOSError(number) from None
 
     def _begin(self, opened: _Opened, size: int) -> int:
-        """Check the caller and return the address of a piece's first byte, 0 if unknown."""
+        """Check the caller and return the address of the part's first byte, 0 if unknown."""
         opened.closed = False  # only a copy was closed
         if opened.left:
             address, opened.left, opened.next = opened.next, opened.left - size, opened.next + size

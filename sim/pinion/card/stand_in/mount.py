@@ -160,12 +160,11 @@ class StandIn(Closing):
                 watch.cancel()
         if not line:
             raise StandInError(
-                f"The stand-in's process ended or did not answer within {wait:g} s: see what it "
-                "printed."
+                f"The stand-in's process ended or did not answer within {wait:g} s: see its output."
             )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise StandInError(f"The stand-in cannot work. {answer['error']}")
+            raise StandInError(f"The stand-in failed: {answer['error']}")
         return answer
 
 
@@ -232,5 +231,5 @@ def clear(folder: Path) -> None:
             raise StandInError(f"'{folder}' holds a stale mount ({second}).") from None
     if filled:
         raise StandInError(
-            f"'{folder}' is not empty, or another stand-in is mounted there: give a free folder."
+            f"'{folder}' is not empty, or another stand-in is mounted there: give an empty folder."
         )

@@ -60,13 +60,13 @@ class StandInNodes(Nodes):
         return self.model.write_register(offset, data)
 
     def write_stream(self, data: memoryview) -> int:
-        """Transfer to the card; the engine pins pages for writing in either direction."""
+        """Write data to the card; the engine pins pages for writing in either direction."""
         self._need(self._streams)
         self._check(data, "write")
         return self.model.write(data, address=_address(data))
 
     def read_stream(self, data: memoryview) -> int:
-        """Transfer from the card."""
+        """Read data from the card; return the number of bytes."""
         self._need(self._streams)
         self._check(data, "read")
         received = self.model.read(data.nbytes, address=_address(data))

@@ -1,4 +1,4 @@
-"""The vendor's driver's division of a buffer into descriptors and beats."""
+"""Division of a buffer into descriptors and beats, as in the vendor's driver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BufferPart:
 
     Members
     -------
-    start, stop : bytes of the buffer.
+    start, stop : offsets in the buffer, in bytes.
     """
 
     start: int
@@ -113,7 +113,7 @@ class Reading:
 
     @property
     def room(self) -> int:
-        """Most beats that fit, unless a packet ends first."""
+        """Largest number of beats that fit, unless a packet ends first."""
         return 0 if self.full else -(-(self.length - self._at) // BEAT)
 
     def take(self, beats: Words, last: Flags) -> int:

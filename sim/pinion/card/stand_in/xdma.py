@@ -345,8 +345,8 @@ class XdmaModel:
         if address % BEAT or length % BEAT:
             self.note(
                 "trap_2",
-                f"{length} bytes were {action} at {address % BEAT} bytes past a beat's boundary, "
-                f"which causes partial beats.",
+                f"{length} bytes were {action}, beginning {address % BEAT} bytes past a beat "
+                f"boundary, which causes partial beats.",
             )
 
     def _check_word(self, action: str, offset: int, length: int) -> None:

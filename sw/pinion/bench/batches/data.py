@@ -1,4 +1,4 @@
-"""Data and tables of ``pinion bench compare``: times of batches, by who computes them.
+"""Data and tables of ``pinion bench compare``: times of batches, by implementation.
 
 The data is one JSON object; nothing here measures. Every row states its origin: measured in this
 run, published by others for their machine, or a model.
@@ -22,7 +22,7 @@ WORK: Mapping[str, str] = {"fd_derivatives": COMPUTED, "fd_derivatives_from_minv
 """How a function obtains M^-1; `NEITHER` for all others."""
 
 KINDS = ("published", "figure", "derived")
-"""Given in digits by the source; measured off its plot; computed from its statements."""
+"""Given in digits by the source; read off its plot; computed from its statements."""
 
 OWN = "Pinion"
 """Prefix of the names of Pinion's rows."""
@@ -33,7 +33,7 @@ _TEXTS = ("robot", "function", "by", "label", "machine", "source", "work", "note
 
 
 def published_batches(path: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return published times, one row for each size of batch.
+    """Return published times, one row per batch size.
 
     Parameters
     ----------
@@ -111,24 +111,24 @@ def read_batches(path: Path) -> dict[str, Any]:
 
 
 def check_batches(data: Mapping[str, Any]) -> None:
-    """Check that the data has everything the page shows.
+    """Check that the data has everything that the page shows.
 
     Raises
     ------
     KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "compare":
-        raise ValueError(f"it is of the bench {data['bench']!r}")
+        raise ValueError(f"it is from the bench {data['bench']!r}")
     _check_rows(data["rows"])
     check_partitions(data.get("partitions", []))
     for key in ("machine", "sources", "left_out"):
         dict(data[key].items())
     for target in data["targets"]:
         if not all(isinstance(target[key], str) for key in ("robot", "function")):
-            raise TypeError(f"the target {target!r} is not a robot and a function")
+            raise TypeError(f"the target {target!r} does not name a robot and a function")
     for key in ("command", "date", "version"):
         if not isinstance(data[key], str):
-            raise TypeError(f"{key!r} is not text")
+            raise TypeError(f"{key!r} is not a string")
     for key in ("rounds", "seconds"):
         if not isinstance(data[key], int | float):
             raise TypeError(f"{key!r} is not a number")
@@ -138,11 +138,12 @@ def _check_rows(rows: Sequence[Row]) -> None:
     for number, row in enumerate(rows):
         for key in _TEXTS:
             if not isinstance(row[key], str):
-                raise TypeError(f"{key!r} of the row {number} is not text")
+                raise TypeError(f"{key!r} of row {number} is not a string")
         if row["label"] not in LABELS:
             raise ValueError(f"the label {row['label']!r} is not one of {', '.join(LABELS)}")
         if not isinstance(row["samples"], int) or row["samples"] < 1:
-            raise ValueError(f"{row['samples']!r} samples are no batch")
+            count = row["samples"]
+            raise ValueError(f"'samples' of row {number} is {count!r}, not a positive whole number")
         least_us = row["us_least"]
         for value in (
             row["us_per_batch"],
@@ -150,7 +151,7 @@ def _check_rows(rows: Sequence[Row]) -> None:
             *(() if least_us is None else (least_us,)),
         ):
             if not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ValueError(f"{value!r} is not a time")
+                raise ValueError(f"row {number} has the time {value!r}, not a positive number")
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _damaged(path: Path, error: object) -> str:
 
 
 def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
-    """Yield robot, function and rows of each table that has any.
+    """Yield robot, function and rows of each table that has rows.
 
     Published gradients appear in both of a robot's tables of gradients, with M^-1 given and
     computed; those of the other work say so.
@@ -195,7 +196,7 @@ def work_of(function: str) -> str:
 
 
 def series(rows: Sequence[Row]) -> dict[tuple[str, ...], dict[int, Row]]:
-    """Return rows by computation and machine, then by samples."""
+    """Return rows by implementation and machine, then by number of samples."""
     by_target: dict[tuple[str, ...], dict[int, Row]] = {}
     for row in rows:
         key = tuple(str(row[k]) for k in ("label", "by", "work", "machine", "source"))
@@ -210,7 +211,7 @@ def label_words(row: Row) -> str:
 
 
 def us_text(us: float) -> str:
-    """Return microseconds with three digits, or as a whole number."""
+    """Return microseconds with three significant digits, or as a whole number."""
     return f"{us:,.0f}" if us >= 1000 else f"{us:.3g}"
 
 
@@ -225,7 +226,7 @@ def times_table(robot: str, function: str, rows: Sequence[Row]) -> FigureTable:
             (first["by"], label_words(first), first["work"], *cells, us_text(last["ns_per_sample"]))
         )
     return FigureTable(
-        columns=("by", "label", "work", *(f"N = {n:,}" for n in sizes), "ns a sample, largest N"),
+        columns=("by", "label", "work", *(f"N = {n:,}" for n in sizes), "ns per sample, largest N"),
         rows=lines,
         title=f"{robot}, {function}: microseconds for a batch of N",
         left=3,
@@ -239,14 +240,14 @@ def _cell(row: Row) -> str:
 
 
 def is_own(row: Row) -> bool:
-    """Whether Pinion computed it."""
+    """Return whether a row is Pinion's own."""
     return str(row["by"]).startswith(OWN)
 
 
 def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> FigureTable | None:
-    """Return the fastest of each size, on equal terms and overall; None if nothing was measured.
+    """Return the fastest rows by size, on equal terms and overall; None without measurements.
 
-    Equal terms: measured in this run, float64, one processor, the same work.
+    Equal terms: measured in this run, in float64, on one core, doing the same work.
     """
     measured = [row for row in rows if row["label"] == "measured"]
     lines = []
@@ -274,10 +275,10 @@ def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> FigureTable
 
 
 def losses(data: Mapping[str, Any]) -> list[str]:
-    """Return a line for every size and rival that is faster than Pinion's fastest row.
+    """Return a line for every size and rival that beats Pinion's fastest row.
 
-    Only rows of the same work are compared: rivals measured in this run on equal terms, published
-    ones with Pinion's fastest.
+    Only rows of the same work are compared: rivals measured in this run on equal terms, and
+    published ones with Pinion's fastest.
     """
     lines = []
     for robot, function, rows in sections(data):

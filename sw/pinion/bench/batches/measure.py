@@ -1,7 +1,7 @@
-"""``pinion bench compare``: batches on CPU, GPU and card, beside others' code and papers.
+"""``pinion bench compare``: batches on CPU, GPU and card, compared with others' code and papers.
 
-This module collects the rows; :mod:`pinion.bench.batches.page` shows them. Whatever is not on this
-machine is listed with the reason, and the rest is measured.
+This module collects the rows; :mod:`pinion.bench.batches.page` shows them. Whatever this
+machine lacks is listed with the reason, and the rest is measured.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ PUBLISHED = Path(__file__).parents[4] / "benchmarks" / "published.json"
 
 GRADIENTS = tuple(WORK)
 SINGLE = ("rnea", "aba")
-"""Functions measured by default only at `SINGLE_SIZES`: one call, and the published batch."""
+"""Functions measured by default only at `SINGLE_SIZES`: one call, and the published batch size."""
 
 SIZES = (1, 16, 32, 64, 128, 1024, 10_000, 100_000, 1_000_000)
 SINGLE_SIZES = (1, 1024)
 PARTITION_SIZES = (16, 32, 64, 128, 1024, 10_000)
 
 SERIAL = 1024
-"""States in one pass of code that computes them one by one."""
+"""Number of states in one pass of code that computes them one by one."""
 
 _OPPONENTS = {
     "casadi-c": "Pinocchio as C by CasADi",
@@ -87,9 +87,9 @@ def run(
     target : nothing, a robot, or a robot and functions.
     builds : build folders for the model of the FPGA.
     folder : of the page, data and pictures.
-    largest : samples of the largest batch.
-    seconds : for one batch in one round.
-    rounds : in each of which all kernels take a turn.
+    largest : size of the largest batch.
+    seconds : time for one batch in one round.
+    rounds : number of rounds, in each of which all kernels take a turn.
     native : whether to build Pinocchio's C++ too.
 
     Raises
@@ -145,7 +145,7 @@ class Collected:
     rows : as the page takes them (:mod:`pinion.bench.batches.data`).
     sources : texts of publications by key.
     gpus : names of the measured devices.
-    partitions : rows of the paper's three ways to share work between host and device.
+    partitions : rows of the paper's three ways of sharing work between host and device.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Collected:
         self._measured(target, rows, missing, on=kernel.device.name)
 
     def partitioned(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
-        """Measure the gradient by the partitions of the 2021 paper, for the paper's robot."""
+        """Measure the gradient with the partitions of the 2021 paper, for the paper's robot."""
         model = self._models[target[0]]
         if model.name != PAPER_ROBOT:
             return
@@ -229,7 +229,7 @@ class Collected:
         version = installed_version("grid-rbd")
         why = "The package grid-rbd is not installed."
         if version is not None:
-            why = f"The calls of grid-rbd {version} were not tested here."
+            why = f"The calls of grid-rbd {version} have not been tested."
         for target in self._targets:
             self._leave_out("GRiD", why, target)
 
@@ -240,13 +240,13 @@ class Collected:
         for path, manifest in manifests.items():
             of = (manifest.robot, manifest.function)
             if of not in targets:
-                reason = f"It is of {' '.join(of)}, which is not compared here."
+                reason = f"It is for {' '.join(of)}, which is not compared here."
                 self._missing[f"The build {path}", reason] = []
                 continue
             built.add(of)
             sizes = [n for n in self._sizes(manifest.function, largest) if n <= MAX_COUNT]
             if largest > MAX_COUNT:
-                reason = "The model of the link covers one packet, which holds no more."
+                reason = "The model of the link covers one packet, which holds no more requests."
                 self._leave_out(f"FPGA, modelled, N > {MAX_COUNT:,}", reason, targets[of])
             self.rows += [row for n in sizes for row in fpga_rows(manifest, n)]
         reason = "No build was given: make one with pinion build, and name it with --build."
@@ -257,7 +257,7 @@ class Collected:
     def published(self, path: Path) -> None:
         """Add published figures for the robots and functions that are compared."""
         if not path.exists():
-            why = "They are in a clone of the repository, under benchmarks."
+            why = "They are only in a clone of the repository, under benchmarks."
             for target in self._targets:
                 self._leave_out("Published figures", why, target)
             return
@@ -275,11 +275,11 @@ class Collected:
             if not any(
                 r["robot"] == self._models[robot].name and r["function"] in alike for r in matching
             ):
-                why = "The data file has none."
+                why = "The data file has none for them."
                 self._leave_out("Published figures", why, (robot, name))
 
     def left_out(self) -> dict[str, str]:
-        """What is missing with the reason, and its targets unless it is all of them."""
+        """Return what is missing with the reason, and its targets unless these are all targets."""
         reasons = {}
         for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)
@@ -317,7 +317,7 @@ class Collected:
 
 
 def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
-    """Return the model's rows for one build and one size of batch, one for each link."""
+    """Return the model's rows for one build and one batch size, one for each link."""
     rows = []
     for link in LINKS:
         estimated = estimate_time(manifest, layout_of(manifest), link, samples)
@@ -336,7 +336,7 @@ def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
                 f"link at {LINK_MHZ:g} MHz, both assumed",
                 "source": "docs/link.md",
                 "note": f"{manifest.latency_cycles} cycles to the first result and one every "
-                f"{manifest.ii}; {FIXED_US[0]:g} to {FIXED_US[1]:g} us a batch for the driver; "
+                f"{manifest.ii}; {FIXED_US[0]:g} to {FIXED_US[1]:g} us per batch for the driver; "
                 f"{link.text}",
             }
         )

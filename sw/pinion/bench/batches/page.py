@@ -32,8 +32,8 @@ PAGE = "compare.md"
 """File of the page; its data is ``compare.json``."""
 
 _LABELS = (
-    "**Measured** rows are from the machine below and one run. **Published** rows are from others' "
-    "machines, which are named; figures of different machines are side by side and must not be "
+    "**Measured** rows are from one run on the machine below. **Published** rows are from others' "
+    "machines, which are named; figures from different machines are side by side and must not be "
     "read as ratios. **Model** rows are computed from a build's cycles at an assumed clock and a "
     "model of the link: no board has run them."
 )
@@ -43,7 +43,7 @@ _WORK = (
     "compared; published rows appear in both tables, marked if they do the other work."
 )
 _TERMS = (
-    "Equal terms: measured in this run, float64, one processor, the same work. Other code is "
+    "Equal terms: measured in this run, in float64, on one core, the same work. Other code is "
     "called for one state after another. Pinion's times include a call from Python, which matters "
     "most at N = 1; those of C and C++ code are of a loop in that language. All are wall times."
 )
@@ -51,13 +51,13 @@ _TERMS = (
 
 _FIGURES = (
     "Redrawn with this run's measurements. Filled bars are measured in this run, hatched ones "
-    "published, and dashed ones models; a line in a model's bar is its lower end. Machines differ, "
-    "as the rows above show."
+    "published, and dashed ones modelled; a line in a model's bar is its lower end. Machines "
+    "differ, as the rows above show."
 )
 _GAIN = (
     "The paper states for its GPU (Section V-C) that from split to completely fused the time falls "
-    "by 1.9 times at N = 16 and by up to 2.8 times at N = 128. Single times are only in a plot, of "
-    "which the data has those of the completely fused kernel."
+    "by 1.9 times at N = 16 and by up to 2.8 times at N = 128. Single times are only in a plot; "
+    "the data has those of the completely fused kernel."
 )
 
 
@@ -86,7 +86,7 @@ def write_batches(folder: Path, data: Mapping[str, Any]) -> list[Path]:
 
 
 def pictures(data: Mapping[str, Any]) -> list[str]:
-    """Return file names of the pictures in the tables' order: letters, digits and underscores."""
+    """Return the pictures' file names, of letters, digits and underscores, in the tables' order."""
     lines: list[str] = []
     for robot, function, _ in sections(data):
         stem = "_".join(re.findall(r"[A-Za-z0-9]+", f"compare_{robot[:40]}_{function[:40]}"))
@@ -99,7 +99,7 @@ def pictures(data: Mapping[str, Any]) -> list[str]:
 
 def page(data: Mapping[str, Any]) -> str:
     """Return the page in Markdown."""
-    lines = ["# Batches of robot dynamics, by who computes them"]
+    lines = ["# Batches of robot dynamics, by implementation"]
     lines += ["", _LABELS, "", _WORK, "", _TERMS, ""]
     lines += ["## How it was measured", "", *_origin(data), ""]
     lines += ["## Where Pinion is slower", ""]
@@ -108,10 +108,10 @@ def page(data: Mapping[str, Any]) -> str:
         lines += ["", f"## {escaped(robot)}, {escaped(function)} ({work_of(function)})", ""]
         lines += ["Microseconds for a batch of N samples.", ""]
         lines += escaped_table(times_table(robot, function, rows))
-        lines += ["", f"![Time for a batch over its samples]({file})"]
+        lines += ["", f"![Time for a batch against its size]({file})"]
         fastest = fastest_table(robot, function, rows)
         if fastest is not None:
-            lines += ["", "Who is fastest of the measured rows:", "", *escaped_table(fastest)]
+            lines += ["", "The fastest of the measured rows:", "", *escaped_table(fastest)]
         lines += ["", "Each row's machine, source and note:", "", *_notes(rows)]
     lines += _paper(data)
     lines += ["", "## What is missing, and why", ""]
@@ -122,7 +122,7 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def _paper(data: Mapping[str, Any]) -> list[str]:
-    """Return the section of the 2021 paper's figures, empty without data for it."""
+    """Return the section of the 2021 paper's figures, or nothing without data for it."""
     files = figures(data)
     if not files:
         return []
@@ -138,7 +138,7 @@ def _paper(data: Mapping[str, Any]) -> list[str]:
 def _origin(data: Mapping[str, Any]) -> list[str]:
     lines = ["Run it again:", "", code_line(data["command"]), ""]
     rows = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
-    rows += [("rounds", data["rounds"]), ("seconds a size and round", data["seconds"])]
+    rows += [("rounds", data["rounds"]), ("seconds per size and round", data["seconds"])]
     lines += escaped_table(FigureTable(columns=("what", "value"), rows=rows, left=2))
     return [
         *lines,

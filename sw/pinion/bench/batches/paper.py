@@ -2,8 +2,8 @@
 
 Source: Plancher, Neuman, Bourgeat, Kuindersma, Devadas, Reddi, "Accelerating Robot Dynamics
 Gradients on a CPU, GPU, and FPGA", 2021: one computation by platform; batches by partition between
-host and GPU; batches by platform. Published figures are beside Pinion's if the data has them. The
-paper gives no digits for Figure 2 and for the parts of Figure 1.
+host and GPU; batches by platform. Published figures are added if the data has them. The
+paper gives no digits for Figure 2 or for the parts of Figure 1.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Bar:
 
     Members
     -------
-    name : who computes.
+    name : implementation.
     label : measured, published or model.
     words : the label as shown, with its year.
     us : microseconds of the batch; the upper end of a model's range.
@@ -45,13 +45,13 @@ class Bar:
 
 
 def figures(data: Mapping[str, Any]) -> dict[int, str]:
-    """Return the files of the figures that have data, by their numbers."""
+    """Return the files of the figures that have data, by figure number."""
     has = {1: single_bars(data), 2: partition_rows(data), 3: platform_bars(data)}
     return {number: f"paper_figure_{number}.svg" for number, bars in has.items() if bars}
 
 
 def single_bars(data: Mapping[str, Any]) -> list[Bar]:
-    """Return Figure 1: one computation, without the transfers."""
+    """Return the bars of Figure 1: one computation, without transfers."""
     bars: dict[str, Bar] = {}
     for row in _rows(data):
         if row["samples"] != 1 or "with copies" in row["by"]:
@@ -66,7 +66,7 @@ def single_bars(data: Mapping[str, Any]) -> list[Bar]:
 
 
 def platform_bars(data: Mapping[str, Any]) -> dict[int, list[Bar]]:
-    """Return Figure 3 by samples: the fastest of Pinion's CPU rows, the best of its links."""
+    """Return the bars of Figure 3 by batch size: Pinion's fastest CPU row and best link."""
     by_size: dict[int, list[Bar]] = {}
     for count in SIZES:
         rows = [row for row in _rows(data) if row["samples"] == count]
@@ -85,13 +85,13 @@ def platform_bars(data: Mapping[str, Any]) -> dict[int, list[Bar]]:
 
 
 def partition_rows(data: Mapping[str, Any]) -> list[Row]:
-    """Return Figure 2: rows of the partitions at the paper's sizes."""
+    """Return the rows of Figure 2: the partitions at the paper's sizes."""
     rows = data.get("partitions", [])
     return [row for row in rows if row["robot"] == ROBOT and row["samples"] in SIZES]
 
 
 def published_gpu(data: Mapping[str, Any]) -> dict[int, Bar]:
-    """Return the paper's completely fused kernel from call to result, by samples."""
+    """Return the paper's times of the completely fused kernel, call to result, by batch size."""
     return {
         row["samples"]: _bar(row)
         for row in _rows(data)

@@ -1,4 +1,4 @@
-"""Pictures of the 2021 paper's figures: measured filled, published hatched, models dashed."""
+"""Pictures of the 2021 paper's figures: measured bars filled, published hatched, models dashed."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _groups(axes: Axes, counts: Sequence[int]) -> None:
 
 
 def _platform_colour(bar: Bar) -> str:
-    """Return the colour of CPUs, GPUs or FPGAs, of any maker."""
+    """Return the colour of a platform: CPU, GPU or FPGA of any maker."""
     for word, colour in (("FPGA", "#5b5bd6"), ("GPU", "#2a8f5b"), ("CUDA", "#2a8f5b")):
         if word in bar.name:
             return colour

@@ -24,7 +24,7 @@ _WIDEST = 46  # letters in a line of the legend
 
 
 def draw_batches(path: Path, *, robot: str, function: str, rows: Sequence[Row]) -> None:
-    """Draw time for a batch over its samples, both axes logarithmic.
+    """Draw the time for a batch against its size, both axes logarithmic.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ def _finish(axes: Axes) -> None:
 
 
 def legend_text(text: str) -> str:
-    """Return a text on one line; Matplotlib hides labels that begin with an underscore."""
+    """Return a text as one line; Matplotlib hides labels that begin with an underscore."""
     return one_line(text).lstrip("_")[:120]
 
 
 def _folded(text: str) -> str:
-    """Return a text of at most two lines."""
+    """Return a text folded into at most two lines."""
     words = legend_text(text)
     if len(words) <= _WIDEST:
         return words

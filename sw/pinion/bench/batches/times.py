@@ -1,7 +1,7 @@
-"""Times of whole batches on this machine, by CPU and by GPU.
+"""Times of whole batches on this machine, on the CPU and on a GPU.
 
-A call gets the arrays of its results, so that it allocates nothing large. Batches are arrays of
-structures, (n, ...), as users of NumPy have them.
+A call is given the arrays for its results, so that it allocates nothing large. Batches are arrays
+of structures, (n, ...), as users of NumPy have them.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Row = dict[str, Any]
 def cpu_times(
     model: Model, function: Function, *, sizes: Sequence[int], rounds: int, seconds: float
 ) -> tuple[list[Row], dict[str, str]]:
-    """Measure batches on the CPU: both dtypes, with one thread and with all processors.
+    """Measure batches on the CPU: both dtypes, with one thread and on all cores.
 
     Parameters
     ----------
-    sizes : samples of batches; 1 is one request without a batch axis.
+    sizes : batch sizes; 1 is one request without a batch axis.
     rounds, seconds : as for :func:`pinion.compute.rates.rounds_of`; all kernels take turns.
 
     Returns
     -------
     Rows with ``by``, ``dtype``, ``processors`` (one, all), ``samples``, ``ns_per_sample``,
-    ``spread`` (of the middle half of the rounds, over their median) and ``note``; and what was left
+    ``spread`` (interquartile range of the rounds over their median) and ``note``; and what was left
     out, with the reason.
 
     Raises
@@ -61,7 +61,7 @@ def cpu_times(
                 "by": f"Pinion CPU, {dtype}, {words}",
                 "dtype": dtype,
                 "processors": processors,
-                "note": "called from Python; results go to arrays that are there",
+                "note": "called from Python; results go to existing arrays",
             }
             paths.append(
                 _Path(
@@ -78,7 +78,7 @@ def cpu_times(
 def cuda_times(
     kernel: CudaKernel, *, sizes: Sequence[int], rounds: int, seconds: float
 ) -> tuple[list[Row], dict[str, str]]:
-    """Measure batches on a GPU: from arrays of the host and back, and on arrays of the GPU.
+    """Measure batches on a GPU: from the host's arrays and back, and on arrays on the GPU.
 
     Returns
     -------
@@ -88,8 +88,8 @@ def cuda_times(
     states = states_of(kernel.model, kernel.function, seed=SEED)
     size = kernel.dtype.itemsize * sum(prod(a.shape) for a in (*kernel.inputs, *kernel.results))
     ways = (
-        ("with copies", "from arrays of the host and back", host_case),
-        ("on the GPU", "arrays stay on the GPU, each call waits", device_case),
+        ("with copies", "from the host's arrays and back", host_case),
+        ("on the GPU", "arrays stay on the GPU, and each call waits", device_case),
     )
     dtype = kernel.dtype.name
     paths = [
@@ -110,14 +110,14 @@ def cuda_times(
 
 @dataclass(frozen=True, kw_only=True)
 class _Path:
-    """One way to compute batches.
+    """One way of computing batches.
 
     Members
     -------
-    about : keys of its rows.
-    size : bytes of a sample's arrays.
+    about : keys that its rows share.
+    size : size of a sample's arrays in bytes.
     case : returns a case for a number of samples.
-    least : samples of its smallest batch.
+    least : size of its smallest batch.
     """
 
     about: Row
@@ -160,6 +160,6 @@ def _times(
 
 
 def summary(rounds: Sequence[float]) -> dict[str, float]:
-    """Return the median of rounds and the width of their middle half over the median."""
+    """Return the rounds' median, and their interquartile range relative to it."""
     low, middle, high = np.percentile(np.asarray(rounds), [25, 50, 75])
     return {"ns_per_sample": float(middle), "spread": float((high - low) / middle)}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pinion.flow.explore import Measurements, SweepPoint
 
 CLOCK_MHZ = 250.0
-"""Clock of our cores: assumed, not confirmed by any tool."""
+"""Clock of Pinion's cores: assumed, not confirmed by any tool."""
 
 SAMPLES, SEED = 10_000, 0
 
@@ -37,7 +37,7 @@ class CoreCase:
     -------
     robot, lock : the robot, and its locked joints.
     function, formats, objective : what is built.
-    ii : cycles between results; None for the fewest that the link feeds and the part holds.
+    ii : cycles between results; None for the fewest that link and part allow.
     options : further options of ``build``: ``ranges``, ``max_error``, ``derivatives``.
     """
 
@@ -51,7 +51,7 @@ class CoreCase:
 
     @property
     def distribution(self) -> str:
-        """Distribution of states that the core is made for and measured with."""
+        """Distribution of states for which the core is made, and with which it is measured."""
         return str(self.options.get("ranges", "reference"))
 
     def point(self) -> SweepPoint:
@@ -109,12 +109,12 @@ def measured(
     jobs: int,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
-    """Return a row for each case: the figures of this version of the code, or None.
+    """Return a row per case, with the figures of this version of the code or None.
 
     Parameters
     ----------
     folder : of the builds.
-    measure : build, verify and synthesise missing builds (many minutes); otherwise only read.
+    measure : whether to build, verify and synthesise missing cores (many minutes), or only read.
     jobs : number of parallel processes.
     progress : called with 1 for each finished case.
     """
@@ -159,7 +159,7 @@ _MEASURED = (
 
 
 def show_comparison(data: Mapping[str, Any]) -> None:
-    """Print the four tables, each with the quality of its figures."""
+    """Print the four tables, each with a note on the quality of its figures."""
     show(published_table(data["published"]))
     show(measured_table(data["measured"], samples=SAMPLES))
     show(critical_table(data["measured"]))
@@ -172,6 +172,6 @@ def show_comparison(data: Mapping[str, Any]) -> None:
     if any(row["verified"] is None and not row["failure"] for row in data["measured"]):
         say(
             "Rows with dashes were not measured with this version of the sources; 'pinion bench "
-            "core --measure' does so, and continues after an interruption."
+            "core --measure' measures them, and continues after an interruption."
         )
     show(compared_table(data["compared"], clock_mhz=CLOCK_MHZ))

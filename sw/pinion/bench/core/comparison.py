@@ -1,8 +1,8 @@
-"""Cores beside published designs, with measured, published and assumed figures kept apart.
+"""Cores and published designs, with measured, published and assumed figures kept apart.
 
 Measured figures come from a build, from its RTL in simulation and from Yosys; published ones from a
-data file that names a source for each. Whatever needs a clock rate of ours is computed under an
-assumption, in a separate table.
+data file that names a source for each. Whatever needs a clock rate of Pinion's cores is computed
+under an assumption, in a separate table.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _MARKS = {"published": "", "figure": " f", "derived": " d"}
 
 
 def published_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return what others published (:func:`pinion.bench.published.published_designs`)."""
+    """Return others' published figures (:func:`pinion.bench.published.published_designs`)."""
     designs = data["design"]
     keys = ("clock_mhz", "latency_cycles", "cycles_per_result", "end_to_end_per_second")
     functions = ", ".join(dict.fromkeys(design["function"] for design in designs))
     return FigureTable(
         columns=(
             *("design", "source", "robot"),
-            *("clock, MHz", "latency, cycles", "cycles a result", "end to end/s", "DSP", "LUT"),
+            *("clock, MHz", "latency, cycles", "cycles per result", "end to end/s", "DSP", "LUT"),
         ),
         rows=[
             (
@@ -39,7 +39,7 @@ def published_table(data: Mapping[str, Any]) -> FigureTable:
         title=f"Published: {functions}",
         left=3,
         note=(
-            "Published by others: d is derived from the source's statements, f measured off a "
+            "Published by others: d is derived from the source's statements, f read off a "
             "plot. Sources: "
             + "; ".join(f"[{key}] {text}" for key, text in data["sources"].items())
             + "."
@@ -48,11 +48,11 @@ def published_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> FigureTable:
-    """Return cores that were built, verified and synthesised here.
+    """Return the cores that were built, verified and synthesised here.
 
     Parameters
     ----------
-    rows : a core each; figures that were not measured are None.
+    rows : one per core; figures that were not measured are None.
     samples : number of requests to each core.
     """
     return FigureTable(
@@ -82,14 +82,14 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Figure
             f"Measured here: latency and mismatches in {samples:,} requests to the RTL, in "
             "simulation; DSP48E2, LUTs and flip-flops by Yosys for UltraScale+; errors of the "
             "worst block of results over its largest value. The clock is an estimate with typical "
-            "nets: nothing was placed. 'auto' as ii is the fewest cycles that the link feeds and "
-            "a third of the part holds."
+            "nets: nothing was placed. 'auto' as ii is the fewest cycles for which the link is "
+            "fast enough and a third of the part large enough."
         ),
     )
 
 
 def critical_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
-    """Return each core's estimated critical path in words; rows as for `measured_table`."""
+    """Return each core's estimated critical path as text; rows as for `measured_table`."""
     return FigureTable(
         columns=("function", "robot", "formats", "for", "ns", "critical path, estimated"),
         rows=[
@@ -113,17 +113,17 @@ def critical_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
 def compared(
     designs: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], *, clock_mhz: float
 ) -> list[dict[str, Any]]:
-    """Compare each published design with our cores of the same function and robot.
+    """Compare each published design with Pinion's cores of the same function and robot.
 
     Parameters
     ----------
     designs : as published.
     rows : as for `measured_table`.
-    clock_mhz : of our cores, assumed.
+    clock_mhz : assumed clock of Pinion's cores.
 
     Returns
     -------
-    ``design, robot, formats, objective, ii``; ``dsp_ratio`` (theirs over ours, free of
+    ``design, robot, formats, objective, ii``; ``dsp_ratio`` (theirs over ours, without
     assumptions); ``latency_us, results_per_second`` of ours at the assumed clock and
     ``latency_us_published, results_per_second_published``, each None if a figure is missing.
     """
@@ -159,7 +159,7 @@ def _over(numerator: float | None, denominator: float | None) -> float | None:
 
 
 def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> FigureTable:
-    """Return the table of the rows of `compared`."""
+    """Return the rows of `compared` as a table."""
     return FigureTable(
         columns=(
             *("against", "robot", "formats", "for"),
@@ -191,7 +191,7 @@ def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> Fi
 
 
 def _marked(figure: Mapping[str, Any] | None) -> str | None:
-    """Return a figure and the letter of its kind."""
+    """Return a figure with the letter of its kind."""
     if figure is None:
         return None
     value = figure["value"]

@@ -76,7 +76,7 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
         except KeyboardInterrupt:
             raise InterruptionError(
                 f"Interrupted with {finished} of {len(designs)} cores finished; they are kept in "
-                f"{folder}, and the same command continues from there."
+                f"{folder}, and the same command continues with the others."
             ) from None
     return {
         "published": published,
@@ -92,7 +92,7 @@ def _leave(against: Mapping[str, Any]) -> None:
 
 
 def row(robot: str, ii: int) -> dict[str, Any]:
-    """Return operations, units, latency and registers of one robot's core at one interval."""
+    """Return operations, units, latency and registers of a robot's core at one interval."""
     from pinion.flow import make_design
     from pinion.flow.measure import hardware
     from pinion.functions import named_function

@@ -1,7 +1,7 @@
-"""``pinion bench cpu``: compiled functions beside their bounds and others' code.
+"""``pinion bench cpu``: compiled functions compared with their bounds and others' code.
 
-Everything is measured in turn, round after round, on one core, so that a busy neighbour slows all
-alike; ratios are of medians of one run.
+Everything is measured in turn, round after round, on one core, so that other jobs slow all alike;
+ratios are of medians of one run.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def run(
     Parameters
     ----------
     target : nothing, a robot, or a robot and functions.
-    largest : samples of the largest batch.
-    seconds : for one batch in one round.
-    rounds : in each of which all take a turn.
+    largest : size of the largest batch.
+    seconds : time for one batch in one round.
+    rounds : number of rounds, in each of which all take a turn.
     native : whether to build Pinocchio's C++ too, which takes minutes per function.
     folder : of ``cpu.json``, ``cpu.md`` and ``cpu.svg``; None writes no files.
 
@@ -120,11 +120,11 @@ def write_page(folder: Path, data: dict[str, Any]) -> None:
 def measured(
     robot: str, name: str, *, model: Any, largest: int, seconds: float, rounds: int, native: bool
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Measure one function of one robot: every dtype, layout and size, and the opponents.
+    """Measure one function of one robot: every dtype, layout and size, and others' code.
 
     Returns
     -------
-    Rows with ``ns`` (median), ``spread`` (of the middle half) and reference times; and what was
+    Rows with ``ns`` (median), ``spread`` (interquartile) and reference times; and what was
     left out, with the reason.
     """
     row = named_function(name)
@@ -230,7 +230,7 @@ def _summary(values: Sequence[float]) -> dict[str, float]:
 def opponents_of(
     robot: str, name: str, *, native: bool, states: int | None = None
 ) -> tuple[list[Any], dict[str, str]]:
-    """Return others' compiled code for a function, and reasons for what is missing.
+    """Return others' compiled code for a function, and the reasons for what is missing.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def opponents_of(
     options = {} if states is None else {"states": states}
     root = Path(__file__).parents[4]
     if not (root / "benchmarks" / "cpu" / "opponents.py").exists():
-        return [], {"opponents": "they are in a clone of the repository, under benchmarks/cpu"}
+        return [], {"opponents": "they are only in a clone of the repository, under benchmarks/cpu"}
     sys.path.insert(0, str(root))
     try:
         module = importlib.import_module("benchmarks.cpu.opponents")
@@ -265,7 +265,7 @@ def opponents_of(
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keep this process on one of its processors."""
+    """Keep this process on one of its CPU cores."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
     try:
@@ -275,7 +275,7 @@ def one_core() -> Iterator[None]:
 
 
 def _by(row: dict[str, Any], best_isa: str) -> str:
-    """Return who computed a row, and how."""
+    """Return the implementation of a row, with its variant."""
     if row["by"] != "pinion":
         return str(row["by"])
     how = f"{row['dtype']} {row['layout']}"
@@ -305,17 +305,17 @@ def _show(data: dict[str, Any]) -> None:
                     )
                     for r in rows
                 ],
-                title=f"{robot}: nanoseconds an evaluation",
+                title=f"{robot}: nanoseconds per evaluation",
                 left=2,
             )
         )
     say(
         f"{about['processor']}, one core, {about['isa']}, {about['compiler']}. Medians of "
-        f"{data['rounds']} rounds; spread is of the middle half. x floor: time over that of the "
-        "kernel's vector instructions, each as long as a fused multiply-add in this run (below 1 "
-        "if additions have separate units). x copy: time over that of a copy of the bytes, the "
-        "faster of two ways. x baseline: speed over Pinocchio's algorithm as C that CasADi wrote, "
-        "with the fastest compiler here."
+        f"{data['rounds']} rounds; spread is the interquartile range. x floor: time over that of "
+        "the kernel's vector instructions, each taking as long as a fused multiply-add in this run "
+        "(below 1 if additions have separate units). x copy: time over that of copying the bytes, "
+        "the faster of two ways. x baseline: speed relative to Pinocchio's algorithm as C written "
+        "by CasADi, with the fastest compiler here."
     )
     for label, why in data["left_out"].items():
         say(f"Left out: {label}: {why}")

@@ -15,7 +15,7 @@ from pinion.report import FigureTable, markdown
 from pinion.report.palette import ALARM, FAINT, INK
 
 IN_CACHE = (4096, 256)
-"""Samples of the batch that a page shows: the first one that was measured."""
+"""Batch sizes to show on a page: the first one that was measured is used."""
 
 _LINES = (
     ("float32", "blocks", "#1b6ca8", "o"),
@@ -31,7 +31,7 @@ _RIVALS = {
 
 
 def cpu_times_table(data: Mapping[str, Any], robot: str) -> FigureTable:
-    """Return nanoseconds per evaluation of one robot's functions, beside baseline and floor.
+    """Return nanoseconds per evaluation of one robot's functions, with baseline and floor.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def cpu_times_table(data: Mapping[str, Any], robot: str) -> FigureTable:
             )
         )
     return FigureTable(
-        title=f"{robot}: nanoseconds an evaluation",
+        title=f"{robot}: nanoseconds per evaluation",
         columns=(
             "function",
             *("Pinocchio, Python", "Pinocchio, C++", "its graph as C"),
@@ -71,16 +71,16 @@ def cpu_page(data: Mapping[str, Any], picture: str) -> str:
     about = data["machine"]
     robots = dict.fromkeys(row["robot"] for row in data["rows"])
     lines = [
-        "# Compiled functions on a processor",
+        "# Compiled functions on a CPU",
         "",
         f"Measured by `{_escaped(data['command'])}` on one core of {about['processor']} "
         f"({about['isa']}), {about['compiler']}, Python {about['python']}, NumPy "
         f"{about['numpy']}; medians of {data['rounds']} rounds in one run. Batches stay in "
         "the cache; others' code computes float64. *x its graph as C*: speed of float32 in blocks "
-        "over Pinocchio's algorithm as C that CasADi wrote. *x floor*: time over that of the "
-        "kernel's vector instructions, each as long as a fused multiply-add.",
+        "relative to Pinocchio's algorithm as C written by CasADi. *x floor*: time over that of "
+        "the kernel's vector instructions, each taking as long as a fused multiply-add.",
         "",
-        f"![Time of an evaluation over the size of the batch]({picture})",
+        f"![Time per evaluation against the batch size]({picture})",
         "",
     ]
     for robot in robots:
@@ -91,7 +91,7 @@ def cpu_page(data: Mapping[str, Any], picture: str) -> str:
 
 
 def draw_cpu_times(path: Path, data: Mapping[str, Any]) -> None:
-    """Draw the time of an evaluation over the size of the batch, a panel for each robot.
+    """Draw the time per evaluation against the batch size, a panel for each robot.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def draw_cpu_times(path: Path, data: Mapping[str, Any]) -> None:
         names = list(dict.fromkeys(row["function"] for row in rows))
         name = "fd_derivatives" if "fd_derivatives" in names else names[-1]
         _panel(axes, [row for row in rows if row["function"] == name], f"{robot} {name}")
-    panels[0].set_ylabel("nanoseconds an evaluation, one core")
+    panels[0].set_ylabel("nanoseconds per evaluation, one core")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(
         handles,
@@ -156,7 +156,7 @@ def _panel(axes: Axes, rows: Sequence[Mapping[str, Any]], title: str) -> None:
 
 
 def _escaped(text: str) -> str:
-    """Return a text from a file or a command as plain words of a page."""
+    """Return a text from a file or a command as plain text of a page."""
     printable = "".join(c if c.isprintable() else " " for c in text).replace("`", "'")
     return html.escape(printable, quote=False).replace("|", "\\|")
 

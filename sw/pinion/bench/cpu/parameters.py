@@ -1,9 +1,9 @@
 """``pinion bench cpu --parameters``: the cost of inertial parameters as inputs.
 
-A function with the last link of an arm as parameters is compared with the function of the same
-robot as constants, on the same states, with results written to existing arrays: one set of
+A function with an arm's last link as parameters is compared with the function of the same robot
+with constants, on the same states, with results written to existing arrays: one set of
 parameters for the batch, and a set for each sample. All take turns, round after round, on one core,
-and ratios are medians of the rounds, so that a busy neighbour slows both alike.
+and ratios are medians of the rounds, so that other jobs slow both alike.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LOADS: Mapping[str, Mapping[str, Any]] = {
         "inertia": (0.012, 0.001, -0.002, 0.01, 0.0015, 0.008),
     },
 }
-"""Loads of the last link: only the last one gives it an inertia without zeros."""
+"""Loads of the last link: only the last load gives it an inertia without zeros."""
 
 
 def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, json: bool) -> None:
@@ -46,9 +46,9 @@ def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, jso
     Parameters
     ----------
     target : nothing, a robot, or a robot and functions.
-    largest : samples of the batch.
-    seconds : for one batch in one round.
-    rounds : in each of which all take a turn.
+    largest : size of the batch.
+    seconds : time for one batch in one round.
+    rounds : number of rounds, in each of which all take a turn.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, jso
 def measured(
     robot: str, name: str, model: Model, *, samples: int, seconds: float, rounds: int
 ) -> list[dict[str, Any]]:
-    """Measure one function: a row for each load, with and without gravity among the parameters.
+    """Measure one function: a row per load, with and without gravity among the parameters.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def _show(data: dict[str, Any]) -> None:
     out().print(
         table(
             "robot",
-            *("function", "load", "parameters", "constants, ns", "one set", "a set each"),
+            *("function", "load", "parameters", "constants, ns", "one set", "a set per sample"),
             rows=[
                 (
                     *(r[key] for key in ("robot", "function", "load")),
@@ -139,12 +139,12 @@ def _show(data: dict[str, Any]) -> None:
                 )
                 for r in data["rows"]
             ],
-            title="Time with parameters as inputs, over that with constants",
+            title="Time with parameters as inputs over that with constants",
             left=4,
         )
     )
     say(
         f"{about['processor']}, one core, {about['isa']}, {about['compiler']}; float64, "
-        f"{data['samples']:,} samples a batch, results in existing arrays. Medians of "
+        f"{data['samples']:,} samples per batch, results in existing arrays. Medians of "
         f"{data['rounds']} rounds."
     )

@@ -1,1 +1,1 @@
-"""Compiled functions on a GPU, beside their bounds."""
+"""Compiled functions on a GPU, compared with their bounds."""

@@ -1,4 +1,4 @@
-"""``pinion bench cuda``: kernels on a GPU beside their bounds, with arrays on device and host."""
+"""``pinion bench cuda``: kernels on a GPU and their bounds, with arrays on device and host."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from .rates import Limits, OnDevice, host_case, measured_limits
 
 SIZES = (1, 16, 64, 128, 1024, 4096, 100_000, 1_000_000)
 MOST_BLOCKS = 100_000
-"""Largest batch that a block per sample computes."""
+"""Largest batch that is computed with a block per sample."""
 HOST = "host to host"
-"""Arrays of the host and back."""
+"""From the host's arrays and back."""
 
 SEED = 11
 
@@ -45,8 +45,8 @@ def run(
     Parameters
     ----------
     target : nothing, a robot, or a robot and functions.
-    largest : samples of the largest batch.
-    rounds : of every measurement; the median counts.
+    largest : size of the largest batch.
+    rounds : number of rounds of every measurement; the median counts.
     device : by default the first GPU.
     cache : folder of compiled kernels; by default the user's cache.
 
@@ -95,11 +95,11 @@ def measured(
     rounds: int,
     cache: Path | None,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Measure one function of one robot: both dtypes, threads and blocks, device and host.
+    """Measure one function of one robot: both dtypes, by threads and blocks, on device and host.
 
     Returns
     -------
-    Rows, also those measured before a failure; and what was left out, with the reason.
+    Rows, including those measured before a failure; and what was left out, with the reason.
     """
     row = named_function(name)
     states = states_of(model, row, seed=SEED)
@@ -163,7 +163,7 @@ def _show(data: Mapping[str, Any]) -> None:
         console.print(
             table(
                 "function",
-                *("numbers", "way", "samples", "ns", "us a batch", "spread", "x floor"),
+                *("numbers", "way", "samples", "ns", "us per batch", "spread", "x floor"),
                 rows=[
                     (
                         r["function"],
@@ -178,7 +178,7 @@ def _show(data: Mapping[str, Any]) -> None:
                     for r in data["rows"]
                     if r["robot"] == robot
                 ],
-                title=f"{robot}: nanoseconds a sample",
+                title=f"{robot}: nanoseconds per sample",
                 left=3,
             )
         )
@@ -187,8 +187,8 @@ def _show(data: Mapping[str, Any]) -> None:
         f"{about['clock_ghz']:.2f} GHz at most, copies at {about['copy_bytes_ns']:.0f} GB/s read "
         f"plus written). Medians of {data['rounds']} rounds. threads: a thread per sample; blocks: "
         "a block per sample; both with arrays on the device and launches recorded in a graph. host "
-        "to host: NumPy arrays, copies included. x floor: time over the larger of the time of the "
-        "bytes at the rate of a copy and the time to issue the instructions."
+        "to host: NumPy arrays, copies included. x floor: time over the larger of the time to move "
+        "the bytes at the rate of a copy and the time to issue the instructions."
     )
     for label, why in data["left_out"].items():
         say(f"Left out: {label}: {why}")

@@ -1,4 +1,4 @@
-"""Speed of kernels on a device, beside their bounds.
+"""Speed of kernels on a device, compared with their bounds.
 
 Two bounds accompany every time. *Bytes*: requests and results, over the rate of a copy from the
 device's memory to itself, measured in the same run; a copy of n bytes reads and writes n. *Issue*:
@@ -25,13 +25,13 @@ from pinion.link import Array
 from pinion.native import ComputeError
 
 SINCOS_INSTRUCTIONS: Mapping[str, int] = {"float32": 25, "float64": 36}
-"""Instructions of a pair of sine and cosine in the fast range, estimated from ``sincos.hpp``."""
+"""Instructions of a sine and cosine pair in the fast range, estimated from ``sincos.hpp``."""
 
 LANES: Mapping[str, int] = {"float32": 128, "float64": 64}
 """Instructions that a multiprocessor starts per cycle, over all its lanes."""
 
 States = Mapping[str, NDArray[Any]]
-"""Requests (m, ...) by name, repeated up to the samples of a batch."""
+"""Requests (m, ...) by name, repeated to fill a batch."""
 
 _COPIED = 1 << 28  # bytes of the copy whose rate is measured
 
@@ -50,7 +50,7 @@ class Limits:
     cycles_ns: float
 
     def floor_ns(self, kernel: CudaKernel) -> float:
-        """Return the larger of the two bounds of a kernel's nanoseconds per sample."""
+        """Return the larger of the two lower bounds on a kernel's nanoseconds per sample."""
         source = kernel.source
         arrays = (*kernel.inputs, *kernel.results)
         moved = sum(prod(a.shape) for a in arrays) * kernel.dtype.itemsize
@@ -63,7 +63,7 @@ class Limits:
 
 
 def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
-    """Measure the rate of copies; the clock is the device's statement.
+    """Measure the rate of copies; the clock is the one that the device reports.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
         stream.wait()
     except MemoryError:
         raise ComputeError(
-            f"{device.name} has no room for the two arrays of {size:,} bytes that measure its "
-            "copies: free some of its memory."
+            f"{device.name} has no room for the two arrays of {size:,} bytes with which copies are "
+            "timed: free some of its memory."
         ) from None
     finally:
         for memory in buffers:
@@ -97,14 +97,14 @@ def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
 
 
 def host_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
-    """Return a call with arrays of the host."""
+    """Return a call on the host's arrays."""
     requests = _requests(kernel, states, count)
     out = {a.name: np.zeros((count, *a.shape), kernel.dtype) for a in kernel.results}
     return KernelCall(partial(kernel, out=out, **requests), count)
 
 
 def device_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
-    """Return a call with arrays on the device that waits for the results."""
+    """Return a call on the device's arrays that waits for the results."""
     rows = _requests(kernel, states, count)
     device_inputs = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
     out = {a.name: placed(kernel, a, count) for a in kernel.results}
@@ -160,18 +160,18 @@ def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArr
 
 
 class OnDevice:
-    """A batch on the device, and the ways to compute it there.
+    """A batch on the device, and the ways of computing it there.
 
-    Launches are recorded and start in one call of the driver: called one by one from Python, small
-    batches would measure the calls.
+    Launches are recorded and start with one call of the driver: for small batches, launches from
+    Python one by one would measure the calls.
 
     Members
     -------
-    samples : of the batch.
+    samples : size of the batch.
     """
 
     def __init__(self, kernel: CudaKernel, states: States, samples: int) -> None:
-        """Send the requests.
+        """Copy the requests to the device.
 
         Raises
         ------
@@ -200,14 +200,14 @@ class OnDevice:
         ]
 
     def by_threads(self, runs: int) -> KernelCall:
-        """Return recorded launches in which a thread computes a sample."""
+        """Return recorded launches in which one thread computes each sample."""
         kernel, count = self._kernel, self.samples
         return self._recorded(
             lambda stream: kernel._run_threads(stream, count, self._views, self._workspace), runs
         )
 
     def by_blocks(self, runs: int) -> KernelCall:
-        """Return recorded launches in which a block computes a sample."""
+        """Return recorded launches in which one block computes each sample."""
         kernel, count = self._kernel, self.samples
         return self._recorded(lambda stream: kernel._run_small(stream, count, self._views), runs)
 

@@ -59,8 +59,8 @@ def run(*, json: bool) -> None:
         "words of storage. Schedule is its length in cycles, from sine and cosine to the last "
         "result; the latency, beats included, is longer. Errors "
         f"are those of the exact integers, on {STATES:,} states of the reference distribution: "
-        "the largest of a block, over the largest value of the block, but at least over 1 % of its "
-        "usual one. budget is the derived budgets over the largest errors, word by word."
+        "the largest error in a block, over the larger of the block's largest value and 1 % of its "
+        "usual one. budget is the ratio of derived budgets to largest errors, word by word."
     )
     _leave(rows)
 
@@ -71,7 +71,7 @@ def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         if not row["budget_held"]:
             nothing = row["budget_held"] is None
-            fault = "no request has a valid result of" if nothing else "budgets do not hold for"
+            fault = "no request has a valid result for" if nothing else "budgets do not hold for"
             wrong.setdefault(fault, []).append(_label(row))
     faults = [f"{fault} {', '.join(labels)}" for fault, labels in wrong.items()]
     if faults:
@@ -80,7 +80,7 @@ def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
-    """Return hardware and errors of one function of the iiwa14."""
+    """Return the hardware and the errors of one function of the iiwa14."""
     from pinion.flow import make_design
     from pinion.flow.measure import hardware, measure
     from pinion.functions import named_function

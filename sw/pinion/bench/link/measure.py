@@ -1,6 +1,6 @@
 """``pinion bench link``: a card and the driver alone, measured; the real link, modelled.
 
-The three are kept apart: times of a card and of the driver alone are measured (:mod:`.rates`),
+The three are kept apart: times of a card and of the driver alone are measured (:mod:`.rates`), and
 those of a real link are computed (:mod:`pinion.link.transfer`).
 """
 
@@ -40,8 +40,8 @@ def run(
     target : nothing, a build folder, or a robot and a function to build.
     device : as for :func:`pinion.driver.open`.
     standin : whether to measure through the device files of a stand-in card instead.
-    largest : requests of the largest batch.
-    seconds : for the repetitions of each batch.
+    largest : size of the largest batch.
+    seconds : time for the repetitions of each batch.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def run(
     from .rates import card_rates, driver_rates
 
     if standin and device != "sim":
-        raise UsageError(f"Give either --standin or --device {device}: they are two cards.")
+        raise UsageError(f"Give either --standin or --device {device}, not both.")
     folder = find_build(target)
     manifest = Manifest.read(folder)
     sizes = [size for size in (10**k for k in range(10)) if size <= largest]
@@ -80,7 +80,7 @@ def run(
 
 
 def find_build(target: Sequence[str], folder: Path = FOLDER) -> Path:
-    """Return the folder of the build to measure; build a robot's function if it is missing."""
+    """Return the folder of the build to measure; build the robot's function if it is missing."""
     from pinion.link.manifest import MANIFEST
 
     if len(target) == 1:
@@ -132,17 +132,17 @@ def _device(folder: Path, device: str, standin: bool) -> Iterator[Device]:
 
 
 def _show(data: Mapping[str, Any]) -> None:
-    """Print the three tables, each with the quality of its figures."""
+    """Print the three tables, each with a note on the quality of its figures."""
     console = out()
     title = f"{data['robot']} {data['function']} {data['formats']}, ii {data['ii']}"
     console.print(_batch_table(data["batches"], f"{title}, on {data['device']}"))
     say(
         "Milliseconds per batch: pack and unpack are the host's, in threads during the flight; "
-        "flight is from sending a request to receiving its response. Of it, card is the card's "
-        "count at the link's clock, and link the remainder. "
+        "flight is from sending a request to receiving its response. Of the flight, card is the "
+        "card's count at the link's clock, and link the remainder. "
         + (
             "The card is simulated: everything else, including results per second, is wall time "
-            "of a simulation and tells nothing about a card; card is the time of a real one at "
+            "of a simulation and says nothing about a card; card is the time of a real one at "
             "its clock."
             if data["simulated"]
             else "A card behind device files, possibly a stand-in."
@@ -161,7 +161,7 @@ def _show(data: Mapping[str, Any]) -> None:
 def _batch_table(rows: Sequence[Mapping[str, Any]], title: str) -> Any:
     return table(
         *("requests", "repeats", "results/s", "median", "p99"),
-        *("pack", "flight", "of it link", "card", "unpack", "cycles a result"),
+        *("pack", "flight", "link's part", "card", "unpack", "cycles per result"),
         rows=[
             (
                 *(r["requests"], r["repeats"], round(r["results_per_second"])),
@@ -177,7 +177,7 @@ def _batch_table(rows: Sequence[Mapping[str, Any]], title: str) -> Any:
 
 def _driver_table(rows: Sequence[Mapping[str, Any]]) -> Any:
     return table(
-        *("requests", "repeats", "median, us", "p99, us", "us a request"),
+        *("requests", "repeats", "median, us", "p99, us", "us per request"),
         *("pack, GB/s", "unpack, GB/s", "both, GB/s", "one core, GB/s"),
         rows=[
             (

@@ -1,6 +1,6 @@
 """Measured rates of batches through a card, and of the driver alone.
 
-The time of a simulated card is wall time of a simulation and tells nothing about a card; the driver
+The time of a simulated card is wall time of a simulation and says nothing about a card; the driver
 alone is measured on a transport that answers at once.
 """
 
@@ -24,7 +24,7 @@ SEED = 0
 
 
 def arrays(manifest: Manifest, count: int) -> dict[str, NDArray[Any]]:
-    """Return request arrays (count, ...) between -1 and 1; values do not affect the time."""
+    """Return request arrays (count, ...) with values in [-1, 1], which do not affect the time."""
     rng = np.random.default_rng(SEED)
     return {
         a.name: rng.uniform(-1.0, 1.0, (count, *a.shape)).astype(np.float32)
@@ -84,7 +84,7 @@ def _row(size: int, spent: Sequence[float], profile: Profile) -> dict[str, Any]:
 def driver_rates(
     manifest: Manifest, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """Measure the driver alone, on a transport that answers at once and whose time is subtracted.
+    """Measure the driver alone, on a transport that answers immediately; subtract its time.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Table of the modelled link (:mod:`pinion.link.transfer`), beside published times."""
+"""Table of the modelled link (:mod:`pinion.link.transfer`) and of published times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pinion.report import FigureTable
 
 
 def link_times_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return estimates of both links, with their quality.
+    """Return the estimates for both links, with a note on their quality.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ def link_times_table(data: Mapping[str, Any]) -> FigureTable:
             f"link. Microseconds from the call to the last of N results of {data['robot']} "
             f"{data['function']}. least: {low:g} us fixed, the higher rates, transfers and "
             f"computation overlap fully; most: {high:g} us fixed, the lower rates, no overlap. "
-            f"Links: {links}. card is the card's share. "
+            f"Links: {links}. card is the card's part. "
             + (
                 "f: read off a plot of the 2021 paper (plancher2021 of 'pinion bench core'), the "
                 "gradient with M^-1 given, at 55.6 MHz on its FPGA. "
                 if beside
-                else "The paper's figures are for the gradient of the iiwa14 and not shown. "
+                else "The paper's figures, for the gradient of the iiwa14, are not shown. "
             )
             + "The equations and their sources are in docs/link.md."
         ),
@@ -44,7 +44,7 @@ def link_times_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def comparable(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the published rows that are comparable with this build: the same robot's gradient."""
+    """Return the published rows that are comparable with this build: gradients of its robot."""
     return [
         row
         for row in data["published"]

@@ -1,1 +1,1 @@
-"""A motion tracked in closed loop with gradients from every backend."""
+"""Tracking of a motion in closed loop with gradients from every backend."""

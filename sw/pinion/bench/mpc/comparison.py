@@ -1,9 +1,9 @@
-"""One motion, tracked with gradients from every backend, in one run.
+"""Tracking of one motion with gradients from every backend, in one run.
 
-Rows differ in the source of gradients only. Rollouts, costs and the backward pass are the same
-compiled and NumPy code in float64, so that tracking shows the quality of gradients, and times their
-cost. Rows: the float model, this machine's CPU, a GPU if there is one, the exact integers of a
-build, and the build's RTL through the driver, where every answer is compared with these integers.
+Rows differ only in the source of gradients. Rollouts, costs and the backward pass are the same
+compiled and NumPy code in float64, so that tracking shows the quality of gradients, and time
+their cost. Rows: the float model, this machine's CPU, a GPU if there is one, the exact integers of
+a build, and the build's RTL through the driver, where every answer is compared with these integers.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from pinion.link.transfer import FIXED_US, LINKS, estimate_time
 from pinion.native import ComputeError
 
 ROWS = ("float64", "cpu64", "cpu32", "cuda", "integers", "card")
-"""Sources of gradients; the first one is the reference of the others."""
+"""Sources of gradients; the first one is the reference for the others."""
 
 ALLOWED = 0.01
-"""Share by which a row's errors may differ from the first row's."""
+"""Relative amount by which a row's errors may differ from the first row's."""
 
 EVERY = 25
 """Periods between the points of a picture."""
@@ -53,7 +53,7 @@ class ComparisonRow:
     tracked : the motion.
     seconds : total time, including the robot's simulation.
     compared, mismatches : numbers of a card's gradients compared with the integers, or None.
-    first : sentence about the first mismatch.
+    first : description of the first mismatch.
     """
 
     name: str
@@ -98,9 +98,9 @@ def run_case(
     elif name == "cuda":
         plant = scenario.plant_of(backend(model, gradient_row(), device="cuda", dtype="float32"))
     elif name not in ROWS:
-        raise ControlError(f"There is no row '{name}'; choose from {', '.join(ROWS)}.")
+        raise ControlError(f"There is no row '{name}': choose from {', '.join(ROWS)}.")
     elif folder is None:
-        raise ControlError(f"The row '{name}' needs a build: give its folder.")
+        raise ControlError(f"The row '{name}' needs a build: give the build's folder.")
     elif name == "integers":
         plant = scenario.plant_of(IntegerModel(folder))
     else:
@@ -128,12 +128,12 @@ def run_case(
 
 @dataclass(frozen=True)
 class MpcComparison:
-    """Rows that have been run.
+    """The rows of a comparison that have been run.
 
     Members
     -------
     scenario, folder, card : the arguments.
-    cases : rows, of which the first one is the reference.
+    cases : rows, the first of which is the reference.
     calm : the CPU's row with a robot without disturbances.
     left_out : reasons by name.
     """
@@ -213,16 +213,16 @@ def compare(
                 reason = missing_module(error) or reason
             left_out[name] = reason
     if not cases:
-        raise ControlError("No row is left: this machine has none of the backends.")
+        raise ControlError("No row can be run: this machine has none of the backends.")
     calm = run_case("cpu64", without_disturbance(scenario), motion, progress=progress)
     return MpcComparison(scenario, folder, card, tuple(cases), calm, left_out)
 
 
 def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any]:
-    """Model a card's time for a horizon's gradients, and the resulting rates.
+    """Model a card's time for the gradients of a horizon, and the resulting rates.
 
-    The link's least and most time of a batch of one horizon (:mod:`pinion.link.transfer`), and the
-    host's time as measured with gradients from its CPU.
+    The times are the link's least and most for a batch of one horizon (:mod:`pinion.link.transfer`)
+    and the host's as measured with gradients from its CPU.
     """
     manifest = Manifest.read(folder)
     layout = layout_of(manifest)
@@ -275,7 +275,7 @@ def _row(case: ComparisonRow, first: Tracked) -> dict[str, Any]:
 
 
 def _same_path(cases: Sequence[ComparisonRow]) -> bool | None:
-    """Whether the card led the robot through exactly the states of the integers."""
+    """Return whether the card led the robot through exactly the states of the integers."""
     tracked = {case.name: case.tracked for case in cases}
     if "card" not in tracked or "integers" not in tracked:
         return None
@@ -296,7 +296,7 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
 
 
 def _series(cases: Sequence[ComparisonRow]) -> dict[str, Any]:
-    """Return points of the picture: the path in its plane, and errors over time."""
+    """Return the picture's data: the path in its plane, and errors over time."""
     first = cases[0].tracked
     count = len(first.tip)
     at = np.unique(np.append(np.arange(0, count, EVERY), count - 1))

@@ -38,7 +38,7 @@ def run(
     target : rows of :data:`pinion.bench.mpc.comparison.ROWS`, all by default.
     folder : of the page, data and picture.
     device : the card, as for :func:`pinion.driver.open`.
-    seconds : of the motion, 5 by default.
+    seconds : duration of the motion, 5 by default.
 
     Raises
     ------
@@ -52,11 +52,11 @@ def run(
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
     for name in target:
         if name not in ROWS:
-            raise UsageError(f"There is no backend '{name}' here; there are {', '.join(ROWS)}.")
+            raise UsageError(f"There is no backend '{name}' here: choose from {', '.join(ROWS)}.")
     require("mjcf", *(("hw",) if {"integers", "card"} & set(target or ROWS) else ()))
     length = SECONDS if seconds is None else seconds
     if not length >= LEAST:
-        raise UsageError(f"A motion of {length:g} s is too short: give {LEAST:g} or more.")
+        raise UsageError(f"A motion of {length:g} s is too short: give at least {LEAST:g} s.")
     rows = tuple(name for name in ROWS if not target or name in target)
     scenario = replace(Scenario(), duration=length)
     began, load_before = time.perf_counter(), os.getloadavg()[0]

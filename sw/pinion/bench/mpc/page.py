@@ -48,7 +48,9 @@ def tracking_page(data: Mapping[str, Any]) -> str:
         lines += [f"## {table.title}", "", *escaped_table(table), "", escaped(table.note), ""]
     about = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
     shares = data["rows"][0]["limit_shares"]
-    about += [(f"largest share of {key} limits", f"{share:.0%}") for key, share in shares.items()]
+    about += [
+        (f"largest share of {key} limits", f"{100 * share:.0f} %") for key, share in shares.items()
+    ]
     lines += ["## How it was measured", ""]
     lines += escaped_table(FigureTable(columns=("what", "value"), rows=about, left=2))
     lines += ["", "## What is missing, and why", ""]
@@ -64,7 +66,7 @@ def tables(data: Mapping[str, Any]) -> list[FigureTable]:
 
 
 def filled(page: str, data: Mapping[str, Any], folder: str) -> str:
-    """Return a page with finding, picture and tables between its two marks.
+    """Return a page with the finding, the picture and the tables between its two marks.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ COLOURS = {
 }
 PARTS = {"gradients": "#1b6ca8", "backward": "#8a4f9e", "rest": "#c7c7cd"}
 ROUNDING = 1e-7
-"""Micrometres below which two paths are equal up to the rounding of float64."""
+"""Distance [um] below which two paths are equal up to the rounding of float64."""
 
 SHOWN = {"gradients": "gradients", "backward": "backward pass", "rest": "rest"}
 
@@ -93,9 +93,9 @@ def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
 
 
 def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
-    """Draw bars of backends and models, without simulations, whose times are no device's."""
+    """Draw the bars of backends and models, without simulations, whose times are not a device's."""
     bars = [
-        (label(data, row["name"]), row["us"], f"{row['hz']:,.0f} a second", False)
+        (label(data, row["name"]), row["us"], f"{row['hz']:,.0f} per second", False)
         for row in data["rows"]
         if not simulated(data, row["name"])
     ]
@@ -106,7 +106,7 @@ def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
         host = next((r["us"] for r in data["rows"] if r["name"] == "cpu64"), data["rows"][0]["us"])
         parts = {**host, "gradients": slow["most_us"]}
         bars.append(
-            ("card, MODEL of its link", parts, f"MODEL: {slow['hz_least']:,.0f} a second", True)
+            ("card, MODEL of its link", parts, f"MODEL: {slow['hz_least']:,.0f} per second", True)
         )
     at = np.arange(len(bars))[::-1]
     edge = 1.55 * min(sum(parts.values()) for _, parts, _, _ in bars)
@@ -138,7 +138,7 @@ def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
     axes.set_yticks(at, [name for name, _, _, _ in bars], fontsize=8)
     axes.set_xlim(0, edge)
     axes.set_ylim(-0.6, len(bars) + 0.1)
-    axes.set_xlabel("microseconds a period, medians, one core")
+    axes.set_xlabel("microseconds per period, medians, one core")
     _finish(axes, "Where the time of a period goes")
     axes.grid(axis="y", visible=False)
     handles = [Patch(color=colour, label=SHOWN[part]) for part, colour in PARTS.items()]
@@ -181,13 +181,13 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
         axes.set_ylim(smallest / 100, 20 * error)
     axes.set_xlabel("s")
     axes.set_ylabel("micrometres")
-    _finish(axes, f"How far the tip is from where {label(data, first)} brings it")
+    _finish(axes, f"Deviation of the tip from the run with {label(data, first)}")
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8, loc="lower right", ncols=2)
 
 
 def _last(data: Mapping[str, Any]) -> str:
-    """Return the row whose path is drawn: the card's if there is one."""
+    """Return the row whose path is drawn: the card's, if there is one."""
     names = list(data["series"]["rows"])
     return "card" if "card" in names else str(names[-1])
 

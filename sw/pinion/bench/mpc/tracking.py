@@ -11,45 +11,45 @@ from pinion.report import FigureTable
 from pinion.report.table import without_fraction
 
 NAMES = {
-    "float64": "float64, NumPy",
-    "cpu64": "this processor, float64",
-    "cpu32": "this processor, float32",
+    "float64": "NumPy, float64",
+    "cpu64": "this CPU, float64",
+    "cpu32": "this CPU, float32",
     "cuda": "GPU, float32",
     "integers": "exact integers of the build",
     "card": "RTL, through the driver",
 }
-"""Sources of gradients in words."""
+"""Sources of gradients, as text."""
 
 
 def simulated(data: Mapping[str, Any], name: str) -> bool:
-    """Whether a row's time is of a model or a simulation, and not of a device."""
+    """Return whether a row's time is that of a model or a simulation, not of a device."""
     return name == "integers" or (name == "card" and str(data.get("card", "sim")).startswith("sim"))
 
 
 def label(data: Mapping[str, Any], name: str) -> str:
-    """Return the source of a row's gradients in words."""
+    """Return the source of a row's gradients as text."""
     real = name == "card" and not simulated(data, name)
     return f"card, {data['card']}" if real else NAMES[name]
 
 
 def check_tracking(data: Mapping[str, Any]) -> None:
-    """Check that the data has everything that tables, page and picture show.
+    """Check that the data has everything that the tables, the page and the picture show.
 
     Raises
     ------
     KeyError, TypeError, ValueError : if it does not.
     """
     if data["bench"] != "mpc":
-        raise ValueError(f"it is of the bench {data['bench']!r}")
+        raise ValueError(f"it is from the bench {data['bench']!r}")
     if not data["rows"]:
         raise ValueError("it has no rows")
     for row in (*data["rows"], data["undisturbed"]):
         if row["name"] not in NAMES:
-            raise ValueError(f"a row's name is {row['name']!r}")
+            raise ValueError(f"the name {row['name']!r} of a row is unknown")
         for key in ("rms_mm", "max_mm", "us_median", "us_p99", "hz"):
             # Written so that NaN is refused too.
             if not 0.0 < float(row[key]) < np.inf:
-                raise ValueError(f"a row's {key} is {row[key]!r}")
+                raise ValueError(f"a row's {key} is {row[key]!r}, not a positive number")
 
 
 def tracking_table(data: Mapping[str, Any]) -> FigureTable:
@@ -68,7 +68,7 @@ def tracking_table(data: Mapping[str, Any]) -> FigureTable:
     calm = data["undisturbed"]
     rows.append(
         (
-            "nothing unknown, float64",
+            "no disturbances, float64",
             *(f"{calm[key]:.4f}" for key in ("rms_mm", "max_mm")),
             *(None, None, calm["gradients"], calm["flagged"], None, None),
         )
@@ -77,7 +77,8 @@ def tracking_table(data: Mapping[str, Any]) -> FigureTable:
     return FigureTable(
         title="Tracking",
         columns=(
-            *("gradients from", "RMS, mm", "largest, mm", "RMS over the first", "apart, um"),
+            *("gradients from", "RMS, mm", "largest, mm", "RMS relative to the first"),
+            "deviation, um",
             *("gradients", "flagged", "compared", "mismatches"),
         ),
         rows=rows,
@@ -85,11 +86,11 @@ def tracking_table(data: Mapping[str, Any]) -> FigureTable:
             f"Distance of the {about['robot']}'s tip from a figure-eight over "
             f"{about['duration']:g} s, in MuJoCo with {about['payload']:g} kg at the tip, friction "
             f"of {about['friction']:g} N m and {about['damping']:g} N m s/rad at every joint and a "
-            f"delay of {1e3 * about['delay']:g} ms that the controller does not know; the last row "
-            f"is without them. A period of {1e3 * about['period']:g} ms, a horizon of "
-            f"{about['knots']} knots of {1e3 * about['step']:g} ms. apart: the tip's largest "
-            f"distance from where it is with gradients of {base}. compared: gradients whose every "
-            "bit was compared with the integer model on the way."
+            f"delay of {1e3 * about['delay']:g} ms, none of them known to the controller; the last "
+            f"row is without them. The period is {1e3 * about['period']:g} ms, and the horizon has "
+            f"{about['knots']} knots of {1e3 * about['step']:g} ms. deviation: the tip's largest "
+            f"distance from its position with gradients from {base}. compared: gradients whose "
+            "every bit was compared with the integer model during the run."
         ),
     )
 
@@ -110,15 +111,15 @@ def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
         title="Time of a period, measured",
         columns=(
             *("gradients from", "gradients, us", "backward pass, us", "rest, us"),
-            *("median, us", "99 %, us", "periods a second"),
+            *("median, us", "99 %, us", "periods per second"),
         ),
         rows=rows,
         note=(
             "Microseconds, medians of the whole run on one core. gradients: the call of the "
             "backend; backward pass: NumPy; rest: rollouts, costs, A and B, and the interpreter."
             + (
-                " Rows without a rate have gradients of an integer model and of a warm simulation "
-                "of the RTL, whose times tell nothing about a card."
+                " Rows without a rate have gradients from an integer model and from a warm "
+                "simulation of the RTL, whose times say nothing about a card."
                 if any(simulated(data, row["name"]) for row in data["rows"])
                 else ""
             )
@@ -127,7 +128,7 @@ def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def card_model_table(data: Mapping[str, Any]) -> FigureTable | None:
-    """Return modelled times of a real card; None without a build."""
+    """Return the modelled times of a real card; None without a build."""
     model = data["card_model"]
     if model is None:
         return None
@@ -144,13 +145,13 @@ def card_model_table(data: Mapping[str, Any]) -> FigureTable | None:
     return FigureTable(
         title="MODEL, not measured: a card on a real link",
         columns=(
-            *("link", "of it card, us", "gradients of a horizon, us"),
-            *("horizons a second", "periods a second, with this host"),
+            *("link", "on the card, us", "gradients of a horizon, us"),
+            *("horizons per second", "periods per second, with this host"),
         ),
         rows=rows,
         note=(
-            f"Model, not measured: no board has run this. {model['requests']} requests of a core "
-            f"in {model['formats']} formats at ii {model['ii']} and an assumed clock of "
+            f"Model, not measured: no board has run this. {model['requests']} requests to a core "
+            f"in {model['formats']} formats, at ii {model['ii']} and an assumed clock of "
             f"{model['core_mhz']:g} MHz, behind a link with {model['fixed_us'][0]:g} to "
             f"{model['fixed_us'][1]:g} us for a write and a read (docs/link.md). The last column "
             f"adds the host's own {model['host_us']:.0f} us of backward pass and rest, measured "
@@ -165,19 +166,19 @@ def finding(data: Mapping[str, Any]) -> str:
     base = rows[0]
     text = (
         f"The tip stays within {base['max_mm']:.2f} mm of the figure ({base['rms_mm']:.2f} mm RMS) "
-        f"with gradients of {label(data, base['name'])}"
+        f"with gradients from {label(data, base['name'])}"
     )
     if len(rows) > 1:
         worst = max(abs(row[key]) for row in rows for key in ("rms_over", "max_over"))
         text += (
-            f"; with all others the errors differ from that by at most {100 * worst:.2g} %, "
-            f"{'inside' if data['within'] else 'OUTSIDE'} the allowed {data['allowed']:.0%}"
+            f"; with all others the errors differ from these by at most {100 * worst:.2g} %, "
+            f"{'within' if data['within'] else 'OUTSIDE'} the allowed {100 * data['allowed']:g} %"
         )
     card = next((row for row in rows if row["name"] == "card"), None)
     if card is not None:
         by = "RTL" if simulated(data, "card") else "the card"
         text += (
-            f". Of {card['compared']:,} gradients from {by} "
+            f". Of {card['compared']:,} gradients from {by}, "
             f"{card['mismatches'] or 'none'} differ{'s' if card['mismatches'] == 1 else ''} from "
             "the integers in any bit"
         )

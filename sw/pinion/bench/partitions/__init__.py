@@ -1,1 +1,1 @@
-"""The gradient of forward dynamics, shared between host and GPU."""
+"""Partitions of the gradient of forward dynamics between host and GPU."""

@@ -33,19 +33,19 @@ def run(
     Parameters
     ----------
     target : nothing or a robot.
-    largest : samples of the largest batch.
-    rounds : of every measurement; the median counts.
-    seconds : for one measurement in one round.
+    largest : size of the largest batch.
+    rounds : number of rounds of every measurement; the median counts.
+    seconds : time for one measurement in one round.
     device : by default the first GPU; without one its part is left out with the reason.
     cache : folder of compiled kernels; by default the user's cache.
 
     Raises
     ------
-    UsageError : if more than a robot is given, or no batch is as small as ``largest``.
+    UsageError : if more than a robot is given, or every batch is larger than ``largest``.
     """
     if len(target) > 1:
         raise UsageError(
-            f"The partitions are of one gradient: give a robot, without '{target[1]}'."
+            f"The partitions are all of one gradient: give only a robot, without '{target[1]}'."
         )
     sizes = [size for size in SIZES if size <= largest]
     if not sizes:
@@ -71,6 +71,6 @@ def run(
         put_json(data)
         return
     show(partitions_table(rows))
-    say(f"Processor: {data['processor']}. Device: {name or 'none'}. Medians of {rounds} rounds.")
+    say(f"CPU: {data['processor']}. Device: {name or 'none'}. Medians of {rounds} rounds.")
     for label, why in left_out.items():
         say(f"Left out: {label}: {why}")

@@ -19,15 +19,15 @@ TIMES: Mapping[str, str] = {
 
 NOTE = (
     "Microseconds per batch, measured here; - was not measured, for the reason listed with what is "
-    "missing. Host: the CPU path on all processors, called from Python. Kernel: arrays on the "
-    "device, recorded launches. Copies: a call with the host's arrays less the kernel, including "
+    "missing. Host: the CPU path on all cores, called from Python. Kernel: arrays on the "
+    "device, recorded launches. Copies: a call on the host's arrays minus the kernel, including "
     "calls and waits. Total: measured as a whole, one part after another. Bytes per sample are "
     "counted from the functions' arrays."
 )
 
 
 def partitions_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
-    """Return times for N samples, and the bytes that travel.
+    """Return the times for N samples, and the numbers of bytes transferred.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def partitions_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
 
 
 def check_partitions(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Check that rows have everything that table and picture show.
+    """Check that the rows have everything that table and picture show.
 
     Raises
     ------
@@ -64,13 +64,15 @@ def check_partitions(rows: Sequence[Mapping[str, Any]]) -> None:
     for number, row in enumerate(rows):
         for key in ("robot", "partition", "dtype"):
             if not isinstance(row[key], str):
-                raise TypeError(f"{key!r} of the partition {number} is not text")
+                raise TypeError(f"{key!r} of partition {number} is not a string")
         if row["kernel"] is not None and not isinstance(row["kernel"], str):
-            raise TypeError(f"'kernel' of the partition {number} is not text")
+            raise TypeError(f"'kernel' of partition {number} is not a string")
         for key in ("samples", "bytes_to_device", "bytes_to_host"):
             if not isinstance(row[key], int) or row[key] < 1:
-                raise ValueError(f"{row[key]!r} is not a valid {key!r} of the partition {number}")
+                raise ValueError(
+                    f"{key!r} of partition {number} is {row[key]!r}, not a positive whole number"
+                )
         for key in TIMES:
             us = row[key]
             if us is not None and not (isinstance(us, int | float) and math.isfinite(us)):
-                raise ValueError(f"{us!r} is not a time")
+                raise ValueError(f"{key!r} of partition {number} is {us!r}, not a finite number")

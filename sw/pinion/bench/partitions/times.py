@@ -1,7 +1,7 @@
-"""Times of the gradient of forward dynamics by each partition of the 2021 paper.
+"""Times of the gradient of forward dynamics with each partition of the 2021 paper.
 
-The host's parts run on the CPU with all processors, the device's on a GPU, all in one dtype and as
-arrays of structures. Without a device the host's parts are still measured and bytes counted.
+The host's parts run on all CPU cores, the device's on a GPU, all in one dtype and as arrays of
+structures. Without a device the host's parts are still measured, and the bytes counted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def partition_times(
 
     Parameters
     ----------
-    sizes : samples of batches.
+    sizes : batch sizes.
     rounds, seconds : as for :func:`pinion.compute.rates.rounds_of`.
     device : by default the first GPU.
     cache : folder of compiled kernels; by default the user's cache.
@@ -126,7 +126,7 @@ class _Run:
     ) -> _Run:
         """Compile or load the parts.
 
-        Links are those of the minimal model, which only the two sides see: for the iiwa14 as loaded
+        Links are those of the minimal model, which only the two sides see: with the iiwa14 as read,
         the kernel of `split` alone would have a quarter more instructions.
         """
         model = minimal_model(model)
@@ -142,7 +142,7 @@ class _Run:
         return cls(before=before, kernel=kernel, after=after, states=states)
 
     def who(self, count: int) -> str | None:
-        """Return whether a thread or a block computes a sample of a batch."""
+        """Return whether a thread or a block computes each sample of a batch."""
         if self.kernel is None:
             return None
         return "a block" if self._by_blocks(self.kernel, count) else "a thread"
@@ -152,7 +152,7 @@ class _Run:
         return kernel.small is not None and count < kernel.crossover
 
     def times(self, count: int, rounds: int, seconds: float) -> dict[str, float | None]:
-        """Return microseconds of a batch, by the names of `PARTS`."""
+        """Return the microseconds of a batch, by the names of `PARTS`."""
         # The host's time does not depend on the values, so it gets its functions' own states.
         cases = {
             name: kernel_case(host, states_of(host.model, host.function, seed=SEED), count)
@@ -184,7 +184,7 @@ class _Run:
         }
 
     def _arrays(self, count: int) -> tuple[Arrays, Arrays, Arrays, Arrays]:
-        """Return requests, link quantities, the inverse dynamics' gradient and the results.
+        """Return requests, link quantities, the gradient of inverse dynamics and the results.
 
         The gradient is left empty if the device computes the result.
         """
@@ -207,7 +207,7 @@ class _Run:
         return requests, links, empty(kernel), empty(self.after)
 
     def _call(self, requests: Arrays, out: Arrays) -> Callable[[], Any]:
-        """Return the device's part with arrays of the host."""
+        """Return the device's part as a call on the host's arrays."""
         kernel = self.kernel
         assert kernel is not None
         inputs = _taken(kernel, requests)
@@ -216,7 +216,7 @@ class _Run:
     def _whole(
         self, requests: Arrays, links: Arrays, gradients: Arrays, results: Arrays
     ) -> Callable[[], None]:
-        """Return all parts, one after another."""
+        """Return a call of all parts, one after another."""
         steps = [self._call({**requests, **links}, gradients or results)]
         if self.before is not None:
             before, first = self.before, _taken(self.before, requests)

@@ -1,1 +1,1 @@
-"""The papers' experiments with long chains and many robots."""
+"""The experiments of the papers on long chains and many robots."""

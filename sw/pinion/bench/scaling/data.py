@@ -1,4 +1,4 @@
-"""Data of ``pinion bench scaling``: the experiments of the papers on parallel dynamics, redone.
+"""Data of ``pinion bench scaling``: the experiments of the papers on parallel dynamics, repeated.
 
 The data is one JSON object; nothing here measures. The papers' claims are judged by the data.
 
@@ -47,9 +47,9 @@ PLATFORMS: Mapping[str, str] = MappingProxyType(
     {
         "one": "C++, one core",
         "all": "C++, all cores",
-        "thread": "C++, a thread a computation",
+        "thread": "C++, one thread per computation",
         "numpy": "NumPy, float model",
-        "gpu": "GPU, data there",
+        "gpu": "GPU, data on the device",
         "gpu_copies": "GPU, with copies",
     }
 )
@@ -61,9 +61,9 @@ class Experiment:
 
     Members
     -------
-    title, figures : for readers; the papers' figures that it repeats.
-    varied : ``links`` or ``robots``, on the horizontal axis.
-    inverse : whether it is inverse dynamics, otherwise forward dynamics.
+    title, figures : its title, and the papers' figures that it repeats.
+    varied : ``links`` or ``robots``, the quantity on the horizontal axis.
+    inverse : whether it is about inverse dynamics; otherwise forward dynamics.
     """
 
     title: str
@@ -119,19 +119,23 @@ def read_scaling(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
         check_scaling(data)
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ReportError(f"'{path}' holds no figures of bench scaling: {error}.") from None
+        fault = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ReportError(
+            f"The file '{path}' holds no figures of bench scaling ({fault}): generate or copy it "
+            "again."
+        ) from None
     return dict(data)
 
 
 def check_scaling(data: Mapping[str, Any]) -> None:
-    """Check that the data has everything that page and pictures show.
+    """Check that the data has everything that the page and the pictures show.
 
     Raises
     ------
     KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "scaling":
-        raise ValueError(f"it is of the bench {data['bench']!r}")
+        raise ValueError(f"it is from the bench {data['bench']!r}")
     for row in data["rows"]:
         for key, names in {
             "experiment": EXPERIMENTS,
@@ -139,21 +143,21 @@ def check_scaling(data: Mapping[str, Any]) -> None:
             "platform": PLATFORMS,
         }.items():
             if row[key] not in names:
-                raise ValueError(f"a row's {key} is {row[key]!r}")
+                raise ValueError(f"the {key} {row[key]!r} of a row is unknown")
         for key in ("links", "robots", "calls"):
             if not isinstance(row[key], int) or row[key] < 1:
-                raise ValueError(f"a row's {key} is {row[key]!r}")
+                raise ValueError(f"a row's {key} is {row[key]!r}, not a positive whole number")
         # Written so that NaN is refused too.
         if not 0.0 < float(row["ms"]) < np.inf:
-            raise ValueError(f"a row's time is {row['ms']!r}")
+            raise ValueError(f"a row's time is {row['ms']!r}, not a positive number")
     for count in data["counts"]:
         for key in ("links", "levels", "combines", "sequential"):
             if not isinstance(count[key], int):
-                raise ValueError(f"a count's {key} is {count[key]!r}")
+                raise ValueError(f"a count's {key} is {count[key]!r}, not a whole number")
         str(count["algorithm"])
     for row in data["peers"]:
         if not 0.0 < float(row["ns_per_robot"]) < np.inf:
-            raise ValueError(f"a peer's time is {row['ns_per_robot']!r}")
+            raise ValueError(f"a peer's time is {row['ns_per_robot']!r}, not a positive number")
         for key in ("by", "function", "dtype", "threads", "robots", "against_loop"):
             _ = row[key]
     for key in ("version", "date", "command", "seconds", "facts"):
@@ -163,7 +167,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
 
 
 def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[int, Row]]]:
-    """Yield the curves of an experiment in the tables' order: a name, and rows by size."""
+    """Yield the curves of an experiment in the tables' order: their names, and rows by size."""
     varied = EXPERIMENTS[name].varied
     for platform, where in PLATFORMS.items():
         for algorithm, words in ALGORITHMS.items():
@@ -178,7 +182,7 @@ def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dic
 
 
 def scaling_table(data: Mapping[str, Any], name: str) -> FigureTable:
-    """Return milliseconds of an experiment, with the number of calls behind each figure."""
+    """Return an experiment's times in milliseconds, with the number of calls for each figure."""
     curves = list(of_experiment(data, name))
     sizes = sorted({size for _, rows in curves for size in rows})
     lines = []
@@ -191,14 +195,14 @@ def scaling_table(data: Mapping[str, Any], name: str) -> FigureTable:
         title=f"{experiment.title}: milliseconds",
         columns=(experiment.varied, *(f"{size:,}" for size in sizes), "calls"),
         rows=lines,
-        note=f"Redoes {experiment.figures}.",
+        note=f"Repeats {experiment.figures}.",
     )
 
 
 def peers_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return nanoseconds per robot of 10 links, Pinion's kernels beside Pinocchio, in one run."""
+    """Return nanoseconds per robot of 10 links, for Pinion's kernels and Pinocchio in one run."""
     return FigureTable(
-        title="Chains of 10 links beside Pinocchio: nanoseconds a robot",
+        title="Chains of 10 links compared with Pinocchio: nanoseconds per robot",
         columns=("function", "by", "threads", "dtype", "robots", "ns", "x Pinocchio's loop"),
         rows=[
             (
@@ -213,21 +217,22 @@ def peers_table(data: Mapping[str, Any]) -> FigureTable:
             for row in data["peers"]
         ],
         left=4,
-        note="All took turns in one run; medians of rounds. Pinocchio's loop is one of Python, a "
-        "call a robot, in float64: its `rnea` beside `rnea`, its `aba` beside the others.",
+        note="All alternated within one run; figures are medians of rounds. Pinocchio's loop is a "
+        "Python loop with one call per robot, in float64; its `rnea` is compared with `rnea`, its "
+        "`aba` with the others.",
     )
 
 
 def counts_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return counted depth and work, one row for each algorithm and number of links."""
+    """Return the counted depth and work, one row per algorithm and number of links."""
     return FigureTable(
-        title="Depth and work, counted while they computed",
-        columns=("algorithm", "links", "levels", "combines", "steps that follow one another"),
+        title="Depth and work, counted during the computation",
+        columns=("algorithm", "links", "levels", "combines", "sequential steps"),
         rows=[
             (c["algorithm"], c["links"], c["levels"], c["combines"], c["sequential"])
             for c in data["counts"]
         ],
-        note="A level is what can be computed at once.",
+        note="A level contains everything that can be computed in parallel.",
     )
 
 
@@ -248,12 +253,12 @@ Verdict = tuple[str, str]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper in our words, and its test.
+    """A claim of a paper, restated, and its test.
 
     Members
     -------
-    judge : returns verdict and reason for the figures; None if figures are missing.
-    needs : the missing figures then.
+    judge : returns the verdict and its reason from the figures; None if figures are missing.
+    needs : what is missing in that case.
     """
 
     source: str
@@ -275,7 +280,7 @@ class Figures:
             self._ms.setdefault(key, {})[size] = float(row["ms"])
 
     def curve(self, experiment: str, algorithm: str, *platforms: str) -> dict[int, float]:
-        """Return milliseconds by size, of the first of the platforms that was measured."""
+        """Return milliseconds by size, on the first of the platforms that was measured."""
         for platform in platforms:
             times = self._ms.get((experiment, algorithm, platform))
             if times:
@@ -283,9 +288,9 @@ class Figures:
         return {}
 
     def hybrid(self, experiment: str) -> dict[int, float]:
-        """Return milliseconds by size of ABIA on the GPU, its recursion by NumPy or by a warp.
+        """Return milliseconds by size of ABIA on the GPU with its recursion in NumPy or in a warp.
 
-        The papers' recursion is compiled for the processor, which is not done here: NumPy's alone
+        The papers' recursion is compiled for the CPU, which is not done here: NumPy's alone
         would say nothing about it.
         """
         curves = [self.curve(experiment, name, "gpu", "gpu_copies") for name in ("hybrid", "abia")]
@@ -316,7 +321,7 @@ def _verdict(holds: bool, why: str) -> Verdict:
 
 
 def _exponent(curve: Mapping[int, float], least: int) -> float | None:
-    """Return the power of the size with which a curve grows from `least` on."""
+    """Return the power of the size with which a curve grows for sizes of at least `least`."""
     sizes = [size for size in curve if size >= least]
     if len(sizes) < 3:
         return None
@@ -326,7 +331,9 @@ def _exponent(curve: Mapping[int, float], least: int) -> float | None:
 def _speedup(
     experiment: str, fast: Sequence[str], slow: str, slow_on: str, least: float
 ) -> Callable[[Figures], Verdict | None]:
-    """Return a test that the fastest of `fast` on the GPU beats `slow` by a factor."""
+    """Return a test of whether the fastest of `fast` on the GPU beats `slow` by a factor."""
+
+    varied = EXPERIMENTS[experiment].varied
 
     def judge(figures: Figures) -> Verdict | None:
         base = figures.curve(experiment, slow, slow_on)
@@ -338,23 +345,28 @@ def _speedup(
         if not ratios:
             return None
         size = max(ratios, key=lambda s: ratios[s])
-        return _verdict(ratios[size] >= least, f"{ratios[size]:.3g} times at most, at {size:,}")
+        return _verdict(
+            ratios[size] >= least, f"at most {ratios[size]:.3g} times, at {size:,} {varied}"
+        )
 
     return judge
+
+
+_GROWTH = "for 50 links or more, time grows as n^{:.2f}"
 
 
 def _linear(figures: Figures) -> Verdict | None:
     power = _exponent(figures.curve("links_id", "id_serial", "one"), 50)
     if power is None:
         return None
-    return _verdict(0.85 <= power <= 1.15, f"from 50 links on time grows as n^{power:.2f}")
+    return _verdict(0.85 <= power <= 1.15, _GROWTH.format(power))
 
 
 def _logarithmic(figures: Figures) -> Verdict | None:
     power = _exponent(figures.curve("links_id", "id_scan", "gpu"), 50)
     if power is None:
         return None
-    return _verdict(power <= 0.5, f"from 50 links on time grows as n^{power:.2f}")
+    return _verdict(power <= 0.5, _GROWTH.format(power))
 
 
 def _serial_jsiia_slowest(figures: Figures) -> Verdict | None:
@@ -369,7 +381,7 @@ def _serial_jsiia_slowest(figures: Figures) -> Verdict | None:
         return REFUTED, f"faster than articulated bodies at {', '.join(map(str, faster))} links"
     ratio = {n: ours[n] / serial_aba[n] for n in (shared_sizes[0], shared_sizes[-1])}
     words = " and ".join(f"{x:.2g} at {n:,} links" for n, x in ratio.items())
-    return REPRODUCED, f"times the time of articulated bodies: {words}"
+    return REPRODUCED, f"times as long as articulated bodies: {words}"
 
 
 def _crossings(figures: Figures) -> Verdict | None:
@@ -384,7 +396,7 @@ def _crossings(figures: Figures) -> Verdict | None:
         first is not None and second is not None and 50 <= first <= 200 and 95 <= second <= 380
     )
     return _verdict(
-        in_range, f"passed by hybrid ABIA at {_at(first)} links, by serial ABA at {_at(second)}"
+        in_range, f"overtaken by hybrid ABIA at {_at(first)} links, by serial ABA at {_at(second)}"
     )
 
 
@@ -407,7 +419,7 @@ def crossing(slower: Mapping[int, float], faster: Mapping[int, float]) -> float 
 
 
 def _at(size: float | None) -> str:
-    return "no" if size is None else f"{size:.0f}"
+    return "no number of" if size is None else f"{size:.0f}"
 
 
 def _at_200_links(figures: Figures) -> Verdict | None:
@@ -422,7 +434,8 @@ def _at_200_links(figures: Figures) -> Verdict | None:
         last.append(size in cores and cores[size] >= max(times.values()))
     return _verdict(
         all(first) and all(last),
-        f"first at {sum(first)} of {len(first)} sizes, multithreaded JSIIA last at {sum(last)}",
+        f"fastest at {sum(first)} of {len(first)} sizes; multithreaded JSIIA slowest at "
+        f"{sum(last)}",
     )
 
 
@@ -444,8 +457,8 @@ def _inversions_fit(figures: Figures) -> Verdict | None:
     memory = 11520 << 20
     return _verdict(
         needed > memory,
-        f"1,000 matrices of 200 x 200 doubles are {needed / 1e6:.0f} MB, their card had "
-        f"{memory / 1e6:,.0f}: memory did not ask for it",
+        f"1,000 matrices of 200 x 200 doubles are {needed / 1e6:.0f} MB, and their card "
+        f"had {memory / 1e6:,.0f} MB, so memory did not require it",
     )
 
 
@@ -455,7 +468,8 @@ def _parts_of_hybrid(figures: Figures) -> Verdict | None:
         return None
     return _verdict(
         facts["scans"] == 3 and facts["recursions"] == 1,
-        f"counted: {facts['scans']} scans, {facts['recursions']} recursion over the links",
+        f"counted: {facts['scans']} scans, {facts['recursions']} recursion"
+        f"{'' if facts['recursions'] == 1 else 's'} over the links",
     )
 
 
@@ -467,7 +481,8 @@ def _cfa_crosses(figures: Figures) -> Verdict | None:
     best = {n: min(o[n] for o in others if n in o) for n in ours if any(n in o for o in others)}
     at = crossing(best, ours)
     slower = bool(best) and ours[min(best)] > best[min(best)]
-    return _verdict(slower and at is not None, f"first from {_at(at)} links on")
+    why = "never the fastest" if at is None else f"fastest from {at:.0f} links"
+    return _verdict(slower and at is not None, why)
 
 
 def _gpu_order(
@@ -488,7 +503,7 @@ def _gpu_order(
             if first in (None, min(names, key=lambda a: curves[a][n]))
             and max(names, key=lambda a: curves[a][n]) == last
         ]
-        return _verdict(len(right) == len(sizes), f"so at {len(right)} of {len(sizes)} sizes")
+        return _verdict(len(right) == len(sizes), f"true at {len(right)} of {len(sizes)} sizes")
 
     return judge
 
@@ -497,11 +512,13 @@ def _doubling(figures: Figures) -> Verdict | None:
     fact = figures.facts.get("upper_blocks")
     if not fact:
         return None
+    singular = not fact["largest_condition"] < 1e12
     return _verdict(
-        not fact["largest_condition"] < 1e12,
-        f"upper blocks of {fact['chains']} chains with joints of one velocity have condition "
-        f"{fact['median_condition']:.0f} (median) to {fact['largest_condition']:.0e}: regular. "
-        "Joints of different numbers of velocities make blocks that are not square",
+        singular,
+        f"the upper blocks of {fact['chains']} chains whose joints have one velocity each have "
+        f"condition numbers of {fact['median_condition']:.0f} (median) to "
+        f"{fact['largest_condition']:.0e}: {'singular' if singular else 'regular'}. Joints with "
+        "different numbers of velocities give blocks that are not square",
     )
 
 
@@ -512,7 +529,7 @@ def _any_joint(figures: Figures) -> Verdict | None:
     return _verdict(
         fact["corrected"] < 1e-8,
         f"joints of 0 to 6 velocities, oblique and helical: largest error {fact['corrected']:.1e} "
-        f"of the corrected form, {fact['original']:.1e} of the original on helical joints",
+        f"with the corrected form, and {fact['original']:.1e} with the original on helical joints",
     )
 
 
@@ -522,7 +539,7 @@ def _branches(figures: Figures) -> Verdict | None:
         return None
     return _verdict(
         fact["with_branches"] < fact["without"],
-        f"{fact['with_branches']:,.0f} operations a body with side branches, "
+        f"{fact['with_branches']:,.0f} operations per body with side branches, "
         f"{fact['without']:,.0f} without",
     )
 
@@ -543,8 +560,8 @@ def _serial_cost(figures: Figures) -> Verdict | None:
         return None
     return _verdict(
         abs(fact["ratio"] / 3.4 - 1.0) <= 0.2,
-        f"counted {fact['ratio']:.2f} times the articulated-body algorithm's operations, "
-        f"{fact['refined']:.2f} with a refinement; how the paper counted it does not say",
+        f"counted: {fact['ratio']:.2f} times the operations of the articulated-body algorithm, "
+        f"{fact['refined']:.2f} times with a refinement; the paper does not say how it counted",
     )
 
 
@@ -554,8 +571,8 @@ def _hidden(figures: Figures) -> Verdict | None:
         return None
     return _verdict(
         fact["both"] == fact["first"],
-        f"for 1,000 links {fact['first']:,} operations follow one another in step I alone, "
-        f"{fact['both']:,} in both at once",
+        f"for 1,000 links, {fact['first']:,} sequential operations in step I alone, "
+        f"{fact['both']:,} in both steps in parallel",
     )
 
 
@@ -570,29 +587,29 @@ def _serial_factorisation(figures: Figures) -> Verdict | None:
 
 
 _GPU = "needs a GPU"
-_CARD = f"{_GPU}; theirs was a Tesla K40c beside an i7-6700"
+_CARD = f"{_GPU}; theirs was a Tesla K40c with an i7-6700"
 
 CLAIMS: Sequence[Claim] = (
     Claim(
         PREFIX,
-        "Inverse dynamics on the GPU are up to 500 times as fast as on the CPU.",
+        "Inverse dynamics on the GPU is up to 500 times as fast as on the CPU.",
         _speedup("links_id", ("id_scan",), "id_serial", "one", 500.0),
         _CARD,
     ),
     Claim(
         PREFIX,
-        "Forward dynamics on the GPU are up to 100 times as fast as on the CPU.",
+        "Forward dynamics on the GPU is up to 100 times as fast as on the CPU.",
         _speedup("links_fd", ("jsiia", "abia"), "aba", "one", 100.0),
         _CARD,
     ),
     Claim(
         PREFIX,
-        "Inverse dynamics of 1,000 robots are about 100 times as fast as with a thread each.",
+        "Inverse dynamics of 1,000 robots is about 100 times as fast as with one thread per robot.",
         _speedup("groups_id_10", ("id_scan",), "id_serial", "thread", 50.0),
         _CARD,
     ),
     Claim(PREFIX, "The CPU's time for inverse dynamics is linear in n.", _linear, "no CPU figures"),
-    Claim(PREFIX, "The GPU's time for inverse dynamics is like log n.", _logarithmic, _GPU),
+    Claim(PREFIX, "The GPU's time for inverse dynamics grows like log n.", _logarithmic, _GPU),
     Claim(
         PREFIX,
         "Serial JSIIA is the slowest of the four methods.",
@@ -606,54 +623,59 @@ CLAIMS: Sequence[Claim] = (
         _crossings,
         _GPU,
     ),
-    Claim(PREFIX, "At 200 links hybrid ABIA is always first.", _at_200_links, _GPU),
+    Claim(PREFIX, "At 200 links, hybrid ABIA is always the fastest.", _at_200_links, _GPU),
     Claim(
         PREFIX,
-        "At 200 links multithreaded JSIIA is last.",
+        "At 200 links, multithreaded JSIIA is the slowest.",
         _multithreaded_jsiia_last,
         "no CPU figures",
     ),
     Claim(
         PREFIX,
-        "The card's memory makes the inversions of many robots of 200 links follow one another.",
+        "The card's memory forces the inversions for many robots of 200 links into sequence.",
         _inversions_fit,
         "",
     ),
-    Claim(PREFIX, "Hybrid ABIA is three scans and one recursion.", _parts_of_hybrid, "no counts"),
+    Claim(
+        PREFIX,
+        "Hybrid ABIA consists of three scans and one recursion.",
+        _parts_of_hybrid,
+        "no counts",
+    ),
     Claim(
         SCHEMES,
-        "CFA is slower for few links and first for many.",
+        "CFA is slower for few links and the fastest for many.",
         _cfa_crosses,
         _GPU,
     ),
     Claim(
         SCHEMES,
-        "At 10 links and more than 100 robots JSIIA and CFA are ahead of hybrid ABIA.",
+        "At 10 links and more than 100 robots, JSIIA and CFA are faster than hybrid ABIA.",
         _gpu_order("groups_fd_10", 100, None, "hybrid"),
         _GPU,
     ),
     Claim(
         SCHEMES,
-        "At 200 links CFA is first and JSIIA last.",
+        "At 200 links, CFA is the fastest and JSIIA the slowest.",
         _gpu_order("groups_fd_200", 1, "cfa_oee", "jsiia"),
-        f"{_GPU} whose JSIIA takes 200 links; ours takes at most 108",
+        f"{_GPU} kernel of JSIIA for 200 links; ours takes at most 108",
     ),
     Claim(
         SCHEMES,
-        "Hybrid ABIA is always behind JSIIA and CFA (prefix sums, Fig. 3(b), says otherwise).",
+        "Hybrid ABIA is always slower than JSIIA and CFA (prefix sums, Fig. 3(b), says otherwise).",
         _gpu_order("links_fd", 1, None, "hybrid"),
         _GPU,
     ),
     Claim(
         SCHEMES,
-        "Recursive doubling is impossible, for the upper blocks are singular.",
+        "Recursive doubling is impossible, because the upper blocks are singular.",
         _doubling,
-        "no chains were looked at",
+        "no chains were examined",
     ),
-    Claim(CFA, "The corrected algorithm takes joints of any kind.", _any_joint, "not computed"),
+    Claim(CFA, "The corrected algorithm supports joints of any kind.", _any_joint, "not computed"),
     Claim(
         CFA,
-        "Side branches need fewer operations a body.",
+        "Side branches need fewer operations per body.",
         _branches,
         "no operations were counted",
     ),
@@ -671,7 +693,7 @@ CLAIMS: Sequence[Claim] = (
     ),
     Claim(
         CLOSED,
-        "With two arrays of processors step II is hidden behind step I.",
+        "With two arrays of processors, step II is hidden behind step I.",
         _hidden,
         "no levels were counted",
     ),

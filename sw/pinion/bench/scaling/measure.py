@@ -35,7 +35,7 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
     ----------
     folder : of the page, data and pictures.
     largest : links and robots of the largest experiment; None for the papers'.
-    seconds : for one figure.
+    seconds : time for one figure.
 
     Raises
     ------
@@ -50,7 +50,8 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
     ]
     if not points:
         raise UsageError(
-            f"Nothing is left with --largest {largest}: the shortest chain has 10 links."
+            f"Nothing is left with --largest {largest}: the shortest chain has 10 links; give "
+            "at least 10."
         )
     load_before = os.getloadavg()[0]
     begin = time.perf_counter()
@@ -106,7 +107,7 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
 
 
 def _peers(left_out: dict[str, str]) -> list[dict[str, Any]]:
-    """Return times beside Pinocchio's, if it is installed."""
+    """Return times of Pinion and Pinocchio, if Pinocchio is installed."""
     try:
         pinocchio = import_module("pinocchio")
     except ImportError:

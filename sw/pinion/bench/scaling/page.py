@@ -24,11 +24,11 @@ PAGE = "scaling.md"
 """File of the page; its data is ``scaling.json``."""
 
 _ABOUT = (
-    "The experiments of the papers on parallel dynamics, on random chains in double precision, "
-    "with random states. *C++* rows compute many robots at once in vectors, so that a single robot "
-    "uses one lane only; *NumPy* rows are the readable float models, whose scans and eliminations "
-    "compute a level in one call: they show depth, not speed. A figure is the mean of as many "
-    "calls as fit into its time, with their number beside it."
+    "These are the experiments of the papers on parallel dynamics, repeated on random chains in "
+    "double precision, with random states. *C++* rows compute many robots at once in vectors, so "
+    "that a single robot uses only one lane; *NumPy* rows are the readable float models, whose "
+    "scans and eliminations compute a level in one call: they show depth, not speed. Each figure "
+    "is the mean of as many calls as fit into its time; the last column gives their number."
 )
 _NO_GPU = "No GPU was measured in this run: the performance of the CUDA kernels is unknown."
 
@@ -60,7 +60,7 @@ def scaling_page(data: Mapping[str, Any]) -> str:
         lines += [_NO_GPU, ""]
     lines += ["## How it was measured", "", "Run it again:", "", code_line(data["command"]), ""]
     about = [("date", data["date"]), ("Pinion", data["version"]), *data["machine"].items()]
-    about += [("seconds a figure, at most", data["seconds"])]
+    about += [("seconds per figure, at most", data["seconds"])]
     lines += escaped_table(FigureTable(columns=("what", "value"), rows=about, left=2))
     lines += ["", "## What the papers claim", "", *escaped_table(claims_table(data))]
     for name in _shown(data):
@@ -69,11 +69,11 @@ def scaling_page(data: Mapping[str, Any]) -> str:
             "",
             f"## {experiment.title}",
             "",
-            f"Redoes {experiment.figures}. Milliseconds.",
+            f"Repeats {experiment.figures}. Milliseconds.",
             "",
         ]
         lines += escaped_table(scaling_table(data, name))
-        lines += ["", f"![Time over {experiment.varied}]({_picture(name)})"]
+        lines += ["", f"![Time against the number of {experiment.varied}]({_picture(name)})"]
     peers = peers_table(data)
     if peers.rows:
         lines += ["", f"## {peers.title}", "", peers.note, "", *escaped_table(peers)]

@@ -1,4 +1,4 @@
-"""Pictures of ``pinion bench scaling``: time over links or robots, as the papers plot it."""
+"""Pictures of ``pinion bench scaling``: time against links or robots, as the papers plot it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dynamics of long chains on this machine's processor, with chains as data of one program."""
+"""Dynamics of long chains on this machine's CPU, with chains as the data of one program."""
 
 from __future__ import annotations
 

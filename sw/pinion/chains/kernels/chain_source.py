@@ -1,4 +1,4 @@
-"""Texts and launches of the kernels of a function for chains of n links.
+"""Source texts and launches of the kernels of a function for chains of n links.
 
 :mod:`.cuda` lists the functions and methods, compiles the kernels and runs them.
 """
@@ -60,7 +60,7 @@ class KernelSource:
     per_robot : number of the launch's robots for one robot, see ``kernels/jsiia.cuh``.
     shared_bytes : shared memory per block.
     elements : words of the scans' elements, for a grid's scratch memory.
-    workspace : numbers per link in scratch memory, after those of a grid.
+    workspace : number of words per link in scratch memory, after those of a grid.
     constrained : whether it computes constraint forces; the workspace is its work memory.
     part : of `constrained` ones, one of :data:`.device_cfa.PARTS`; ``STEP_II`` may run in parallel
         to ``STEP_I``.
@@ -84,7 +84,7 @@ class KernelSource:
         return Launch(blocks, self.shape.threads, self.shared_bytes, cooperative)
 
     def scratch_bytes(self, robots: int, n: int, dtype: np.dtype[Any]) -> int:
-        """Return the bytes of scratch memory.
+        """Return the size of the scratch memory in bytes.
 
         A grid's first 16 bytes must be zero before its first launch, and the next 16 for step II.
         """
@@ -92,7 +92,7 @@ class KernelSource:
         return self.own_bytes(dtype) + at_once * n * self.workspace * dtype.itemsize
 
     def own_bytes(self, dtype: np.dtype[Any]) -> int:
-        """Return the bytes of scratch memory before the workspace."""
+        """Return the size in bytes of the scratch memory before the workspace."""
         # Kernels for several robots leave the zeros for a grid of one robot alone.
         least = _COUNTER_BYTES if self.constrained else 0
         return self.first_byte(last=True) + max(
@@ -121,7 +121,7 @@ class ChainSource:
     kernels : in order of execution.
     alone : kernels for a single robot if they differ, otherwise empty.
     inputs, results : names of the arrays, (robots, n) each except for `shapes`.
-    between : names of the arrays between kernels, and their numbers per robot.
+    between : names of the arrays between kernels, and their lengths per robot.
     """
 
     function: str
@@ -185,8 +185,8 @@ def source(
         )
     if method == "jsiia" and n > longest:
         raise InputError(
-            f"The method 'jsiia' keeps M in {SHARED_BYTES // 1024} KiB: at most {longest} links in "
-            f"{dtype}, not {n}; choose 'abia' or 'hybrid'."
+            f"The method 'jsiia' keeps M in {SHARED_BYTES // 1024} KiB, which holds at most "
+            f"{longest} links in {dtype}, not {n}: choose 'abia' or 'hybrid'."
         )
     constrained = method in _SOLVERS
     if refine is not None and not constrained:
@@ -205,8 +205,8 @@ def source(
         raise InputError(f"'damping' must be 0 or more and finite, not {damping}.")
     if closed and n < 6 and not damping:
         raise InputError(
-            f"A chain of {n} joints cannot move its tip in all six directions, in which 'closed' "
-            "holds it: give at least six joints, or some damping."
+            f"A chain of {n} joint{'s' * (n > 1)} cannot move its tip in all six directions, in "
+            "which 'closed' holds it: give at least six joints, or some damping."
         )
     maker = _Maker(n, dtype)
     alone: tuple[KernelSource, ...] = ()
@@ -406,7 +406,7 @@ class _Maker:
 
 
 def _solve_words(n: int) -> int:
-    """Return the words of ``solve_kernel`` in ``kernels/jsiia.cuh``."""
+    """Return the number of words of ``solve_kernel`` in ``kernels/jsiia.cuh``."""
     return (n + 1) * (n + 2) // 2 + n
 
 

@@ -15,8 +15,8 @@ rnea     scan        two scans (``kernels/inverse.cuh``)
 rnea     warp        the recursion, with a warp per robot (``kernels/serial.cuh``)
 rnea     thread      the recursion, with a thread per robot
 aba      jsiia       M by n + 1 inverse dynamics, Cholesky (``kernels/jsiia.cuh``)
-aba      hybrid      scans (``kernels/articulated.cuh``); articulated inertias by the processor,
-                     while the device computes the bias
+aba      hybrid      scans (``kernels/articulated.cuh``); articulated inertias by the CPU, while
+                     the device computes the bias
 aba      abia        the same with articulated inertias by a warp of the device
 aba      warp        articulated bodies, with a warp per robot
 aba      thread      articulated bodies, with a thread per robot
@@ -89,12 +89,12 @@ def compile(
         :func:`pinion.chains.closed.closed_chain`: by default the last link's.
     device : the number of a GPU, or a device.
     cache : folder of compiled kernels; by default the user's cache.
-    factors : for ``hybrid``, computes the processor's part as :func:`joint_factors` does.
+    factors : for ``hybrid``, computes the CPU's part as :func:`joint_factors` does.
 
     Raises
     ------
     InputError
-        If an argument is invalid, or there is no such GPU; one sentence.
+        If an argument is invalid, or there is no such GPU.
     ComputeError
         If kernels do not support the chain (constraint forces need an invertible inertia of every
         link), or a kernel does not compile or load.
@@ -126,7 +126,7 @@ def _frame(frame: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
     # A reflection has a reversed third axis; NaN fails as well.
     orthonormal = np.all(np.isfinite(r)) and np.allclose(E @ E.T, np.eye(3), atol=1e-6)
     if not orthonormal or E[2] @ np.cross(E[0], E[1]) < 0:
-        raise InputError("'frame' must be a rotation of determinant 1 and a finite origin.")
+        raise InputError("'frame' must be a rotation with determinant 1 and a finite origin.")
     return E, r
 
 
@@ -186,7 +186,7 @@ class CudaChainKernel:
         arrays : the inputs by name, (n,) or (B, n) each [rad | m; s; N m | N], and G_C (6,) or
             (B, 6): all on the host, or all on the device (``__cuda_array_interface__`` or DLPack),
             of the kernel's dtype and in rows or columns, G_C in rows. ``hybrid`` needs host
-            arrays, since the processor computes its first part.
+            arrays, since the CPU computes its first part.
 
         Returns
         -------
@@ -197,19 +197,20 @@ class CudaChainKernel:
         Raises
         ------
         InputError
-            If a name, a shape or a dtype is invalid, or arrays are in different places.
+            If a name, a shape or a dtype is invalid, or arrays are in different memories.
         ComputeError
             If the device has no memory left or failed.
         """
         names = self.source.inputs
         if sorted(arrays) != sorted(names):
-            raise InputError(f"The inputs must be {', '.join(names)}, not {', '.join(arrays)}.")
+            listed = ", ".join(arrays) or "none"
+            raise InputError(f"The inputs are {', '.join(names)}, but {listed} were given.")
         on_device = [name for name in names if is_on_a_device(arrays[name])]
         if on_device and len(on_device) < len(names):
             on_host = next(name for name in names if name not in on_device)
             raise InputError(
                 f"'{on_device[0]}' is on a device, but '{on_host}' is in host memory: give all "
-                "arrays in one place."
+                "arrays on the device, or all in host memory."
             )
         try:
             return self._on_device(arrays) if on_device else self._from_host(arrays)
@@ -285,7 +286,7 @@ class CudaChainKernel:
         return memory
 
     def _of_chains(self, numbers_of: Callable[[Chain, Any], Array]) -> tuple[Memory, int]:
-        """Upload the numbers of all chains; return the memory and the distance of chains."""
+        """Upload the numbers of all chains; return the memory and the distance between chains."""
         numbers = np.concatenate([numbers_of(chain, self.dtype) for chain in self.chains])
         step = len(numbers) // len(self.chains) if len(self.chains) > 1 else 0
         return self._uploaded(numbers), step
@@ -336,7 +337,7 @@ class CudaChainKernel:
         n = self.source.n
         if self.source.method == "hybrid":
             raise InputError(
-                "The processor computes a part of 'hybrid': give host arrays, or choose the method "
+                "The CPU computes a part of 'hybrid': give host arrays, or choose the method "
                 "'abia'."
             )
         places: dict[str, int] = {}
@@ -345,8 +346,8 @@ class CudaChainKernel:
             shape, strides, address, dtype, device = described(name, arrays[name])
             if device is not None and device != self.device.index:
                 raise InputError(
-                    f"'{name}' is on device {device}, but the kernel on {self.device.index}: "
-                    "copy it there."
+                    f"'{name}' is on device {device}, but the kernel is on device "
+                    f"{self.device.index}: copy the array there."
                 )
             # The stride of an axis with one element is arbitrary.
             strides = tuple(
@@ -380,7 +381,8 @@ class CudaChainKernel:
         steps = rows if len(shape) == 1 else (strides[0], strides[1])
         if (len(shape) == 1 and strides != (1,)) or steps not in (rows, columns):
             raise InputError(
-                f"'q' has strides {strides}: give arrays in rows, {rows}, or in columns, {columns}."
+                f"'q' has strides {strides}: "
+                + ("use (1,)." if len(shape) == 1 else f"use rows, {rows}, or columns, {columns}.")
             )
         outputs = {}
         for name in self.source.results:
@@ -448,8 +450,8 @@ class CudaChainKernel:
     def _robots(self, robots: int) -> int:
         if len(self.chains) > 1 and robots != len(self.chains):
             raise InputError(
-                f"There are {len(self.chains)} chains, but arrays for {robots} robots: the numbers "
-                "must be equal."
+                f"There are {len(self.chains)} chains, but the batch has length {robots}: the "
+                "numbers must be equal."
             )
         return robots
 

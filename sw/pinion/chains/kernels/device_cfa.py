@@ -1,4 +1,4 @@
-"""The constraint force algorithm's kernels: their numbers of a chain, texts and launches.
+"""Kernels of the constraint force algorithm: data of a chain, source texts and launches.
 
 ``kernels/tridiagonal.cuh`` solves the block tridiagonal system, ``kernels/cfa.cuh`` computes the
 chain with it, ``kernels/closed.cuh`` adds a contact at the tip. They need joints of one velocity
@@ -147,7 +147,7 @@ def cfa_kernel(
     Parameters
     ----------
     n, robots : links of a chain, and number of chains.
-    dtype : ``float64``; in ``float32`` the algorithm is useless from some twenty links on.
+    dtype : ``float64``; in ``float32`` the algorithm is useless beyond about twenty links.
     solver : ``oee``, ``oer`` or ``ldl``.
     refine : as for :func:`pinion.chains.cfa.cfa`.
     shape : threads, by default those of `cfa_shape`.
@@ -190,7 +190,7 @@ def closed_kernel(
 
 
 def words_a_link(n: int, solver: str, *, contact: bool = False, part: str = "ALL") -> int:
-    """Return the numbers per link in work memory."""
+    """Return the number of words per link in work memory."""
     place = _PLACE + 5 * (7 if contact else 1)
     levels = (n - 1).bit_length()
     solver_words = 2 * place + levels * _COUPLING if solver == "oee" else place + _COUPLING

@@ -5,12 +5,12 @@ The kernels of ``kernels/`` take chains as data. Their common parts, in reading 
 - ``kernels/chain.cuh``: layout of the numbers of a chain and its states, and a link's transform.
 - ``kernels/scan.cuh``: scans by a warp (`Warp`), a block (`Block`) or all blocks (`Grid`), each
   with the method ``exclusive<Op, BACKWARD>(element)``: a kernel is written once for all three.
-- here: `canonical` turns a chain's frames so that every joint is [0 0 turn 0 0 shift], `packed`
+- here: `canonical` rotates a chain's frames so that every joint is [0 0 turn 0 0 shift], `packed`
   lays it out, `shape_of` chooses the scope by the number of links.
 
 A kernel's header is a template over the scalar, the links per thread and the scope; its text for
-NVRTC is a few lines (``chain_source.py``). In the tests the same text runs on a processor, whose
-device (``tests/support/cuda_device.py``) replaces a GPU.
+NVRTC is a few lines (``chain_source.py``). In the tests the same text runs on a CPU, whose device
+(``tests/support/cuda_device.py``) replaces a GPU.
 """
 
 from __future__ import annotations
@@ -74,15 +74,15 @@ class ThreadShape:
         return -(-robots // (self.threads // (WARP if self.scope == "Warp" else 1)))
 
     def shared_bytes(self, words: int, dtype: DTypeLike) -> int:
-        """Return the bytes of shared memory for scans of elements of `words`."""
+        """Return the size in bytes of shared memory for scans of elements of `words` words."""
         if self.scope == "Warp":
             return 0
         return words * (self.threads // WARP) * np.dtype(dtype).itemsize
 
     def scratch_bytes(self, words: Sequence[int], dtype: DTypeLike) -> int:
-        """Return the bytes of device memory for successive scans of elements of `words`.
+        """Return the size in bytes of device memory for successive scans of elements of `words`.
 
-        The first 16 must be zero before the first launch.
+        The first 16 bytes must be zero before the first launch.
         """
         if self.scope != "Grid":
             return 0
@@ -104,8 +104,8 @@ def canonical(chain: Chain) -> Chain:
     """Return the chain with every joint about and along its body's z axis.
 
     Bodies' frames are moved to and turned onto the joint's axis; joint coordinates and efforts do
-    not change (:func:`.frames.screw_axes`). The x axis follows from the shortest turn: these
-    kernels store whole rotations, whereas those for processors (:class:`.frames.Frames`) store two
+    not change (:func:`.frames.screw_axes`). The x axis follows from the smallest rotation: these
+    kernels store whole rotations, whereas those for CPUs (:class:`.frames.Frames`) store two
     angles, which determines x.
 
     Returns
@@ -125,8 +125,8 @@ def canonical(chain: Chain) -> Chain:
         )
     if chain.bodies != chain.n:
         raise ComputeError(
-            f"The chain '{chain.name}' has {chain.bodies - chain.n} bodies in side branches, which "
-            "kernels for GPUs do not support."
+            f"The chain '{chain.name}' has side branches (bodies: {chain.bodies - chain.n}), which "
+            "kernels for GPUs do not support: use pinion.chains."
         )
     others = np.flatnonzero((chain.dof != 1) | [kind is not None for kind in chain.kinds])
     if len(others):
@@ -202,7 +202,7 @@ def packed(chain: Chain, dtype: DTypeLike) -> Array:
 
 
 def _onto_z(axis: Array) -> Array:
-    """Return rotations (n, 3, 3) that turn unit vectors (n, 3) onto z by the shorter way."""
+    """Return rotations (n, 3, 3) that take unit vectors (n, 3) to z by the smallest angle."""
     # Downward axes are first flipped by half a turn about x, so that 1 + z is never small.
     down = axis[:, 2] < 0
     flip = np.where(down[:, None], [1.0, -1.0, -1.0], 1.0)

@@ -115,7 +115,7 @@ def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list
 
 
 def measured(shape: ExperimentPoint, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-    """Measure everything that this machine's processors compute at one point.
+    """Measure everything that this machine's CPU computes at one point.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> lis
 
 
 def mean_ms(call: Call, seconds: float) -> tuple[float, int]:
-    """Return the mean milliseconds of a call, without the first one if possible, and their number.
+    """Return the mean time [ms] and number of calls, without the first one if possible.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""A chain as records for kernels: joints of one velocity in canonical frames.
+"""A chain as records for kernels: joints with one velocity in canonical frames.
 
-Any joint of one velocity is a turn about an axis, a shift along it, or both at a fixed ratio (a
-screw). Each body's frame is moved so that this axis is its z, and turned about z so that x is also
-perpendicular to the next joint's axis. Two frames then differ only by a turn about the parent's x,
-a turn about the body's z and a shift. Efforts and accelerations of the joints do not depend on the
-frames of the bodies. Everything is computed in the widest float type, so that rounding to the
-kernel's type is the only significant error.
+Any joint with one velocity is a rotation about an axis, a translation along it, or both at a fixed
+ratio (a screw). Each body's frame is moved so that this axis is its z, and rotated about z so that
+x is also perpendicular to the next joint's axis. Two frames then differ only by a rotation about
+the parent's x, a rotation about the body's z and a translation. Efforts and accelerations of the
+joints do not depend on the frames of the bodies. Everything is computed in the widest float type,
+so that rounding to the kernel's type is the only significant error.
 
 Kernels for GPUs store each link's whole rotation and need no such x; their frames come from
 :func:`.device_chain.canonical`, in the chain's own type and as a chain.
@@ -224,12 +224,12 @@ class Frames:
 
 
 def screw_axes(S: Array) -> tuple[Array, Array]:
-    """Return unit axes (n, 3) of joints of one velocity, and points (n, 3) on them.
+    """Return unit axes (n, 3) of joints with one velocity, and points (n, 3) on them.
 
     Parameters
     ----------
     S : (n, 6) motion subspaces [w; v]: a screw about w through w x v / |w|^2 (Murray, Li and Sastry
-        1994, section 2.3.3), or for w = 0 a shift along v, with its axis through the origin.
+        1994, section 2.3.3), or for w = 0 a translation along v, with its axis through the origin.
     """
     w, v = S[:, :3], S[:, 3:]
     square = np.sum(w * w, axis=1, keepdims=True)
@@ -241,7 +241,7 @@ def screw_axes(S: Array) -> tuple[Array, Array]:
 
 
 def rigid_parts(inertia: Array) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Return masses (n,) and first moments (n, 3) of inertias, and which are not rigid."""
+    """Return masses (n,), first moments (n, 3), and which inertias are not of rigid bodies."""
     mass = np.trace(inertia[:, 3:, 3:], axis1=1, axis2=2) / 3
     H = inertia[:, :3, 3:]
     lever = np.stack([H[:, 2, 1], H[:, 0, 2], H[:, 1, 0]], axis=-1)

@@ -1,4 +1,4 @@
-"""Batches of states of a chain on this machine's processor.
+"""Batches of states of a chain on this machine's CPU.
 
 >>> from pinion.chains import kernels
 >>> from pinion.chains import random_chain
@@ -7,7 +7,7 @@
 
 Nothing is traced: the chain is data for hand-written C++ loops over its bodies (``kernels/``),
 which are compiled once for a function, a dtype and an instruction set. As many robots as fit into a
-vector are computed at once, and batches are spread over the processors, with the runtime, cache and
+vector are computed at once, and batches are spread over the CPU cores, with the runtime, cache and
 checks of :mod:`pinion.compute.cpu`.
 
 ========  ===================================================================================
@@ -78,8 +78,8 @@ def compile(
 
     Parameters
     ----------
-    chain : a chain of fixed joints and joints with one velocity (a turn, a shift or a screw about
-        any axis), with side branches except for ``cfa``.
+    chain : a chain of fixed joints and joints with one velocity (a rotation, a translation or a
+        screw about any axis), with side branches except for ``cfa``.
     function : one of `FUNCTIONS`.
     dtype : ``float32`` or ``float64``. Forward dynamics of long chains needs float64.
     refine : only for ``cfa``, number of corrections by the residual of inverse dynamics.
@@ -90,7 +90,7 @@ def compile(
     ------
     ComputeError
         If an argument is invalid, the function does not support the chain, or no compiler is
-        found; one sentence.
+        found.
     """
     check_layout(layout)
     if function not in FUNCTIONS:

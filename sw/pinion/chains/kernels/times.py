@@ -53,8 +53,8 @@ def chain_times(
     ----------
     pinocchio : the module, which this package does not require; None omits its rows. It needs
         revolute or prismatic joints about axes through their frames' origins.
-    threads : numbers of threads, each with its rows; 0 means the number of processors, and has no
-        row of Pinocchio's pool.
+    threads : numbers of threads, each with its rows; 0 means one per CPU core, and has no row of
+        Pinocchio's pool.
     robots : B, states per batch.
     rounds, seconds : as for :func:`pinion.compute.rates.rounds_of`.
     cache : as for :func:`pinion.chains.kernels.compile`.
@@ -124,7 +124,7 @@ def _rows(state: RandomState, name: str, dtype: str = "float64") -> NDArray[Any]
 
 
 def _theirs(function: str) -> str:
-    """Return the function of Pinocchio with the same result."""
+    """Return Pinocchio's function with the same result."""
     return "rnea" if function == "rnea" else "aba"
 
 

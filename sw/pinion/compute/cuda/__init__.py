@@ -4,11 +4,11 @@
 >>> gradient = cuda.compile("iiwa14", "fd_derivatives")                          # doctest: +SKIP
 >>> result = gradient(q=q, qd=qd, tau=tau)                                       # doctest: +SKIP
 
-A function is traced, reduced and printed as for the processor (:mod:`pinion.compute.cpu`); every
+A function is traced, reduced and printed as for the CPU (:mod:`pinion.compute.cpu`); every
 thread of the GPU computes one sample. Small batches have a separate kernel, in which the threads of
 a block compute one sample together; the number of samples from which one thread per sample is
 faster is measured when a function is first used on a device. Kernels are printed and compiled
-without a GPU. In the tests they run on a processor, where threads give the bits of the CPU path.
+without a GPU. In the tests they run on a CPU, where threads give the same bits as the CPU path.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def source(
     comments: bool = False,
     **options: Unpack[RowOptions],
 ) -> ThreadSource:
-    """Return the CUDA source of a function; same arguments as `compile`.
+    """Return the CUDA source of a function; the arguments are those of `compile`.
 
     Parameters
     ----------
-    comments : annotate every line with its line in the mechanics.
+    comments : whether to annotate every line with the line of the mechanics that it comes from.
     """
     model = load(model) if isinstance(model, str) else model
     row, dtype = row_of(function, **options), dtype_name(dtype)
@@ -104,7 +104,7 @@ def compile(
     finite : whether to refuse NaN and infinities in host arrays.
     check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, in host
         arrays that are not of unit length within 1e-6, as the float model does.
-    device : the number of a GPU, or a device, which compiles as it was opened.
+    device : the number of a GPU, or an open device, which keeps the cache that it was opened with.
     cache : folder of compiled kernels; by default the user's cache.
     progress : notified when a kernel must be compiled, which takes seconds, or minutes for large
         robots; later calls find it in the cache.
@@ -112,7 +112,7 @@ def compile(
     Raises
     ------
     InputError
-        If an argument is invalid, or there is no such GPU; one sentence.
+        If an argument is invalid, or there is no such GPU.
     ComputeError
         If a kernel does not compile or load.
     """
@@ -154,7 +154,7 @@ def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT)
 
     Parameters
     ----------
-    index : number of the GPU, as the driver counts.
+    index : number of the GPU, as the driver counts them.
     cache : folder of compiled kernels; by default the user's cache.
     progress : notified when a kernel must be compiled.
 
@@ -168,7 +168,7 @@ def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT)
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
-    """Return the kernel of one block per sample, or None if none fits."""
+    """Return the kernel with one block per sample, or None if there is none that fits."""
     try:
         program = cooperative.source(model, row, dtype=dtype)
     except ComputeError:

@@ -26,8 +26,8 @@ class CudaBackend(Backend):
     kernel : the compiled function; it refuses NaN and infinities in host arrays.
     model, function : its robot and function.
 
-    It pickles and copies by robot, function and options, and is opened on the GPU of the same
-    number on arrival.
+    It is pickled and copied as robot, function and options; the copy is opened on the GPU of the
+    same number.
     """
 
     def __init__(
@@ -90,7 +90,9 @@ def open_backend(
         As `compile`, or if the address is not a number.
     """
     if address and not (address.isascii() and address.isdigit()):
-        raise InputError(f"The device 'cuda:{address}' has no number: use cuda:0, for example.")
+        raise InputError(
+            f"The device 'cuda:{address}' does not name a GPU by number: use cuda:0, for example."
+        )
     options: dict[str, Any] = {
         **{"dtype": dtype, "layout": layout, "cache": cache},
         "check_rotations": check_rotations,

@@ -1,4 +1,4 @@
-"""Compilation of CUDA source to cubins by NVRTC, which needs no GPU, and their resources."""
+"""Compilation of CUDA source to cubins with NVRTC, which needs no GPU, and their resources."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ class Usage:
     Members
     -------
     registers : number of 32-bit registers.
-    spill_stores, spill_loads : bytes of values that the compiler moved to local memory and back.
-    stack : bytes of local memory in all, including arrays and calls.
+    spill_stores, spill_loads : size in bytes of values that the compiler moved to local memory and
+        back.
+    stack : size in bytes of all local memory, including arrays and calls.
     """
 
     registers: int
@@ -90,7 +91,7 @@ def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) ->
     usage = _usage(log.getvalue())
     for name in names:
         if name not in usage:
-            raise ComputeError(f"NVRTC's report lacks the kernel '{name}'.")
+            raise ComputeError(f"NVRTC's report does not mention the kernel '{name}'.")
     return Cubin(bytes(code.code), usage)
 
 

@@ -1,7 +1,7 @@
 """Devices that run kernels: a GPU through ``cuda-core``, or a stand-in of a test.
 
 The protocols here are the whole interface of a device, so that everything above it (chunks, copies,
-streams, results) is the same for a GPU and for a processor that simulates one.
+streams, results) is the same for a GPU and for a CPU that simulates one.
 
 The tests replace :class:`Gpu`, or give it a driver that is a few Python classes; those of
 ``tests/gpu`` run it on a GPU.
@@ -50,14 +50,14 @@ class Memory(Protocol):
     Members
     -------
     address : address of its first byte on the device.
-    size : its bytes.
+    size : its size in bytes.
     """
 
     address: int
     size: int
 
     def close(self) -> None:
-        """Free it; memory of a stream is freed after the work queued before."""
+        """Free the memory; memory of a stream is freed after the work queued before."""
 
 
 class Recorded(Protocol):
@@ -68,16 +68,16 @@ class Recorded(Protocol):
     """
 
     def launch(self) -> None:
-        """Queue it, in one call of the driver."""
+        """Queue the work, with one call of the driver."""
 
     def close(self) -> None:
-        """Free it; work that is already queued still completes."""
+        """Free the recording; work that is already queued still completes."""
 
 
 class CudaStream(Protocol):
     """Asynchronous, ordered work of a device.
 
-    Every call raises a ComputeError, one sentence, if the device or its driver refuses.
+    Every call raises a ComputeError if the device or its driver refuses.
     """
 
     def allocate(self, size: int) -> Memory:
@@ -90,13 +90,13 @@ class CudaStream(Protocol):
         """
 
     def upload(self, to: Memory, source: NDArray[Any]) -> None:
-        """Copy pinned host memory to the beginning of a memory of the device."""
+        """Copy pinned host memory to the beginning of memory of the device."""
 
     def download(self, to: NDArray[Any], source: Memory) -> None:
-        """Copy the beginning of a memory of the device to pinned host memory."""
+        """Copy the beginning of memory of the device to pinned host memory."""
 
     def copy(self, to: Memory, source: Memory) -> None:
-        """Copy a memory of the device to another one of the same size."""
+        """Copy memory of the device to other memory of the same size."""
 
     def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
         """Launch a kernel.
@@ -118,7 +118,7 @@ class CudaStream(Protocol):
         """
 
     def after(self, other: CudaStream) -> None:
-        """Make work queued from now on wait for the work that another stream has so far."""
+        """Make work queued from now on wait for the work already queued in another stream."""
 
     def wait(self) -> None:
         """Wait until all work is done.
@@ -133,8 +133,8 @@ class CudaStream(Protocol):
 class CudaDevice(Protocol):
     """A device that runs kernels; several threads may call it at once.
 
-    Every call raises a ComputeError, one sentence, if the device or its driver refuses; after an
-    error from which the driver does not recover, every call reports that.
+    Every call raises a ComputeError if the device or its driver refuses; after an error from which
+    the driver does not recover, every call reports that error.
 
     Members
     -------
@@ -173,7 +173,7 @@ class CudaDevice(Protocol):
         """Create a stream, or wrap the caller's (an object with ``__cuda_stream__``)."""
 
     def load(self, name: str, text: str) -> Any:
-        """Compile a text, unless it is in the cache, and load the kernel of that name."""
+        """Compile source text, unless it is in the cache, and load the kernel of that name."""
 
     def wait(self) -> None:
         """Wait until all streams of the device are done, including other libraries'."""
@@ -234,7 +234,7 @@ class Gpu:
             devices = core.Device.get_all_devices()
         except Exception as error:
             raise InputError(
-                f"The driver of an NVIDIA GPU does not answer ({_line(error)}): install it, or "
+                f"The NVIDIA driver does not respond ({_line(error)}): install it, or "
                 'use device="cpu" (--device cpu).'
             ) from None
         if not devices:
@@ -266,7 +266,7 @@ class Gpu:
                 f"{capability.minor}; Pinion's kernels need {OLDEST[0]}.{OLDEST[1]} or higher."
             )
         self.architecture = f"sm_{capability.major}{capability.minor}"
-        with self._asked("make a stream"):
+        with self._asked("create a stream"):
             self._own = _GpuStream(self, device.create_stream())
             self._host = core.LegacyPinnedMemoryResource()
 
@@ -286,11 +286,11 @@ class Gpu:
 
     def stream(self, stream: Any = None) -> CudaStream:
         """Create a stream, or wrap the caller's."""
-        with self._asked("make a stream"):
+        with self._asked("create a stream"):
             return _GpuStream(self, self._device.create_stream(stream))
 
     def load(self, name: str, text: str) -> Any:
-        """Compile a text, unless it is in the cache, and load the kernel of that name."""
+        """Compile source text, unless it is in the cache, and load the kernel of that name."""
         code = self._compile(name, text, self.architecture)
         with self._asked(f"load the kernel '{name}'"):
             return self._core.ObjectCode.from_cubin(code).get_kernel(name)
@@ -301,7 +301,7 @@ class Gpu:
             self._device.sync()
 
     def _config(self, launch: Launch) -> Any:
-        """Return a launch's configuration, which takes as long to make as to use."""
+        """Return a launch's configuration, kept because making it takes as long as using it."""
         config = self._configs.get(launch)
         if config is None:
             if len(self._configs) >= _CONFIGS:
@@ -315,11 +315,11 @@ class Gpu:
         return config
 
     def _asked(self, action: str, *, memory: bool = False) -> _Asked:
-        """Return a context for calls of the driver, whose errors become sentences.
+        """Return a context for calls of the driver, which turns their errors into messages.
 
         Parameters
         ----------
-        action : what the calls do, for the sentence.
+        action : what the calls do, for the message.
         memory : whether a lack of memory raises MemoryError.
         """
         return _Asked(self, action, memory)
@@ -339,7 +339,7 @@ class Gpu:
 
 
 class _Asked:
-    """Context for calls of the driver: makes the device current and turns errors into sentences.
+    """Context for calls of the driver: makes the device current and turns errors into messages.
 
     A class, since a generator would take longer than some of the calls.
     """
@@ -395,7 +395,7 @@ class _GpuMemory:
         self._stream = stream
 
     def close(self) -> None:
-        with self._gpu._asked("take memory back"):
+        with self._gpu._asked("free memory"):
             self.buffer.close(self._stream)
 
 
@@ -406,11 +406,11 @@ class _GpuRecorded:
         self._stream = stream
 
     def launch(self) -> None:
-        with self._gpu._asked("start a graph"):
+        with self._gpu._asked("launch a graph"):
             self._graph.launch(self._stream)
 
     def close(self) -> None:
-        with self._gpu._asked("take a graph back"):
+        with self._gpu._asked("free a graph"):
             self._graph.close()
 
 
@@ -431,7 +431,7 @@ class _GpuStream:
 
     def allocate(self, size: int) -> Memory:
         gpu = self._gpu
-        with gpu._asked(f"give {size:,} bytes", memory=True):
+        with gpu._asked(f"allocate {size:,} bytes", memory=True):
             buffer = gpu._device.allocate(max(size, 1), stream=self._stream)
             return _GpuMemory(gpu, buffer, self._stream)
 
@@ -446,7 +446,7 @@ class _GpuStream:
 
     def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
         gpu = self._gpu
-        with gpu._asked("start a kernel"):
+        with gpu._asked("launch a kernel"):
             # Integers are passed as eight bytes, as kernels declare them. In a type of ctypes the
             # same 19 take 11 us instead of one.
             gpu._core.launch(self._stream, gpu._config(launch), kernel, *map(int, args))
@@ -464,7 +464,7 @@ class _GpuStream:
             with gpu._asked("record a graph"):
                 graph = builder.end_building().complete()
         finally:
-            with contextlib.suppress(ComputeError), gpu._asked("end a record"):
+            with contextlib.suppress(ComputeError), gpu._asked("end a recording"):
                 builder.close()
         return _GpuRecorded(gpu, graph, self._stream)
 

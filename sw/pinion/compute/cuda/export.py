@@ -1,4 +1,4 @@
-"""Export of a function as a single CUDA header, which users extend by hooks without editing it."""
+"""Export of a function as a single CUDA header, which hooks extend without editing it."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def export_header(
         or header_name != c_names([header_name], _TAKEN)[0]
     ):
         raise ComputeError(
-            f"'{header_name[:80]}' is not a valid name for a CUDA header: use letters, digits and "
-            "underscores, starting with a letter, and no word of C++ or of the header."
+            f"'{header_name[:80]}' is not a valid name for a CUDA header: use at most 63 letters, "
+            "digits and underscores, starting with a letter, but no word of C++ or of the header."
         )
     dtype = dtype_name(dtype)
     inputs = tuple(b.resolved(model) for b in function.inputs)
@@ -108,7 +108,7 @@ def export_header(
     if body is None:
         raise ComputeError(
             f"{function.name} of {model.name} in {dtype} needs several kernels, because one thread "
-            "cannot hold it: export it for processors (pinion export --cpu), or call it through "
+            "cannot hold its values: export it for CPUs (pinion export --cpu), or call it through "
             "pinion.compute.cuda."
         )
     words = [
@@ -151,12 +151,12 @@ def export_header(
 
 
 def _digest(content: bytes) -> str:
-    """Return the SHA-256 of a text, ignoring line ends, which version control may change."""
+    """Return the SHA-256 of a text, ignoring line endings, which version control may change."""
     return hashlib.sha256(content.replace(b"\r\n", b"\n")).hexdigest()
 
 
 def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
-    """Raise if a file differs both from its record and from what would be written."""
+    """Raise an error if a file differs both from its record and from what would be written."""
     record = folder / f"{name}.json"
     digests: Any = {}
     try:
@@ -182,8 +182,8 @@ def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
             ) from error
         if digest not in (digests.get(path), _digest(text.encode())):
             raise ComputeError(
-                f"'{file}' differs from what Pinion wrote: move the change to a hook, in your own "
-                f"file that includes {name}.cuh, or replace the file with force=True (--force)."
+                f"'{file}' differs from what Pinion wrote: move the change into a hook, in your "
+                f"own file that includes {name}.cuh, or replace this one with force=True (--force)."
             )
 
 
@@ -232,7 +232,7 @@ def _replace(work: Path, folder: Path, old: Path, files: Mapping[str, str]) -> N
 
 
 def _for_cuda(text: str) -> str:
-    """Return a header of the runtime without its parts for processors."""
+    """Return a header of the runtime without its parts for CPUs."""
     lines: list[str] = []
     stack: list[tuple[bool, bool, bool]] = []  # decided here; had a branch; this branch is in
     for line in text.splitlines():
@@ -317,7 +317,7 @@ class _Header:
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block."""
+        """Dynamic shared memory of a block in bytes."""
         return self.body.pitch * self.body.near * (4 if self.dtype == "float32" else 8)
 
     def files(self) -> dict[str, str]:
@@ -342,13 +342,13 @@ class _Header:
         }
 
     def _moves(self) -> bool:
-        """Return whether results contain qdd of the size of the inputs q and qd."""
+        """Return whether the results contain a qdd of the same size as the inputs q and qd."""
         sizes = {array.name: array.size for array in self.inputs}
         qdd = next((array.size for array in self.results if array.name == "qdd"), 0)
         return qdd > 0 and sizes.get("q") == sizes.get("qd") == qdd
 
     def _values(self) -> dict[str, str]:
-        """Return the values of the templates' names."""
+        """Return the values of the templates' placeholders."""
         first = self.results[0]
         return {
             "NAME": self.name,
@@ -483,7 +483,7 @@ class _Header:
         )
         return (
             f"struct {struct} {{\n{members}{get}{put}"
-            "  // Copies what another accessor gives.\n"
+            "  // Copies the values of another accessor.\n"
             "  template <class Other> __device__ __forceinline__ void load(const Other &in) {\n"
             f"{load}  }}\n}};"
         )

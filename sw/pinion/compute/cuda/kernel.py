@@ -28,13 +28,13 @@ from .device import CudaDevice, CudaStream, Launch, Memory
 from .threads import WARP, ThreadSource
 
 CHUNK_BYTES = 8 << 20
-"""Bytes of requests and results of a chunk; chunks are copied while another one is computed."""
+"""Size of a chunk's requests and results in bytes; one is copied while another is computed."""
 
 SMALL_BATCHES = (1, 4, 16, 64, 256, 1024, 4096)
 """Batch sizes for measuring whether a block or a thread per sample is faster."""
 
 DIRECT_BYTES = 1 << 20
-"""Bytes of requests and results up to which kernels read and write the host's pinned memory.
+"""Largest size of requests and results in bytes for which kernels use the host's pinned memory.
 
 Measured on an H200: an iiwa14's gradient in float32 took 34, 40 and 53 us for 16, 128 and 1,024
 samples, with two copies 54, 61 and 70, and with both in a CUDA graph 49, 60 and 76; 4,096 samples,
@@ -49,7 +49,7 @@ _APART = 256  # bytes; arrays of a chunk begin at multiples of it
 
 
 Crossover = tuple[int, int]
-"""Smallest batches that are computed with one thread per sample: on the device, and direct."""
+"""Smallest batches computed with one thread per sample: on the device, and in host memory."""
 
 
 class DeviceArray:
@@ -78,7 +78,7 @@ class DeviceArray:
 
     @property
     def address(self) -> int:
-        """Address of the first element on the device; 0 of an empty array."""
+        """Address of the first element on the device; 0 for an empty array."""
         return self._memory.address if prod(self.shape) else 0
 
     @property
@@ -137,15 +137,15 @@ class CudaKernel:
 
     Arrays are (n, ...) or (...). In the layout ``aos`` the elements of a sample are contiguous. In
     the layout ``soa`` arrays on the device may have any strides and the samples of results are
-    contiguous; memory is accessed in whole lines if those of the inputs are as well.
+    contiguous; memory is accessed in whole lines if the inputs' samples are contiguous as well.
 
     Members
     -------
     model, function : its function and robot.
-    source : its kernels of one thread per sample.
-    small : the kernel of one block per sample for small batches, or None.
+    source : its kernels with one thread per sample.
+    small : the kernel with one block per sample for small batches, or None.
     crossover : smallest batch on the device that is computed with one thread per sample.
-    direct_crossover : the same of batches that stay in the host's memory (`DIRECT_BYTES`).
+    direct_crossover : the same for batches that stay in the host's memory (`DIRECT_BYTES`).
     device : runs the kernels.
     finite : whether NaN and infinities in host arrays are refused.
 
@@ -171,7 +171,7 @@ class CudaKernel:
         Parameters
         ----------
         small : for the same function and dtype.
-        crossover : both of the class; a callable is passed the measurement and may return a cached
+        crossover : both crossovers; a callable is passed the measurement and may return a cached
             result. None applies a rule instead of a measurement: four samples for every
             multiprocessor.
         check_rotations : whether to refuse quaternions, and planar joints' cosine and sine, in host
@@ -222,23 +222,23 @@ class CudaKernel:
         stream : for arrays on the device, an object with ``__cuda_stream__``: the work is queued
             there, and the call returns before it is done; new arrays of results, and memory between
             several kernels, are allocated in that stream and freed in its order. Keep the inputs
-            until it is done. By default the call waits.
-        workspace : an array of bytes on the device, `workspace_bytes` of the batch, for data
+            until the work is done. By default the call waits.
+        workspace : an array on the device, of `workspace_bytes` bytes for the batch, for data
             between several kernels; by default it is allocated if needed.
 
         Returns
         -------
-        NumPy arrays, or :class:`DeviceArray` if the inputs are on the device. ``saturated`` tells
+        NumPy arrays, or :class:`DeviceArray` if the inputs are on the device. ``saturated`` says
         which results are not finite; for arrays on the device it is False without a check.
 
         Raises
         ------
         InputError
-            If a name, a shape, a dtype or an output does not fit, arrays are in different places,
-            or a number of a host array is not finite.
+            If a name, a shape, a dtype or an output does not fit, arrays are in different
+            memories, or a number of a host array is not finite.
         ComputeError
             If the device has too little memory even for a small chunk, or failed. After an error
-            from which the driver does not recover, every later call reports that.
+            from which the driver does not recover, every later call reports that error.
         """
         arrays = by_name(self.inputs, values, arrays)
         on_device = [name for name, value in arrays.items() if is_on_a_device(value)]
@@ -246,13 +246,16 @@ class CudaKernel:
             on_host = next(name for name in arrays if name not in on_device)
             raise InputError(
                 f"'{on_device[0]}' is on a device, but '{on_host}' is in host memory: give all "
-                "arrays in one place."
+                "arrays on the device, or all in host memory."
             )
         if on_device:
             return self._on_device(arrays, out, stream, workspace)
         if stream is not None or workspace is not None:
             argument = "A workspace" if stream is None else "A stream"
-            raise InputError(f"{argument} is for arrays on the device; these are on the host.")
+            raise InputError(
+                f"{argument} is for arrays on the device, but these are in host memory: leave it "
+                "out."
+            )
         return self._from_host(arrays, out)
 
     # ---- Host arrays ----------------------------------------------------------------------------
@@ -331,8 +334,8 @@ class CudaKernel:
                 if samples <= _SMALLEST:
                     raise ComputeError(
                         f"{self.device.name} has no memory for {_LANES} chunks of {samples} "
-                        f"samples of '{self.function.name}', or the host has none to pin: free "
-                        "some memory."
+                        f"samples of '{self.function.name}', or the host has no more memory to "
+                        "pin: free some memory."
                     ) from None
                 samples = max(_SMALLEST, samples // 2)
 
@@ -351,7 +354,9 @@ class CudaKernel:
         batched = {name: n for name, n in lengths.items() if n is not None}
         if len(set(batched.values())) > 1:
             listed = ", ".join(f"{name} has {n}" for name, n in batched.items())
-            raise InputError(f"The arrays have different numbers of requests ({listed}).")
+            raise InputError(
+                f"The arrays have different numbers of requests ({listed}): they must be equal."
+            )
         count = next(iter(batched.values()), 1)
         single = not batched
         queue = self._stream() if stream is None else self.device.stream(stream)
@@ -369,7 +374,7 @@ class CudaKernel:
         return written(out, results, flags)
 
     def _stream(self) -> CudaStream:
-        """Return this thread's stream: to make one takes longer than to use it."""
+        """Return this thread's stream, kept because creating one takes longer than using it."""
         stream: CudaStream | None = getattr(self._streams, "stream", None)
         if stream is None:
             stream = self._streams.stream = self.device.stream()
@@ -409,12 +414,12 @@ class CudaKernel:
             return queue.allocate(size)
         except MemoryError:
             raise ComputeError(
-                f"{self.device.name} lacks {size:,} bytes for {purpose} of {count:,} samples: "
-                "give fewer at once, or free some of its memory."
+                f"{self.device.name} lacks {size:,} bytes for {purpose} of a batch of {count:,}: "
+                "give fewer samples at once, or free some of the device's memory."
             ) from None
 
     def _check_apart(self, views: Sequence[Placed], targets: Sequence[Placed], count: int) -> None:
-        """Raise if a result overlaps another array."""
+        """Raise an error if a result overlaps another array."""
 
         def ends(array: Array, view: Placed) -> tuple[int, int]:
             far, across = (count - 1) * view.step, (prod(array.shape) - 1) * view.apart
@@ -447,8 +452,8 @@ class CudaKernel:
         shape, strides, address, dtype, device = described(array.name, value)
         if device is not None and device != self.device.index:
             raise InputError(
-                f"'{array.name}' is on device {device}, but the kernel on {self.device.index}: "
-                "copy it there."
+                f"'{array.name}' is on device {device}, but the kernel is on device "
+                f"{self.device.index}: copy the array there."
             )
         if dtype != self.dtype:
             raise InputError(
@@ -458,13 +463,13 @@ class CudaKernel:
         extra = len(shape) - len(array.shape)
         if extra not in (0, 1) or shape[extra:] != array.shape:
             raise InputError(
-                f"'{array.name}' has the shape {shape}: give {array.shape} or (n, "
-                f"{', '.join(map(str, array.shape))})."
+                f"'{array.name}' has the shape {shape}: give {array.shape} or (n,"
+                f"{','.join(f' {axis}' for axis in array.shape)})."
             )
         apart = _one_distance(shape[extra:], strides[extra:])
         if apart is None or (self.source.layout == "aos" and apart != 1):
             raise InputError(
-                f"'{array.name}' {verb} with contiguous elements of a sample: make it contiguous."
+                f"'{array.name}' {verb} as contiguous samples: make each sample contiguous."
             )
         if extra == 0:
             return Placed(address, 0, apart, None, value)
@@ -506,7 +511,7 @@ class CudaKernel:
             self._run_threads(stream, count, views, workspace)
 
     def _in_rows(self, views: Sequence[Placed], count: int) -> bool:
-        """Return whether all arrays are contiguous, as kernels of a block per sample need."""
+        """Return whether all arrays are contiguous, as kernels with a block per sample need."""
         return all(
             view.apart == 1 and (count == 1 or view.step == prod(a.shape))
             for view, a in zip(views, (*self.inputs, *self.results), strict=True)
@@ -563,7 +568,7 @@ class CudaKernel:
         return 2 * last
 
     def _both_ways(self, count: int, *, direct: bool) -> tuple[float, float]:
-        """Return the seconds of a batch with a block per sample and with a thread per sample."""
+        """Return the time of a batch [s] with a block per sample and with a thread per sample."""
         lane = _Lane(self, count)
         try:
             frame = lane.frame(count, (False,) * len(self.inputs), direct=direct)
@@ -578,16 +583,16 @@ class CudaKernel:
             lane.close()
 
     def _chunk_bytes(self, count: int) -> int:
-        """Return the bytes of the requests and results of a chunk."""
+        """Return the size of a chunk's requests and results in bytes."""
         return sum(_placed(x, count, self.dtype)[1] for x in (self.inputs, self.results))
 
     @property
     def loaded(self) -> tuple[Sequence[Any], Any]:
-        """Loaded kernels of `source`, and that of `small` or None."""
+        """Loaded kernels of `source`, and the one of `small` or None."""
         return self._loaded, self._loaded_small
 
     def workspace_bytes(self, count: int) -> int:
-        """Return the bytes of a batch's workspace."""
+        """Return the size of a batch's workspace in bytes."""
         return -(-count // WARP) * WARP * self.source.workspace * self.dtype.itemsize
 
     def close(self) -> None:
@@ -606,14 +611,14 @@ class CudaKernel:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The arrays of a chunk of some size in the memory of a lane.
+    """The arrays of a chunk of a given size, in the memory of a lane.
 
     Members
     -------
     sent, fetched : arrays of inputs and results in pinned memory, (n, ...), inputs that serve all
         samples (1, ...).
     places : all of them, for kernels: on the device, or in pinned memory if the chunk is `direct`.
-    sizes : bytes of requests and of results.
+    sizes : sizes of requests and of results in bytes.
     rows : whether a block per sample can compute them: no input serves several.
     """
 
@@ -629,8 +634,8 @@ class _Lane:
     """A chunk in flight: memory of the device, pinned host memory and a stream.
 
     The arrays of a chunk follow each other, so that requests take one copy and results another:
-    even a short copy takes some microseconds. Small chunks take none: the device reads and writes
-    the pinned memory.
+    even a short copy takes a few microseconds. Small chunks are not copied: the device reads and
+    writes the pinned memory.
     """
 
     def __init__(self, kernel: CudaKernel, samples: int) -> None:
@@ -754,7 +759,7 @@ def _placed(arrays: Sequence[Array], count: int, dtype: np.dtype[Any]) -> tuple[
 
 
 def _fastest(stream: CudaStream, run: Callable[[], None]) -> float:
-    """Return the seconds of the fastest of a few runs, ignoring the first."""
+    """Return the time of the fastest of a few runs [s], ignoring the first."""
     best = float("inf")
     for k in range(6):
         stream.wait()

@@ -3,7 +3,7 @@
 A thread has 255 registers; further values are spilled to *local memory*, that is, through the cache
 to the card's memory and back. Two measures avoid this, in this order.
 
-*Shared memory* takes the spilled values: the allocation is that of processors
+*Shared memory* takes the spilled values: the allocation is that of CPU kernels
 (:mod:`pinion.compute.program.allocate`), with a thread's slots one line of banks apart, so that the
 threads of a warp never conflict in a bank. The gradient of a seven-joint arm in float64 has 240
 values alive at once, of two registers each; with 150 of them in shared memory, nothing is spilled.
@@ -38,8 +38,9 @@ class Room:
     -------
     plain : largest number of live values, including sines and cosines, for which the compiler
         allocates registers.
-    registers : values in registers with an explicit allocation; the rest is for addresses.
-    slots : values in shared memory.
+    registers : number of values in registers with an explicit allocation; the rest is for
+        addresses.
+    slots : number of values in shared memory.
     """
 
     plain: int
@@ -57,8 +58,8 @@ class Part:
         the result or the workspace.
     allocation : of the program, or None if all its values fit into registers.
     live : largest number of values alive at once.
-    angles : pairs of sine and cosine.
-    slots : values of a thread in shared memory.
+    angles : number of pairs of sine and cosine.
+    slots : number of values of a thread in shared memory.
     """
 
     program: KernelProgram
@@ -74,7 +75,7 @@ class Part:
 
 
 def plan(program: KernelProgram, room: Room) -> tuple[Part, ...]:
-    """Split a program into as few kernels as possible that each fit.
+    """Split a program into the fewest kernels that each fit.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def fit(program: KernelProgram, room: Room) -> Part:
 
 
 def split(program: KernelProgram, groups: int) -> list[KernelProgram]:
-    """Split a program into several that compute each value once.
+    """Split a program into several, which together compute each value once.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def split(program: KernelProgram, groups: int) -> list[KernelProgram]:
 def _runs(
     program: KernelProgram, columns: dict[int, list[tuple[Word, int]]], groups: int
 ) -> list[list[int]]:
-    """Return the columns in ordered groups of about the same work."""
+    """Return the columns in ordered groups of about equal work."""
     order = sorted(columns)
     work = [len(program.cone((at for _, at in columns[c]))) for c in order]
     runs: list[list[int]] = [[] for _ in range(max(1, groups))]

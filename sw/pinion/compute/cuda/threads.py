@@ -50,8 +50,8 @@ class ThreadKernel:
     angles : pairs of sine and cosine.
     live : largest number of values alive at once.
     moves : moves of intermediate values to and from shared memory.
-    reads, writes : words of the workspace.
-    far : values of a thread in local memory because they do not fit in shared memory.
+    reads, writes : number of words of the workspace that it reads and writes.
+    far : number of values of a thread in local memory because they do not fit in shared memory.
     """
 
     name: str
@@ -103,7 +103,7 @@ def thread_source(
     comments: bool = False,
     room: Room | None = None,
 ) -> ThreadSource:
-    """Print the kernels of a graph.
+    """Generate the kernels of a graph.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def thread_source(
     layout : of inputs and results: ``aos`` (n, size), ``soa`` (size, n) or ``blocks``.
     name : of the kernels, a C identifier.
     title : description for the first line.
-    comments : annotate every line with its line in the mechanics.
+    comments : whether to annotate every line with the line of the mechanics that it comes from.
     room : capacity of a thread; by default all 255 registers.
 
     Raises
@@ -126,7 +126,8 @@ def thread_source(
         raise ComputeError(f"Unknown layout '{layout}': choose one of {', '.join(LAYOUTS)}.")
     if not (name.isascii() and name.isidentifier()):
         raise ComputeError(
-            f"'{name}' is not a valid name for a kernel: use letters, digits and '_'."
+            f"'{name}' is not a valid name for a kernel: use letters, digits and underscores, "
+            "not starting with a digit."
         )
     if any(block.name == WORKSPACE for block in (*inputs, *results)):
         raise ComputeError(f"The array name '{WORKSPACE}' is reserved: choose another one.")
@@ -179,7 +180,7 @@ class ThreadBody:
 def thread_body(
     graph: Graph, *, inputs: Sequence[Block], results: Sequence[Block], dtype: str
 ) -> ThreadBody | None:
-    """Print the computation of one thread; None if it needs several kernels.
+    """Generate the computation of one thread; return None if it needs several kernels.
 
     Parameters
     ----------
@@ -272,11 +273,11 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
 
     @property
     def size(self) -> int:
-        """Bytes per number."""
+        """Size of a number in bytes."""
         return 4 if self.dtype == "float32" else 8
 
     def _staged(self, part: Part) -> int:
-        """Return the words per sample that pass through shared memory.
+        """Return the number of words per sample that pass through shared memory.
 
         0 means that threads access the arrays directly. Arrays of structures are staged if those of
         a warp fit; with several kernels, which each write a part of the results, it gains little.

@@ -44,7 +44,7 @@ def sources(row: str, results: Collection[str]) -> dict[str, set[str]]:
 
 
 def once(row: str, results: Collection[str]) -> str:
-    """Return the joints with which these results of a row have a gradient."""
+    """Return the joints for which these results of a row have a gradient."""
     if not set(results) <= {term.of for term in terms_of(row, results)}:
         return _NONE
     second = {function.name for function in SUBJECTS["second order"]}
@@ -52,7 +52,7 @@ def once(row: str, results: Collection[str]) -> str:
 
 
 def twice(row: str, results: Collection[str]) -> str:
-    """Return the joints with which the gradient has one too."""
+    """Return the joints for which that gradient has a gradient, too."""
     joints = {once(other, used) for other, used in sources(row, results).items()}
     return next((kind for kind in (_NONE, _SIMPLE) if kind in joints), _ALL)
 

@@ -39,7 +39,7 @@ _PARAMETERS = "parameters"
 
 @dataclass(frozen=True)
 class _Plan:
-    """What gradients by some inputs need.
+    """Requirements of gradients with respect to some inputs.
 
     Members
     -------
@@ -77,7 +77,7 @@ class RowKernels:
         self._functions: dict[tuple[str, tuple[str, ...]], Differentiable] = {}
 
     def __call__(self, row: str, results: Collection[str]) -> Any:
-        """Return the kernel of a row with these results at least."""
+        """Return the kernel of a row with at least these results."""
         outputs = tuple(name for name in FUNCTIONS[row].optional if name in results)
         key = row, outputs
         if key not in self._compiled:
@@ -94,7 +94,7 @@ class RowKernels:
         return self._functions[key]
 
     def of(self, row: str) -> RowKernels:
-        """Return the kernels that a row's gradient takes: without gravity if it has none."""
+        """Return the kernels for a row: without gravity as a parameter if the row ignores it."""
         return self._weightless if row in _WEIGHTLESS and GRAVITY in self.parameters else self
 
     @cached_property
@@ -103,7 +103,7 @@ class RowKernels:
         return RowKernels(self.model, self._compile, names, self._options)
 
     def places(self, names: Collection[str]) -> list[int]:
-        """Return where the values of some parameters are among those of all."""
+        """Return the indices of some parameters' values among those of all parameters."""
         return [
             p.first + k
             for p in parameters_of(self.model, self.parameters)
@@ -150,7 +150,7 @@ class Differentiable:
         return self.kernels(self.row, self.results)
 
     def answer(self, values: Arrays) -> Any:
-        """Return results as users get them: a single array, or a named tuple."""
+        """Return results as the user gets them: a single array, or a named tuple."""
         ordered = [values[name] for name in self.results]
         return ordered[0] if len(ordered) == 1 else self._answer(*ordered)
 
@@ -160,7 +160,7 @@ class Differentiable:
         return namedtuple(self.row, tuple(self.results))
 
     def compile(self) -> None:
-        """Compile what the function and its gradients of first order need."""
+        """Compile what the function and its first-order gradients need."""
         _ = self.kernel
         needs = [name for name in self.inputs if not self.refusal([name])]
         for call, results in self._plan(needs).calls.values():
@@ -194,7 +194,7 @@ class Differentiable:
         return batch
 
     def refusal(self, needs: Collection[str]) -> str:
-        """Return why there is no gradient by these inputs, a sentence; empty if there is one."""
+        """Return why there is no gradient with respect to these inputs; empty if there is one."""
         if self._rule is None:
             return f"'{self.row}' has no gradient: {WITHOUT[self.row]}."
         pairs = {(term.of, term.by) for term in self.terms} | set(self._rule.zero)
@@ -202,19 +202,20 @@ class Differentiable:
             for of in self.results:
                 if (of, by) not in pairs:
                     others = [x for x in self.inputs if (of, x) in pairs]
+                    only = f", only with respect to {', '.join(others)}" if others else ""
                     return (
-                        f"'{of}' of '{self.row}' has no gradient by '{by}', only by "
-                        f"{', '.join(others)}: pass '{by}' as a constant."
+                        f"'{of}' of '{self.row}' has no gradient with respect to '{by}'{only}: "
+                        f"pass '{by}' as a constant."
                     )
         if self.kernels.model.coupled and any("before" in t.arrays for t in self.terms):
             return (
-                f"'{self.row}' has no gradient for '{self.kernels.model.name}', whose joints "
-                "follow others: use 'forward_kinematics', differentiated once."
+                f"'{self.row}' has no gradient for '{self.kernels.model.name}', which has joints "
+                "that follow others: use 'forward_kinematics', differentiated once."
             )
         return ""
 
     def operands(self, needs: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the arrays, other than inputs, that gradients by inputs need."""
+        """Return the names of the arrays, other than inputs, that these gradients need."""
         return tuple(sorted(self._plan(needs).operands - self.inputs.keys()))
 
     def linear(self, space: Space, inputs: Arrays, needs: Collection[str], run: Run) -> Arrays:
@@ -223,7 +224,7 @@ class Differentiable:
         Parameters
         ----------
         inputs : (..., *shape) each.
-        needs : inputs by which gradients are needed.
+        needs : inputs with respect to which gradients are needed.
         run : computes rows.
         """
         refusal = self.refusal(needs)
@@ -250,7 +251,7 @@ class Differentiable:
     def pull(
         self, space: Space, arrays: Arrays, cotangents: Arrays, needs: Collection[str]
     ) -> dict[str, Any]:
-        """Return the gradients by the inputs that are not zero everywhere.
+        """Return the gradients, by input, that are not zero everywhere.
 
         Parameters
         ----------
@@ -281,7 +282,7 @@ class Differentiable:
     def arguments(
         self, space: Space, call: Call, arrays: Arrays, caller: Differentiable
     ) -> dict[str, Any]:
-        """Return this function's inputs for a call by another one.
+        """Return this function's inputs for a call by another function.
 
         Parameters
         ----------
@@ -315,7 +316,7 @@ class Differentiable:
         return block.shape == ("nq",)
 
     def _plan(self, needs: Collection[str]) -> _Plan:
-        """Return what gradients by some inputs need."""
+        """Return what gradients with respect to some inputs need."""
         key = frozenset(needs)
         if key not in self._plans:
             terms = [term for term in self.terms if term.by in key]
@@ -399,7 +400,7 @@ def differentiable(
     Raises
     ------
     InputError
-        As `compile`, or if the row has no gradient; the sentence names what can be used.
+        As `compile`, or if the row has no gradient; the message says what can be used instead.
     """
     if function in WITHOUT:
         raise InputError(f"'{function}' has no gradient: {WITHOUT[function]}.")
@@ -408,8 +409,8 @@ def differentiable(
     for name in ("frames", "reference"):
         if options.pop(name, None):
             raise InputError(
-                f"Gradients of '{function}' are of the robot's tip, in the function's own "
-                f"reference: leave {name} out."
+                f"'{function}' has gradients only for the robot's tip, in the function's own "
+                f"reference frame: leave {name} out."
             )
     row, rule = FUNCTIONS[function], RULES[function]
     outputs, parameters = (
@@ -422,7 +423,7 @@ def differentiable(
     for name in outputs:
         if name not in choice:
             raise InputError(
-                f"'{function}' has no result '{name}' with a gradient; its results are "
+                f"'{function}' has no result '{name}' with a gradient; those with one are "
                 f"{', '.join(b.name for b in row.outputs if b.name in choice)}."
             )
     if row.passive:

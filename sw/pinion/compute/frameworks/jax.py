@@ -5,15 +5,15 @@
 >>> jax.grad(lambda tau: forward(q, qd, tau).sum())(tau)                  # doctest: +SKIP
 >>> on_a_gpu = dynamics("iiwa14", "aba", device="cuda")                   # doctest: +SKIP
 
-It supports `jax.jit`, `jax.vmap` and derivatives in reverse mode (`jax.grad`, `jax.jacrev`), of
-these too: a Hessian is ``jax.jacrev(jax.jacrev(f))``. Compiled code contains addresses of this
+It supports `jax.jit`, `jax.vmap` and reverse-mode derivatives (`jax.grad`, `jax.jacrev`), also
+repeated: a Hessian is ``jax.jacrev(jax.jacrev(f))``. Compiled code contains addresses of this
 process, so it cannot be exported.
 
 On a GPU a C++ call makes the driver run the kernels on XLA's stream and in XLA's memory
 (``runtime/jaxcuda.cpp``, by XLA's foreign function interface, jax.ffi), without copies, waits or
 Python.
 
-.. note:: Without a GPU the tests have XLA call that C++ on a processor, with a simulated stream and
+.. note:: Without a GPU the tests have XLA call that C++ on a CPU, with a simulated stream and
    driver; kernels run there.
 """
 
@@ -57,18 +57,18 @@ _PRODUCTS = SimpleNamespace(
 
 
 class JaxDevice(Protocol):
-    """A processor or GPU that computes arrays."""
+    """A CPU or GPU that computes arrays."""
 
     @property
     def platform(self) -> str:
-        """JAX's name of it."""
+        """JAX's name for it."""
 
     @property
     def target(self) -> str:
-        """XLA's name of the custom call."""
+        """XLA's name for the custom call."""
 
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
-        """Compile a kernel for this place."""
+        """Compile a kernel for this device."""
 
     def attributes(self, kernel: Any) -> Mapping[str, Any]:
         """Return the custom call's attributes for a kernel, which must stay loaded."""
@@ -123,7 +123,7 @@ class JaxGpu:
 
 @dataclass(frozen=True)
 class _JaxProcessor:
-    """This machine's processor."""
+    """This machine's CPU."""
 
     target: str
     threads: int
@@ -156,15 +156,15 @@ def dynamics(
     function : a row of the table with reverse mode, such as ``rnea`` (tau of q, qd, qdd), ``aba``
         (qdd of q, qd, tau) or ``forward_kinematics`` (R and p of q).
     dtype : of the arrays; float64 needs ``jax_enable_x64``.
-    device : of the arrays: ``cpu``, ``cuda`` (the first GPU) or ``cuda:1``. Other GPUs of the same
-        architecture can be used too.
+    device : device of the arrays: ``cpu``, ``cuda`` (the first GPU) or ``cuda:1``. Other GPUs of
+        the same architecture can be used too.
     threads, compiler, cache : as for :func:`pinion.compute.cpu.compile`.
     options : ``outputs``, ``parameters`` and ``joint_terms`` of the row.
 
     Returns
     -------
-    A function of the row's inputs, (..., *shape) each, with the same axes of the batch or none. It
-    returns an array, or a named tuple of several results. The gradient by q has the shape of q
+    A function of the row's inputs, (..., *shape) each, with the same batch axes or none. It returns
+    an array, or a named tuple of several results. The gradient with respect to q has the shape of q
     (:mod:`.positions`). It can be differentiated as often as the rows of its gradient can.
 
     Raises
@@ -192,7 +192,7 @@ def dynamics(
                     if array_device.platform != place.platform:
                         raise InputError(
                             f"'{name}' is on the device '{array_device}': give arrays on a "
-                            f"'{place.platform}', or choose another device."
+                            f"'{place.platform}' device, or choose another device."
                         )
         inputs = {
             name: jnp.broadcast_to(array, (*batch, *shape))
@@ -204,7 +204,7 @@ def dynamics(
 
 
 class _Runner:
-    """Runs functions on a place, with or without their gradients.
+    """Runner of functions on a device, with or without their gradients.
 
     Members
     -------
@@ -218,7 +218,7 @@ class _Runner:
         self._space = Space(_PRODUCTS, lambda name, array: array.astype(dtype))
 
     def plain(self, function: Differentiable, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Run a kernel on arrays of any batch."""
+        """Run a kernel on arrays with any batch axes."""
         kernel = function.kernel
         first = kernel.inputs[0]
         batch = inputs[first.name].shape

@@ -1,11 +1,12 @@
-"""Gradients by positions that are not vectors, and cotangents of such positions.
+"""Gradients with respect to positions that are not vectors, and cotangents of such positions.
 
-The gradient by q has the shape of q. Where positions are vectors it is the derivative. For unit
-quaternions, and the cosine and sine of planar joints, it is the derivative of the function of the
-normalised positions, which is tangent to the unit sphere: components along the quaternion are zero.
-From the rows' derivatives g by a tangent (velocities in the body) it is ``2 q (g, 0)``, a product
-of quaternions, and ``R g`` for the position of a floating base. A cotangent of positions, of which
-the component along the quaternion is ignored, becomes tangent by the transposed products.
+The gradient with respect to q has the shape of q. Where positions are vectors, it is the
+derivative. For unit quaternions, and the cosine and sine of planar joints, it is the derivative of
+the function of the normalised positions, which is tangent to the unit sphere: components along the
+quaternion are zero.
+From the rows' derivatives g in the tangent space (velocities in the body) it is ``2 q (g, 0)``, a
+product of quaternions, and ``R g`` for the position of a floating base. A cotangent of positions,
+whose component along the quaternion is ignored, becomes tangent by the transposed products.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from pinion.robot import JointKind, Model
 
 @dataclass(frozen=True)
 class Space:
-    """A module of arrays.
+    """An array module.
 
     Members
     -------
-    module : has ``einsum``, ``broadcast_to`` and ``concatenate`` as NumPy.
-    constant : returns an array of it for one of NumPy, named for a cache.
+    module : has ``einsum``, ``broadcast_to`` and ``concatenate``, like NumPy.
+    constant : returns the module's array for a NumPy array, whose name is the key of a cache.
     """
 
     module: Any
@@ -35,14 +36,14 @@ class Space:
 
 
 def _joints(model: Model) -> Iterator[tuple[JointKind, slice, slice]]:
-    """Yield joints whose positions are no vector: kind, slices of q and of velocities."""
+    """Yield joints whose positions are not vectors: kind, slices of q and of velocities."""
     for body, at, v_at in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
         if not model.follows(body) and body.joint.kind.nq != body.joint.kind.nv:
             yield body.joint.kind, at, v_at
 
 
 def ambient(space: Space, model: Model, q: Any, gradient: Any) -> Any:
-    """Return the gradient by q, (..., nq), from that by its tangent, (..., nv)."""
+    """Return the gradient with respect to q, (..., nq), from its tangent form, (..., nv)."""
     parts, last = [], 0
     for kind, at, v_at in _joints(model):
         parts.append(gradient[..., last : v_at.start])
@@ -52,7 +53,7 @@ def ambient(space: Space, model: Model, q: Any, gradient: Any) -> Any:
 
 
 def tangent(space: Space, model: Model, q: Any, cotangent: Any) -> Any:
-    """Return a cotangent of q as one of its tangent, (..., nv)."""
+    """Return a cotangent of q in the tangent space, (..., nv)."""
     parts, last = [], 0
     for kind, at, _ in _joints(model):
         parts.append(cotangent[..., last : at.start])

@@ -1,4 +1,4 @@
-"""Reverse mode as data: which rows of the table give the gradient of a row, and by which products.
+"""Reverse mode as data: the rows of the table that give the gradient of a row, and the products.
 
 A term is one line, a sum over repeated indices as in Einstein's convention. The first factor is the
 cotangent of a result; the others are arrays, named
@@ -7,9 +7,9 @@ cotangent of a result; the others are arrays, named
 - ``slopes.M``: the result ``M`` of the call ``slopes``,
 - ``angular``: a constant (:data:`CONSTANTS`).
 
-``q[k] = 0.5 kinetic[] qd[j] moving.dtau_dq[jk]`` adds to the gradient by q half the product of the
-cotangent of ``kinetic``, the rates and the matrix. Gradients by q are by the tangent; so are
-cotangents of positions.
+``q[k] = 0.5 kinetic[] qd[j] moving.dtau_dq[jk]`` adds to the gradient with respect to q half the
+product of the cotangent of ``kinetic``, the rates and the matrix. Gradients with respect to q are
+in the tangent space; so are cotangents of positions.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Call:
 
     @property
     def units(self) -> str | None:
-        """The input that is unit vectors, if there is one."""
+        """The input that receives unit vectors, if there is one."""
         return next((name for name, source in self.at.items() if source in (UNIT, STEP)), None)
 
 
 @dataclass(frozen=True)
 class GradientTerm:
-    """A product that is added to the gradient by an input.
+    """A product that is added to the gradient with respect to an input.
 
     Members
     -------
@@ -75,7 +75,7 @@ class GradientTerm:
 
     @classmethod
     def parsed(cls, line: str) -> GradientTerm:
-        """Return the term of a line."""
+        """Parse a line into a term."""
         match = _LINE.fullmatch(line)
         assert match is not None, line
         by, by_indices, factor, product = match.groups()
@@ -374,14 +374,14 @@ _SECOND = "derivatives of second order have no row; differentiate '{}' once, whi
 _THIRD = "derivatives of third order have no row; differentiate '{}' twice, which uses this row"
 _TIP = "J.T @ f of 'frame_jacobian', which has a gradient, for a wrench f at the tip"
 _MOBILITY = "compute {} from 'frame_jacobian' and 'minv', which have gradients"
-_BY_Q = "its derivative by q along qd"
-_MOTION = "use {} of 'frame_jacobian', which has gradients"
-_PARAMETERS = "use '{}' with parameters, which has gradients by them too"
+_BY_Q = "the derivative of J with respect to q along qd"
+_MOTION = "use J of 'frame_jacobian', which has gradients: {}"
+_PARAMETERS = "use '{}' with parameters, which has gradients with respect to them too"
 
 WITHOUT: Mapping[str, str] = MappingProxyType(
     {
         "fd_derivatives_from_minv": "use 'fd_derivatives', which needs no inverse inertia",
-        "rnea_fext": f"use 'rnea' less {_TIP}",
+        "rnea_fext": f"use 'rnea' minus {_TIP}",
         "aba_fext": f"use 'aba' with tau plus {_TIP}",
         "operational_space_inertia": _MOBILITY.format("inv(J @ minv @ J.T + damping * eye(6))"),
         "inverse_operational_space_inertia": _MOBILITY.format("J @ minv @ J.T"),
@@ -389,12 +389,12 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
         "fd_second_derivatives": _THIRD.format("aba"),
         "step_second_derivatives": _THIRD.format("euler_step"),
         "frame_velocity": _MOTION.format("J @ qd"),
-        "frame_acceleration": _MOTION.format(f"J @ qdd plus {_BY_Q} times qd,"),
+        "frame_acceleration": _MOTION.format(f"J @ qdd plus {_BY_Q}, times qd"),
         "frame_classical_acceleration": _MOTION.format(
-            f"J @ qdd plus {_BY_Q} times qd, and angular times linear velocity,"
+            f"J @ qdd plus {_BY_Q}, times qd, plus angular cross linear velocity"
         ),
-        "frame_drift": _MOTION.format(f"J: {_BY_Q} times qd,"),
-        "frame_jacobian_rate": _MOTION.format(f"J: {_BY_Q},"),
+        "frame_drift": _MOTION.format(f"{_BY_Q}, times qd"),
+        "frame_jacobian_rate": _MOTION.format(_BY_Q),
         "constraint_dynamics_derivatives": _SECOND.format("constraint_dynamics"),
         "impulse_dynamics_derivatives": _SECOND.format("impulse_dynamics"),
         "contact_acceleration": (
@@ -411,4 +411,4 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-"""Rows without it, and what can be used."""
+"""Rows without reverse mode, and what can be used instead."""

@@ -17,8 +17,8 @@ reuse it: the stream's order makes this safe without `record_stream`. As for eve
 PyTorch, tensors computed on another stream need its `wait_stream`, and their own `record_stream` if
 they are dropped early.
 
-.. note:: Without a GPU the tests run all of it except the three calls of `_gpu`, on a processor
-   that simulates a device.
+.. note:: Without a GPU the tests run all of it except the three calls of `_gpu`, on a CPU that
+   simulates a device.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ _LEGACY = 1  # the driver's handle of stream 0; 0 itself also means "no stream"
 
 
 class TorchDevice(Protocol):
-    """A processor or GPU that computes tensors.
+    """A CPU or GPU that computes tensors.
 
     Members
     -------
-    device : PyTorch's name of it.
+    device : PyTorch's name for it.
     """
 
     @property
     def device(self) -> torch.device: ...
 
     def compile(self, model: Model | str, function: str, **options: Any) -> Any:
-        """Compile a kernel for this place."""
+        """Compile a kernel for this device."""
 
     def run(self, kernel: Any, arguments: Mapping[str, Any], out: Mapping[str, Any]) -> None:
-        """Run a kernel on contiguous tensors into contiguous tensors."""
+        """Run a kernel on contiguous tensors, writing to contiguous tensors."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class TorchGpu:
 
     Members
     -------
-    device : PyTorch's name of it, the device of the tensors.
+    device : PyTorch's name for it, the device of the tensors.
     gpu : runs the kernels.
     current : context that makes it the current device of this thread while a kernel is queued.
     stream : returns PyTorch's current stream in the form that the device accepts.
@@ -102,7 +102,7 @@ class TorchGpu:
 
 @dataclass(frozen=True)
 class _TorchProcessor:
-    """This machine's processor."""
+    """This machine's CPU."""
 
     device: torch.device
 
@@ -142,15 +142,15 @@ def dynamics(
     function : a row of the table with reverse mode, such as ``rnea`` (tau of q, qd, qdd), ``aba``
         (qdd of q, qd, tau) or ``forward_kinematics`` (R and p of q).
     dtype : of the tensors, ``float32`` or ``float64``. Most GPUs compute float32 many times faster.
-    device : of the tensors: ``cpu``, ``cuda`` (PyTorch's current one) or ``cuda:1``.
+    device : device of the tensors: ``cpu``, ``cuda`` (PyTorch's current one) or ``cuda:1``.
     options : ``outputs``, ``parameters`` and ``joint_terms`` of the row
         (:class:`pinion.functions.RowOptions`), and those of :func:`pinion.compute.cpu.compile` or
         :func:`pinion.compute.cuda.compile`.
 
     Returns
     -------
-    A function of the row's inputs, (..., *shape) each, with the same axes of the batch or none. It
-    returns a tensor, or a named tuple of several results. The gradient by q has the shape of q
+    A function of the row's inputs, (..., *shape) each, with the same batch axes or none. It returns
+    a tensor, or a named tuple of several results. The gradient with respect to q has the shape of q
     (:mod:`.positions`). It can be differentiated as often as the rows of its gradient can.
 
     Raises
@@ -195,8 +195,8 @@ def _placed(device: str | torch.device | TorchGpu, cache: Path | None) -> TorchD
         return _TorchProcessor(named)
     if named.type != "cuda" or not torch.cuda.is_available():
         raise InputError(
-            f"PyTorch {torch.__version__} does not support '{device}' here: use cpu, or install "
-            "its build for CUDA and a driver."
+            f"PyTorch {torch.__version__} does not support '{device}' here: use cpu, or for cuda "
+            "install PyTorch's CUDA build and an NVIDIA driver."
         )
     return _gpu(torch.cuda.current_device() if named.index is None else named.index, cache)
 
@@ -215,11 +215,11 @@ def _gpu(index: int, cache: Path | None) -> TorchGpu:
 
 
 class _Runner:
-    """Runs functions on a place, with or without their gradients.
+    """Runner of functions on a device, with or without their gradients.
 
     Members
     -------
-    space : PyTorch, with constants on the place's device.
+    space : PyTorch, with constants on the device.
     """
 
     def __init__(self, place: TorchDevice, kind: torch.dtype) -> None:
@@ -236,7 +236,7 @@ class _Runner:
         return self._constants[name]
 
     def plain(self, function: Differentiable, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Run a kernel on tensors of any batch."""
+        """Run a kernel on tensors with any batch axes."""
         kernel, some = function.kernel, next(iter(inputs.values()))
         first = next(iter(function.inputs.values()))
         batch = some.shape[: some.ndim - len(first)]

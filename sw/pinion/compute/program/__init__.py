@@ -1,1 +1,1 @@
-"""A graph as instructions for processors and GPUs: order, registers, text."""
+"""A graph as instructions for CPUs and GPUs: order, registers, text."""

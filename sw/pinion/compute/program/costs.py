@@ -1,4 +1,4 @@
-"""Costs of operations on a processor with vectors."""
+"""Costs of operations on a CPU with vector instructions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ProcessorCosts:
         return 0
 
     def price(self, op: str, *, constant: bool = False) -> float:
-        """Return the instructions of an operation; constants are operands in memory and free."""
+        """Return an operation's number of instructions; constants are free memory operands."""
         if OPS[op].family in (Family.INPUT, Family.CONSTANT, Family.NEGATION, Family.ROUNDING):
             return 0.0
         return OPS[op].price

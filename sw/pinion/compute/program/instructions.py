@@ -1,9 +1,9 @@
 """Instruction selection: a graph as fused multiply-adds with signs folded into them.
 
-A processor computes ``a b + c``, ``a b - c``, ``c - a b`` and ``-a b - c`` in one instruction each.
-So a product read only by sums is free if each of those sums can fuse it, and a negation is free
-except for some results. Which sum fuses which product is chosen here; the compiler is told not to
-fuse any more.
+CPUs and GPUs compute ``a b + c``, ``a b - c``, ``c - a b`` and ``-a b - c`` in one instruction
+each. So a product read only by sums is free if each of those sums can fuse it, and a negation is
+free except for some results. Which sum fuses which product is chosen here; the compiler is told not
+to fuse any others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pinion.native import ComputeError
 
 
 class Kind(Enum):
-    """What an instruction computes, with its operands ``a``, ``b`` and ``c``."""
+    """Result of an instruction with operands ``a``, ``b`` and ``c``."""
 
     INPUT = "a word of the request"
     CONST = "a constant"
@@ -43,7 +43,7 @@ TRIG = (Kind.SIN, Kind.COS)
 """Functions of an angle, which are computed before the rest."""
 
 EARLY = 8
-"""Largest number of instructions of an angle whose functions are computed first."""
+"""Largest number of instructions that compute an angle whose sine and cosine come first."""
 
 _ANGLES = {names.SIN: Kind.SIN, names.COS: Kind.COS}
 
@@ -115,7 +115,7 @@ class KernelProgram:
         return needed
 
     def cone(self, roots: Iterable[int], stop: Iterable[int] = ()) -> list[int]:
-        """Return everything that the roots need, including them, not going beyond `stop`."""
+        """Return everything that the roots need, including the roots, not going beyond `stop`."""
         ends, visited, todo = set(stop), set(), list(roots)
         while todo:
             i = todo.pop()

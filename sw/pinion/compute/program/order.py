@@ -1,6 +1,6 @@
 """Orders of instructions that keep few values alive.
 
-A core has 16 or 32 vector registers; further live values are spilled to the stack. Three orders
+A CPU core has 16 or 32 vector registers; other live values are spilled to the stack. Three orders
 are tried. As traced: pass by pass over the robot. Depth first: each result with everything that
 only it still needs, the operand that takes more registers first (Sethi and Ullman 1970, "The
 Generation of Optimal Code for Arithmetic Expressions", applied to a graph as if it were a tree). By
@@ -46,12 +46,12 @@ def as_traced(program: KernelProgram) -> list[int]:
 
 
 def depth_first(program: KernelProgram) -> list[int]:
-    """Order result by result, each with what only it still needs, the larger operand first."""
+    """Order by result, each after the values that only it still needs, larger operands first."""
     return _walk(program, [at for _, at in program.outputs])
 
 
 def by_parts(program: KernelProgram) -> list[int]:
-    """Order depth first, grouping results that share computed values."""
+    """Order by result as `depth_first`, grouping results that share computed values."""
     part = _parts(program)
     first: dict[int, int] = {}
     for k, (_, at) in enumerate(program.outputs):
@@ -75,7 +75,7 @@ def arrange(program: KernelProgram, *, registers: int) -> tuple[KernelProgram, A
 
 
 def _needs(program: KernelProgram) -> list[int]:
-    """Return the registers for each value, as if the graph were a tree (Sethi and Ullman)."""
+    """Return the registers each value needs, as if the graph were a tree (Sethi and Ullman)."""
     needs = []
     for it in program.instructions:
         if it.kind in (*GIVEN, *TRIG):
@@ -109,7 +109,7 @@ def _walk(program: KernelProgram, roots: Sequence[int]) -> list[int]:
 
 
 def _parts(program: KernelProgram) -> list[int]:
-    """Return for each instruction the number of its connected part."""
+    """Return, for each instruction, the number of its connected component."""
     parent = list(range(len(program.instructions)))
 
     def find(i: int) -> int:

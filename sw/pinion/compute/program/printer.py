@@ -72,14 +72,14 @@ def print_program(
     graph: Graph | None = None,
     literals: bool = False,
 ) -> Printed:
-    """Print a program.
+    """Return a program as C++ text.
 
     Parameters
     ----------
     program : instructions in order of computation.
     inputs, results : the arrays of the words, with every axis a number.
     allocation : of the program; by default the compiler allocates registers.
-    graph : if given, every line is annotated with its line in the mechanics.
+    graph : if given, every line is annotated with the line of the mechanics that it comes from.
     literals : print constants as literals even with an allocation.
 
     Raises
@@ -120,7 +120,7 @@ class _Printer:
         return f"{region.name}{'' if region.body is None else region.body}_v{i}"
 
     def printed(self) -> Printed:
-        """Return both functions."""
+        """Return both functions as text."""
         angles = _function(
             "template <class V, class In, class Turn, class Table>",
             "void angles(In in, Turn turn, Table table)",
@@ -153,7 +153,7 @@ class _Printer:
         return lines
 
     def _puts(self) -> dict[int, list[str]]:
-        """Return for each instruction the lines that write it as results."""
+        """Return the lines that write each instruction's value to the results."""
         puts: dict[int, list[str]] = {}
         for word, at in self.program.outputs:
             places = self.results.get(str(word))

@@ -50,7 +50,7 @@ def kernel_source(
     comments: bool = False,
     vector: bool = True,
 ) -> Source:
-    """Print the kernel of a graph.
+    """Generate the kernel of a graph.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def kernel_source(
     dtype : ``float32`` or ``float64``.
     registers : number of the machine's vector registers.
     title : description for the first line.
-    comments : annotate every line with its line in the mechanics.
+    comments : whether to annotate every line with the line of the mechanics that it comes from.
     vector : compute as many samples at once as fit into a vector; otherwise one.
     """
     program, allocation = arrange(select(graph), registers=registers)

@@ -1,4 +1,4 @@
-/* What a compiled kernel tells of itself, and how a batch is given: plain C. */
+/* How a compiled kernel describes itself, and how a batch is passed: plain C. */
 #ifndef PINION_ABI_H
 #define PINION_ABI_H
 
@@ -11,7 +11,7 @@
 
 typedef struct pinion_array {
   const char *name;
-  uint32_t size; /* elements a sample; matrices are row by row, whole */
+  uint32_t size; /* elements per sample; matrices are stored row by row, whole */
 } pinion_array;
 
 typedef struct pinion_kernel {
@@ -50,7 +50,7 @@ enum {
   PINION_NO_MEMORY = 3
 };
 
-/* Whoever links the runtime into a library of his own may hide its functions. */
+/* A library that links the runtime in may hide its functions. */
 #ifndef PINION_API
 #define PINION_API __attribute__((visibility("default")))
 #endif
@@ -81,7 +81,7 @@ PINION_API const pinion_kernel *PINION_GET_KERNEL(void);
    outside of the arrays is read or written. An array in blocks is one of whole blocks: the lanes
    of the last one that n does not fill may be read, and are left undefined in outputs.
 
-   threads: how many compute at most, the caller among them; 0: as many as it may use processors.
+   threads: the largest number of threads, including the caller's; 0: one per CPU core it may use.
    Batches that are too short to gain by it stay with the caller. May be called from several threads
    at once. */
 PINION_API int PINION_RUN(const pinion_kernel *kernel, size_t n, const pinion_view *in,
@@ -92,8 +92,8 @@ PINION_API int PINION_RUN(const pinion_kernel *kernel, size_t n, const pinion_vi
 PINION_API int PINION_RUN_FLAGGED(const pinion_kernel *kernel, size_t n, const pinion_view *in,
                                   const pinion_view *out, uint8_t *flags, unsigned threads);
 
-/* The index of the first infinity or NaN among n numbers of 4 or 8 bytes that follow each other;
-   -1: there is none; -2: numbers of another width. */
+/* The index of the first infinity or NaN among n contiguous numbers of 4 or 8 bytes; -1: there is
+   none; -2: numbers of another width. */
 PINION_API int64_t PINION_FIRST_NONFINITE(const void *data, int bytes, size_t n);
 #ifdef __cplusplus
 }

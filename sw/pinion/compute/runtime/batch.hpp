@@ -18,8 +18,8 @@
 namespace pinion {
 namespace {
 
-// From this number of bytes on, inputs and outputs together, outputs bypass the caches: they would
-// push each other out before somebody reads them, and a store that fills a line need not read it.
+// At this size in bytes or more, inputs and outputs together, outputs bypass the caches: they would
+// evict each other before they are read, and a store that fills a line need not read it.
 constexpr size_t STREAM_BYTES = size_t(16) << 20;
 constexpr size_t LINE = 64;
 
@@ -116,7 +116,7 @@ inline int check(const pinion_kernel *k, size_t n, const pinion_view *in, const 
   return PINION_DONE;
 }
 
-// 16 elements that follow each other.
+// 16 contiguous elements.
 template <class T> PINION_INLINE void copy16(T *to, const T *from) {
   typedef Pieces<T> P;
   for (int i = 0; i < BLOCK; i += P::N * P::Q) P::store(to + i, P::load(from + i));

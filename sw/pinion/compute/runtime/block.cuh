@@ -1,5 +1,5 @@
-// Rigid body dynamics of one sample by the threads of one block: for small batches, where a thread a
-// sample would leave most of a GPU idle.
+// Rigid body dynamics of one sample by the threads of one block: for small batches, where one
+// thread per sample would leave most of a GPU idle.
 //
 // A kernel (compute/cuda/cooperative.py) is a sequence of the phases below, with barriers between
 // them. Within a phase each thread does the whole work of one link, one column or one entry, and
@@ -15,7 +15,7 @@
 //
 // Walks instead of levels: the passes of Algorithm 1 take as many steps as the tree has levels. Here
 // every link's thread takes them all for itself, from the base to its link and back, which a warp
-// does in the time of its longest way, and no barrier is between two levels.
+// does in the time of its longest path, without barriers between levels.
 //
 // Arrays in shared memory have components apart, [component][link], so that threads side by side
 // read words side by side.
@@ -79,7 +79,7 @@ template <class R> struct Block {
   PINION_INLINE int size(int i) const { return indices[Index::size + i]; }
   PINION_INLINE int start(int i) const { return indices[Index::start + i]; }
   PINION_INLINE int level(int i) const { return indices[Index::level + i]; } // 0 at the base
-  // The link at a level on the way from the base to link k.
+  // The link at a level on the path from the base to link k.
   PINION_INLINE int path(int k, int level) const {
     return indices[Index::path + indices[Index::paths + k] + level];
   }
@@ -177,7 +177,7 @@ template <class R> struct Block {
     }
   }
 
-  // Loads and stores of a sample, a thread an element.
+  // Loads and stores of a sample, one thread per element.
   PINION_INLINE void take(int at, const T *given) const {
     for (int i = thread; i < n; i += threads) memory[at + i] = given[dof(i)];
   }
@@ -200,7 +200,7 @@ template <class R> struct Block {
       result[x] = memory[at + place(x / n) * n + place(x % n)];
   }
 
-  // Algorithm 1, line 3: X of every joint at its position, a thread a joint.
+  // Algorithm 1, line 3: X of every joint at its position, one thread per joint.
   //
   // E = R E_tree with the rotation R of a joint about its z; a shift along z stands before or behind
   // R, which leaves z as it is, so that r = r_tree + E_tree^T z shift.
@@ -246,8 +246,8 @@ template <class R> struct Block {
     const Rigid<T> inertia = rigid(At::constants, k);
     return inertia.times(a) + cross_force(v, inertia.times(v));
   }
-  // Algorithm 1, lines 7 to 9, for the force of link k alone: what each joint on the way to the base
-  // has of it. What it passes, f or S^T f, is added up by the joint.
+  // Algorithm 1, lines 7 to 9, for the force of link k alone: what each joint on the path to the
+  // base has of it. What it passes, f or S^T f, is added up by the joint.
   PINION_INLINE void carry_force(int k, Spatial<T> f) const {
     for (int i = k;;) {
       put(At::carried_force, pairs, start(i) + k - i, f);
@@ -267,7 +267,7 @@ template <class R> struct Block {
     }
   }
 
-  // Algorithm 1 up to the sums, a thread a link.
+  // Algorithm 1 up to the sums, one thread per link.
   template <bool accelerated, bool kept> PINION_INLINE void inverse_dynamics() const {
     for (int k = thread; k < n; k += threads) {
       Spatial<T> v, a;
@@ -295,7 +295,7 @@ template <class R> struct Block {
       memory[At::residual + i] = tau[dof(i)] - total_effort(i);
   }
 
-  // Algorithm 3, line 1 up to the sums, a thread a link: v', a' and f' at given accelerations.
+  // Algorithm 3, line 1 up to the sums, one thread per link: v', a' and f' at given accelerations.
   PINION_INLINE void states() const {
     for (int k = thread; k < n; k += threads) {
       Spatial<T> v, a;
@@ -344,11 +344,11 @@ template <class R> struct Block {
           cross(lever, v.angular) - cross(momentum.linear, units[c]));
     }
   }
-  // Where v', a' and f' are given there is nothing else to do of it.
+  // Where v', a' and f' are given, this is all that is left of lines 1 to 4.
   PINION_INLINE void drags() const {
     for (int k = thread; k < n; k += threads) drag(k, spatial(At::v, n, k));
   }
-  // f' of what each joint carries, a thread a component.
+  // f' of what each joint carries, one thread per component.
   PINION_INLINE void net_forces() const {
     for (int x = thread; x < 6 * n; x += threads) {
       const int i = x % n;
@@ -359,8 +359,8 @@ template <class R> struct Block {
     }
   }
 
-  // Algorithm 4, lines 5 to 10: dv and da of the links that joint j carries, a thread a column, by
-  // q_j or by qd_j; everywhere else they are zero.
+  // Algorithm 4, lines 5 to 10: dv and da of the links that joint j carries, one thread per column,
+  // with respect to q_j or qd_j; everywhere else they are zero.
   //
   //   by q    at j: dv = v x S    da = a x S          below: dv = X dv    da = X da + dv x S qd
   //   by qd   at j: dv = S        da = v x S
@@ -402,7 +402,7 @@ template <class R> struct Block {
       }
     }
   }
-  // Algorithm 4, lines 11 and 12: df = I da + dv x* I v + v x* I dv, a thread a link and a column;
+  // Algorithm 4, lines 11 and 12: df = I da + dv x* I v + v x* I dv, a thread per link and column;
   // df takes da's place.
   PINION_INLINE void column_forces() const {
     for (int x = thread; x < 2 * pairs; x += threads) {
@@ -419,7 +419,7 @@ template <class R> struct Block {
     }
   }
   // Algorithm 4, lines 13 to 16: df from the last link that joint j carries up to j, then on to the
-  // base with S x* f' by q_j; dtau = S^T df. A thread a column, (2, n, n) by q and by qd.
+  // base with S x* f' by q_j; dtau = S^T df. One thread per column, (2, n, n) by q and by qd.
   PINION_INLINE void column_efforts() const {
     for (int column = thread; column < 2 * n; column += threads) {
       const bool by_rate = column >= n;
@@ -451,7 +451,7 @@ template <class R> struct Block {
   }
 
   // Composite inertias (Featherstone 2008, table 6.2), up to the sums: the inertia of link k as each
-  // link on the way to the base sees it, a thread a link.
+  // link on the path to the base sees it, one thread per link.
   PINION_INLINE void composites() const {
     for (int k = (thread + threads - R::second) % threads; k < n; k += threads) {
       Rigid<T> inertia = rigid(At::constants, k);
@@ -466,7 +466,7 @@ template <class R> struct Block {
       }
     }
   }
-  // A thread a component.
+  // One thread per component.
   PINION_INLINE void net_composites() const {
     for (int x = thread; x < 10 * n; x += threads) {
       const int i = x % n;
@@ -476,7 +476,7 @@ template <class R> struct Block {
       memory[At::composite + x] = sum;
     }
   }
-  // M_ji = S_j^T X^T IC_i S_i for i and the joints j on the way to the base, a thread a column i.
+  // M_ji = S_j^T X^T IC_i S_i for i and joints j on its path to the base, a thread per column i.
   PINION_INLINE void inertia_matrix() const {
     for (int k = thread; k < n; k += threads) {
       Spatial<T> S = {{T(0), T(0), T(0)}, {T(0), T(0), T(0)}};
@@ -499,7 +499,7 @@ template <class R> struct Block {
   }
 
   // M = L^T D L (Featherstone 2008, chapter 6.5) without fill-in, for the links of one level, all
-  // those below being done; a thread an entry. In M's place stand D and L D, i.e. what is left of
+  // those below being done; one thread per entry. In M's place are D and L D, i.e. what is left of
   // entry (i, k) when the links behind k are eliminated:
   //
   //   W_ik = M_ik - sum over l behind k of W_il W_kl / W_ll
@@ -515,8 +515,8 @@ template <class R> struct Block {
       if (pair == start(k)) memory[At::pivot + k] = recip(rest); // (k, k)
     }
   }
-  // M^-1, a thread a column c: L^T D z = e_c from c to the base, then L x = z from the base to c, and
-  // the other triangle by symmetry.
+  // M^-1, a thread per column c: L^T D z = e_c from c to the base, then L x = z from the base to c,
+  // and the other triangle by symmetry.
   PINION_INLINE void inverse_columns() const {
     for (int c = thread; c < n; c += threads) {
       Word *const column = memory + At::minv + c;
@@ -542,7 +542,7 @@ template <class R> struct Block {
       }
     }
   }
-  // qdd = M^-1 (tau - c), equation (1), a thread a joint.
+  // qdd = M^-1 (tau - c), equation (1), one thread per joint.
   PINION_INLINE T acceleration(int i) const {
     T sum = T(0);
     for (int k = tree_begin(i); k < tree_end(i); ++k)
@@ -555,7 +555,7 @@ template <class R> struct Block {
   PINION_INLINE void kept_accelerations(T *qdd) const {
     for (int i = thread; i < n; i += threads) memory[At::qdd + i] = qdd[dof(i)] = acceleration(i);
   }
-  // Algorithm 3, line 3: -M^-1 dtau, a thread an entry.
+  // Algorithm 3, line 3: -M^-1 dtau, one thread per entry.
   PINION_INLINE void forward_gradient(T *by_q, T *by_qd) const {
     for (int x = thread; x < 2 * n * n; x += threads) {
       const bool by_rate = x >= n * n;

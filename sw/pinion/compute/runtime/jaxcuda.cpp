@@ -64,7 +64,7 @@ ffi::Error call(void *stream, ffi::ScratchAllocator scratch, int64_t launch, int
     if (k > 0 && own != count) return ffi::Error::InvalidArgument("Batches of different lengths.");
     count = own;
   }
-  if (count == 0) return ffi::Error::Success(); // the driver starts no kernel of no blocks
+  if (count == 0) return ffi::Error::Success(); // the driver launches no kernel without blocks
 
   const bool one_block_each = (int64_t)count < crossover && small.size() == NUMBERS;
   Arguments given;

@@ -7,7 +7,7 @@
 
 // Nothing that was read from memory before is known after it, nothing waits to be written: a value
 // that the printed text leaves in memory stays there, where a compiler would rather keep it in a
-// register and then write that to its stack. No instruction comes of it.
+// register and then write that to its stack. It generates no instruction.
 #define PINION_FORGET() asm volatile("" ::: "memory")
 
 namespace pinion {

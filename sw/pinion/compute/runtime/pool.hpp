@@ -1,8 +1,8 @@
-// A pool of threads, one a process, that help callers with their batches.
+// A pool of threads, one per process, that help callers with their batches.
 //
-// It serves one call at a time; whoever finds it busy computes alone. A job is open while its
-// caller works on it himself: helpers that wake up later find it closed, and the caller waits only
-// for those that took part. What they meet in is one word: epoch, places left, helpers at work.
+// It serves one call at a time; a caller that finds it busy computes alone. A job is open while its
+// caller works on it: helpers that wake up later find it closed, and the caller waits only for
+// those that took part. They synchronise on one word: epoch, places left, helpers at work.
 // Threads sleep when there is nothing to do, hold nothing then, and end with the process; so a
 // library that contains the pool must not be unloaded (link it with -z nodelete).
 #pragma once
@@ -36,7 +36,7 @@ inline void relax() {
 #endif
 }
 
-// The processors that a thread may use.
+// The CPUs that a thread may use.
 struct Processors {
   unsigned count;
 #if defined(__linux__)
@@ -58,7 +58,7 @@ inline void processors_of_caller(Processors &cpus) {
 
 constexpr unsigned MOST_HELPERS = 255;
 constexpr size_t HELPER_STACK = size_t(4) << 20;
-// How long who waits does so in a loop, before it sleeps.
+// How long a waiting thread spins before it sleeps.
 constexpr int64_t SPIN_NS = 30000;
 
 struct Job {
@@ -80,7 +80,7 @@ struct alignas(128) Bed {
 struct Pool {
   alignas(128) std::atomic<uint64_t> meeting; // epoch << 32 | places << 16 | helpers at work
   alignas(128) std::atomic<uint32_t> busy;
-  // These belong to who set `busy`; the job may also be read by helpers at work.
+  // These belong to the thread that set `busy`; the job may also be read by helpers at work.
   bool prepared;
   unsigned threads;
   Job job;
@@ -223,7 +223,7 @@ inline void wait_for_helpers() {
   }
 }
 
-// Calls work(context) here and in up to `helpers` other threads, on the caller's processors;
+// Calls work(context) here and in up to `helpers` other threads, on the caller's CPUs;
 // returns when all are done. `work` returns once nothing is left to take.
 __attribute__((noinline)) void share(unsigned helpers, const Processors &cpus,
                                      void (*work)(void *), void *context) {
@@ -238,7 +238,7 @@ __attribute__((noinline)) void share(unsigned helpers, const Processors &cpus,
   job.context = context;
   job.helpers = helpers < pool.threads ? helpers : pool.threads;
   job.cpus = cpus;
-  // With more threads than processors, who waits in a loop only hinders those who work.
+  // With more threads than CPUs, a thread that spins only hinders those that work.
   job.spin = job.helpers < cpus.count;
   const uint32_t epoch = (uint32_t)(pool.meeting.load(std::memory_order_relaxed) >> 32) + 1;
   pool.meeting.store((uint64_t)epoch << 32 | (uint64_t)job.helpers << 16,

@@ -15,7 +15,7 @@
 namespace {
 
 constexpr int MOST_ARRAYS = 32, MOST_AXES = 8;
-// From this size on results begin at a cache line, which NumPy's own memory does not promise.
+// At this size or more, results begin at a cache line, which NumPy's own memory does not promise.
 constexpr size_t ALIGNED_FROM = 4096;
 // Shorter batches keep the interpreter's lock: giving it back costs as much as they take.
 constexpr npy_intp UNLOCKED_FROM = 64;
@@ -23,7 +23,7 @@ constexpr npy_intp UNLOCKED_FROM = 64;
 // the Python function says exactly.
 constexpr double UNIT_TOLERANCE = 1.9e-6;
 
-// One a process, for all kernels: what is kept is bounded for all of them together.
+// One per process, for all kernels: what is kept is bounded for all of them together.
 pinion::Reuse memory;
 
 struct Array {
@@ -61,7 +61,7 @@ PyObject *otherwise(Caller *self, PyObject *const *args, size_t flags, PyObject 
   return PyObject_Vectorcall(self->otherwise, args, flags, names);
 }
 
-// Whoever looks at memory holds an array, and with it the capsule: this is called when nobody does.
+// An array of this memory holds the capsule: this is called when no such array is left.
 void give_back(PyObject *capsule) { free(PyCapsule_GetPointer(capsule, nullptr)); }
 void keep(PyObject *capsule) {
   memory.put(PyCapsule_GetPointer(capsule, nullptr), (size_t)PyCapsule_GetContext(capsule));
@@ -574,7 +574,7 @@ PyObject *make_empty(PyObject *, PyObject *args) {
   return new_array((int)axes, dims, type, bytes, reuse);
 }
 
-// kept(): bytes of results that nobody refers to any more; give_up(): to the system.
+// kept(): size in bytes of results no longer referenced; give_up(): returns them to the system.
 PyObject *kept(PyObject *, PyObject *) { return PyLong_FromSize_t(memory.kept()); }
 PyObject *give_up(PyObject *, PyObject *) {
   memory.give_up();

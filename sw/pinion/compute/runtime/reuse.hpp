@@ -1,8 +1,8 @@
-// Memory of results that nobody refers to any more, kept for results to come.
+// Memory of results that are no longer referenced, kept for later results.
 //
-// New memory of the system costs a page fault for every 4 KiB that is written first, which for large
-// batches takes longer than to compute them. What is kept has been written before, and the last
-// piece that came back is in the caches.
+// New memory from the system costs a page fault for every 4 KiB written for the first time, which
+// for large batches takes longer than computing them. What is kept has been written before, and the
+// last piece that came back is in the caches.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 namespace pinion {
 namespace {
 
-// Pieces by size, the newest last. It may be used from any thread, and in a child after a fork: who
-// finds it in use asks the system instead of waiting.
+// Pieces by size, the newest last. It may be used from any thread, and in a child after a fork: a
+// thread that finds it in use asks the system instead of waiting.
 class Reuse {
 public:
   static constexpr size_t MOST_BYTES = size_t(128) << 20;
@@ -41,12 +41,11 @@ public:
       busy.clear(std::memory_order_release);
     }
     if (data || posix_memalign(&data, 64, size) == 0) return data;
-    give_up(); // others may need what is kept for nobody
+    give_up(); // others may need the memory that is kept unused
     return posix_memalign(&data, 64, size) == 0 ? data : nullptr;
   }
 
-  // A piece is of no use any more: it is kept, in the place of the oldest ones where there are too
-  // many.
+  // A piece is no longer used: it is kept, in the place of the oldest ones if there are too many.
   void put(void *data, size_t size) {
     if (size > MOST_BYTES || busy.test_and_set(std::memory_order_acquire)) return free(data);
     while (count == MOST_PIECES || bytes + size > MOST_BYTES) {
@@ -66,7 +65,7 @@ public:
     busy.clear(std::memory_order_release);
   }
 
-  // Bytes that are kept; 0 where another thread is at it.
+  // Size in bytes of what is kept; 0 while another thread uses it.
   size_t kept() {
     if (busy.test_and_set(std::memory_order_acquire)) return 0;
     const size_t found = bytes;

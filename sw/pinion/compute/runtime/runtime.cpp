@@ -12,7 +12,7 @@ namespace {
 
 // Scratch up to this size is on the stack; the gradients of an arm of 7 joints need 22 kB.
 constexpr size_t STACK_BYTES = 32 << 10;
-// A helper is worth waking for so much work; a thread takes so much at a time.
+// The work for which a helper is worth waking, and the work that a thread takes at a time.
 constexpr int64_t HELPER_NS = 15000, CHUNK_NS = 8000;
 
 // Blocks that threads take, a chunk at a time.

@@ -12,7 +12,7 @@
 // last bits then hold it, and r from subtracting k times parts of pi/2, so many that r keeps its
 // relative precision next to the multiples of pi/2 (Cody and Waite, Software Manual for the
 // Elementary Functions, 1980). Minimax polynomials give sine and cosine of r (they are made by
-// tests/compute/minimax.py, their errors stand beside them), bit 0 of k swaps the two, bits 0 and 1
+// tests/compute/minimax.py; their errors are next to them), bit 0 of k swaps the two, bits 0 and 1
 // give the signs. Huge arguments need hundreds of digits of 2/pi (Payne and Hanek 1983), not here.
 // The errors are measured, float's over all floats, in the rounding to nearest that this relies on.
 #pragma once

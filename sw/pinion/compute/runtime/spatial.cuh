@@ -2,7 +2,7 @@
 //
 // A spatial vector is [angular; linear] for motions and [moment; force] for forces, in the body's
 // coordinates about the origin of its frame. Products that are summed are fused where fma() says so
-// and nowhere else, so that a processor and a GPU compute the same bits.
+// and nowhere else, so that a CPU and a GPU compute the same bits.
 #pragma once
 
 #include "vec.hpp"

@@ -115,7 +115,7 @@ template <class V, int NEAR, int PITCH> struct Slots {
   }
 };
 
-// Sines and cosines in the slots from FIRST on.
+// Sines and cosines in the slots that begin at FIRST.
 template <class V, int FIRST, class S> struct SlotTurns {
   S slots;
   PINION_INLINE void put(int k, V angle) const {

@@ -209,7 +209,7 @@ PINION_INLINE void gather(const T *from, ptrdiff_t pitch, T *to, ptrdiff_t apart
   PINION_UNROLL for (int j = 0; j < P::Q; ++j, to += apart) P::store(to, v[j]);
 }
 
-// The other way: Q rows of N Q elements to N Q rows of Q elements.
+// The reverse: Q rows of N Q elements to N Q rows of Q elements.
 template <class T>
 PINION_INLINE void scatter(const T *from, ptrdiff_t pitch, T *to, ptrdiff_t apart) {
   typedef Pieces<T> P;

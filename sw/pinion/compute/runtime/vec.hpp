@@ -70,7 +70,7 @@ typedef float f32v __attribute__((vector_size(PINION_VECTOR_BYTES)));
 typedef double f64v __attribute__((vector_size(PINION_VECTOR_BYTES)));
 typedef int32_t i32v __attribute__((vector_size(PINION_VECTOR_BYTES)));
 typedef int64_t i64v __attribute__((vector_size(PINION_VECTOR_BYTES)));
-// The same in memory, where nobody promises more than an element's alignment.
+// The same in memory, where no more than an element's alignment is guaranteed.
 typedef float f32m __attribute__((vector_size(PINION_VECTOR_BYTES), aligned(4), may_alias));
 typedef double f64m __attribute__((vector_size(PINION_VECTOR_BYTES), aligned(8), may_alias));
 #endif
@@ -273,12 +273,12 @@ template <> struct Arctangent<double> {
   }
 };
 
-// The angle of the vector (x, y), which is finite; 0 of (0, 0). 3 ulp of pi at most.
+// The angle of the vector (x, y), which is finite; 0 for (0, 0). Error at most 3 ulp of pi.
 template <class V> PINION_INLINE V arctan2(V y, V x) {
   typedef Scalar<V> T;
   const V zero = splat<V>(0), quarter = splat<V>(T(0.78539816339744830962));
   const V across = select<V>(x < zero, -x, x), up = select<V>(y < zero, -y, y);
-  // From 0 to pi/4 first; from pi/8 on what is left of pi/4, so that one division does.
+  // First an angle from 0 to pi/4; above pi/8 its difference to pi/4, so that one division does.
   const V less = select<V>(up > across, across, up), more = select<V>(up > across, up, across);
   const Ints<V> past = less > more * splat<V>(T(0.41421356237309504880));
   const V over = select<V>(past, less - more, less), under = select<V>(past, less + more, more);

@@ -50,7 +50,7 @@ class FeedbackPolicy:
     Members
     -------
     feedforward, gains : (n, knots, p) and (n, knots, p, m): ``du = -feedforward - gains dx``.
-    slope, curvature : (n,); a share a of the feedback changes the cost by
+    slope, curvature : (n,); a step size a along the feedforward changes the cost by
         ``-a slope + a^2 / 2 curvature``.
     Vx : (n, knots + 1, m), gradient of the value function at each knot.
     convex : (n,), whether Quu is positive definite at every knot and all results are finite.
@@ -89,7 +89,7 @@ Vx . fxx (n, m, m) and Vx . fux (n, p, m)."""
 
 
 def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> FeedbackPolicy:
-    """Solve by Riccati recursion; with ``second_order``, as differential dynamic programming."""
+    """Solve by Riccati recursion; with ``second_order``, by differential dynamic programming."""
     A, B = problem.A, problem.B
     count, knots, m, p = B.shape
     Vxx, Vx = problem.Q[:, -1], problem.q[:, -1]
@@ -152,7 +152,7 @@ PASSES: dict[str, Pass] = {"serial": recursion, "parallel": scanned}
 def regularised(
     backward_pass: Pass, problem: Quadratic, regularisations: Iterable[float]
 ) -> FeedbackPolicy:
-    """Solve one problem with the smallest regularisation of R, 0 first, that makes it convex.
+    """Solve one problem with the smallest regularisation of R, starting at 0, that makes it convex.
 
     No regularisation helps if numbers overflow, so none is tried then.
     """
@@ -176,7 +176,7 @@ def _cost_to_go(
 
 
 def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return Quu^-1 Qu, Quu^-1 Qux, and where Quu is positive definite; elsewhere both are zero."""
+    """Return Quu^-1 Qu, Quu^-1 Qux (both 0 where Quu is not positive definite), and where it is."""
     right = np.concatenate([Qux, Qu[..., None]], axis=-1)
     lead, p = Quu.shape[:-2], Quu.shape[-1]
     flat = Quu.reshape(-1, p, p)
@@ -190,7 +190,7 @@ def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArr
 
 
 def _checked(feedback: FeedbackPolicy) -> FeedbackPolicy:
-    """Return the feedback, convex only where it is finite."""
+    """Return the feedback, marked as convex only where it is finite."""
     finite = np.isfinite(feedback.gains).all(axis=(1, 2, 3))
     finite &= np.isfinite(feedback.feedforward).all(axis=(1, 2))
     return replace(feedback, convex=feedback.convex & finite)

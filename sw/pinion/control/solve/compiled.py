@@ -1,8 +1,8 @@
 """Solver iterations compiled for the CPU: sixteen problems side by side in every instruction.
 
-The steps of :mod:`.kernels` run knot by knot for all problems at once; gradients of all knots come
-in one call. Arrays are in blocks of sixteen problems (:mod:`pinion.compute.layouts`), knots first,
-so that the data of a knot is contiguous and needs no conversion.
+The steps of :mod:`.kernels` run knot by knot for all problems at once; one call computes the
+gradients of all knots. Arrays are in blocks of sixteen problems (:mod:`pinion.compute.layouts`),
+knots first, so that the data of a knot is contiguous and needs no conversion.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Lanes = NDArray[Any]
 
 @dataclass(frozen=True)
 class Kernels:
-    """Compiled solver steps for a robot, a cost and a step length.
+    """Compiled solver steps for a robot, a cost and a time step.
 
     Members
     -------
@@ -96,9 +96,9 @@ def solve_compiled(
 
     Parameters
     ----------
-    problem, guess, options, report : as for :func:`.ilqr.solve`; problems begin as others end.
+    problem, guess, options, report : as for :func:`.ilqr.solve`; problems start as others end.
     kernels : for the problem's robot, cost and step.
-    width : problems at once: enough that calls cost little, few enough to fit the caches.
+    width : number of problems at once: enough that calls cost little, few enough for the caches.
 
     Raises
     ------
@@ -126,7 +126,7 @@ class CompiledEngine:
 
     Members
     -------
-    cost, saturated, seconds : as there; no compiled gradient saturates.
+    cost, saturated, seconds : as in that class; no compiled gradient saturates.
     """
 
     def __init__(self, problem: Problem, kernels: Kernels, *, width: int) -> None:
@@ -137,9 +137,9 @@ class CompiledEngine:
         )
         if not same:
             raise ControlError(
-                f"The kernels are for {kernels.model.name} in steps of {kernels.dt} s, and the "
-                f"problem is for {problem.model.name} in steps of {problem.dt} s, or their costs "
-                "or robots differ: compile kernels for the problem."
+                f"The kernels ({kernels.model.name}, steps of {kernels.dt} s) do not match the "
+                f"problem ({problem.model.name}, steps of {problem.dt} s) in robot, cost or step: "
+                "compile kernels for the problem."
             )
         self.problem = problem.at(np.zeros(0, dtype=np.intp))
         self.kernels = kernels
@@ -240,7 +240,7 @@ class CompiledEngine:
             return slope, curvature, np.asarray((pivot > 0.0) & np.isfinite(slope))
 
     def rounding(self) -> Floats:
-        """Return how much rounding a rollout's states changes its cost, (n,)."""
+        """Return by how much the rounding of a rollout's states changes its cost, (n,)."""
         with timed(self.seconds, "backward"), np.errstate(all="ignore"):
             n = self.problem.model.nv
             change = np.zeros((self._blocks, BLOCK))
@@ -252,7 +252,7 @@ class CompiledEngine:
             return np.asarray(share * (self._flat(change) + np.abs(self.cost)))
 
     def _backward_steps(self) -> Iterator[tuple[int, Lanes]]:
-        """Run the backward pass, and yield each knot, the last one first, with its Vx."""
+        """Run the backward pass, and yield each knot with its Vx, the last knot first."""
         calls, knots = self._kernel_calls(), self.problem.knots
         for name, first in (("slope", 0.0), ("curve", 0.0), ("pivot", 1e30)):
             self._values[name][0] = first
@@ -263,7 +263,7 @@ class CompiledEngine:
             yield knots - 1 - back, self._values["v"][1 - back % 2]
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Return costs (n,) with a share (n,) of each feedforward; infinite outside ``which``."""
+        """Return the costs (n,) for step sizes ``shares`` (n,); infinite outside ``which``."""
         with timed(self.seconds, "rollouts"):
             calls = self._kernel_calls()
             # Problems outside ``which`` repeat their last trial with the same share: a few blocks

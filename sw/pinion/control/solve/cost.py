@@ -1,11 +1,11 @@
-r"""Costs of motions: positions, rates, efforts, a tip and limits, quadratic in residuals.
+r"""Costs of motions: quadratic in positions, rates, efforts, a tip and limits, and a barrier.
 
     l(x, u) = 1/2 ( wq |q - q*|^2 + wv |qd - qd*|^2 + wu |tau - tau*|^2
                     + wp |p(q) - p*|^2 + wl |outside(q)|^2 ) + wb sum beta(1 - s^2)
 
 ``outside`` is how far each joint is beyond a share of its limits, zero inside: a soft limit. Second
 derivatives of residuals are left out (Gauss-Newton), so Hessians are never indefinite; mixed
-derivatives by x and u are zero. The last knot has separate weights and no effort.
+derivatives with respect to x and u are zero. The last knot has separate weights and no effort.
 
 ``beta`` is a barrier at the limits themselves, with s between -1 and 1 for a joint between them: a
 logarithm that continues as a quadratic in ``w = 1 - s^2`` below a margin d, so that motions outside
@@ -36,7 +36,7 @@ from pinion.robot import Model, ties
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """Weights of one knot, each 0 or above.
+    """Weights of one knot, each at least 0.
 
     Members
     -------
@@ -57,7 +57,7 @@ class Weights:
         for name in ("q", "qd", "tau", "tip", "limits", "barrier"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
-                raise ControlError(f"The weight '{name}' is {value}: it must be 0 or above.")
+                raise ControlError(f"The weight '{name}' is {value}: it must be at least 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Cost:
     frame : link or joint whose origin is the tip; required if ``tip`` has a weight.
     soft : share of each joint's range, about its middle, inside which ``limits`` costs nothing.
     margin : value of ``1 - s^2`` below which ``barrier`` is quadratic: 0.05 begins at 97.5 % of the
-        way from the middle to a limit.
+        distance from the middle to a limit.
     """
 
     running: Weights
@@ -86,7 +86,7 @@ class Cost:
         if self.final.tau:
             raise ControlError("The last knot has no effort: leave the final weight 'tau' at 0.")
         if self.has_tip and not self.frame:
-            raise ControlError("The tip has a weight, but no 'frame': name the tip's link.")
+            raise ControlError("The tip has a weight, but no 'frame': give the tip's link.")
         if not 0.0 < self.soft <= 1.0:
             raise ControlError(f"'soft' is {self.soft}: it must be above 0 and at most 1.")
         if not LEAST_MARGIN <= self.margin < 1.0:
@@ -121,7 +121,7 @@ def soft_limits(model: Model, cost: Cost) -> tuple[Floats, Floats]:
 
 
 def joint_ranges(model: Model) -> tuple[Floats, Floats]:
-    """Return middle and half of each joint's range, (nq,); 0 and infinite without limits."""
+    """Return the middle and half width of each joint's range, (nq,); 0 and inf without limits."""
     low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
     for body, tie in zip(model.bodies, ties(model), strict=True):
         ends = body.joint.lower, body.joint.upper
@@ -141,7 +141,7 @@ def joint_ranges(model: Model) -> tuple[Floats, Floats]:
 
 
 def barrier(w: Floats, margin: float) -> tuple[Floats, Floats, Floats]:
-    """Return ``beta(w)`` and its first and second derivatives by w."""
+    """Return ``beta(w)`` and its first and second derivatives with respect to w."""
     inside = w > margin
     safe = np.where(inside, w, 1.0)
     off = (w - 2.0 * margin) / margin
@@ -200,8 +200,8 @@ class Expansion:
     Members
     -------
     value : (n, knots + 1).
-    x, xx : (n, knots + 1, 2 nv) and (n, knots + 1, 2 nv, 2 nv), by states.
-    u, uu : (n, knots, nv) and (nv,), by efforts; the Hessian is diagonal and constant.
+    x, xx : (n, knots + 1, 2 nv) and (n, knots + 1, 2 nv, 2 nv), with respect to states.
+    u, uu : (n, knots, nv) and (nv,), with respect to efforts; uu is diagonal and constant.
     """
 
     value: Floats
@@ -213,13 +213,13 @@ class Expansion:
 
 @dataclass(frozen=True)
 class CostModel:
-    """Cost of a robot's motions on arrays.
+    """Cost of a robot's motions, computed on arrays.
 
     Members
     -------
     model, cost : the robot and its cost.
     low, high : soft limits, (nq,).
-    middle, half : of each joint's range, (nq,); half is infinite for a joint without limits.
+    middle, half : middle and half width of each joint's range, (nq,); inf without limits.
     """
 
     model: Model
@@ -304,7 +304,7 @@ class CostModel:
         return np.asarray(position).reshape(*q.shape[:-1], 3)
 
     def tip_jacobian(self, q: Floats) -> Floats:
-        """Return derivatives of `tip` by positions, (..., 3, nv)."""
+        """Return derivatives of `tip` with respect to q, (..., 3, nv)."""
         flat = q.reshape(-1, q.shape[-1])
         jacobian = dynamics.frame_jacobian(
             self.model, flat, self.cost.frame, reference="local_world_aligned"

@@ -38,9 +38,9 @@ class ActionModel(crocoddyl.ActionModelAbstract):
 
     def __init__(self, problem: Problem, plant: Plant, *, knot: int = 0, which: int = 0) -> None:
         if not 0 <= knot <= problem.knots:
-            raise ControlError(f"There is no knot {knot}: the motion has 0 to {problem.knots}.")
+            raise ControlError(f"There is no knot {knot}: knots are 0 to {problem.knots}.")
         if not 0 <= which < problem.count:
-            raise ControlError(f"There is no problem {which}: there are {problem.count}.")
+            raise ControlError(f"There is no problem {which}: there are {problem.count}, from 0.")
         problem.check_plant(plant)
         n = problem.model.nv
         self.last = knot == problem.knots
@@ -57,7 +57,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
     def calcDiff(  # noqa: N802 - Crocoddyl calls it so
         self, data: Any, x: Floats, u: Floats | None = None
     ) -> None:
-        """Compute the derivatives of both."""
+        """Compute the derivatives of the cost and of the next state."""
         motion, efforts = self._motion(x, u)
         expansion = self.costs.expand(motion, efforts, self._target)
         place = self._place
@@ -94,7 +94,7 @@ def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:
     Raises
     ------
     ControlError
-        If plant and problem do not match, or there is no such problem.
+        If the plant does not match the problem, or there is no such problem.
     """
     knots = [
         ActionModel(problem, plant, knot=knot, which=which) for knot in range(problem.knots + 1)

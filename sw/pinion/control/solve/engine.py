@@ -20,7 +20,7 @@ from .problem import Problem
 
 @contextmanager
 def timed(seconds: dict[str, float], part: str) -> Iterator[None]:
-    """Add the time of a block to that of a part [s]."""
+    """Add the time that a block takes to a part's time [s]."""
     start = time.perf_counter()
     yield
     seconds[part] += time.perf_counter() - start
@@ -31,11 +31,11 @@ class ArrayEngine(Closing):
 
     With ``second_order`` the backward pass includes the second derivatives of the dynamics
     (differential dynamic programming), except in problems where that makes a knot's Hessian
-    indefinite: those take the iLQR step.
+    indefinite: there the iLQR step is used.
 
     Members
     -------
-    problem : the problems that are not dropped yet.
+    problem : the problems that have not been dropped.
     x, u, cost : trajectories (n, knots + 1, 2 nv), (n, knots, nv), and their costs (n,).
     K : gains of the last backward pass, (n, knots, nv, 2 nv).
     saturated : number of gradients that a number format could not hold.
@@ -52,7 +52,7 @@ class ArrayEngine(Closing):
     ) -> None:
         if backward not in PASSES:
             raise ControlError(
-                f"There is no backward pass '{backward}'; choose one of {', '.join(PASSES)}."
+                f"There is no backward pass '{backward}': choose one of {', '.join(PASSES)}."
             )
         problem.check_plant(plant)
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
@@ -137,7 +137,7 @@ class ArrayEngine(Closing):
         return feedback.slope, curvature, feedback.convex
 
     def rounding(self) -> Floats:
-        """Return how much rounding a rollout's states changes its cost, (n,)."""
+        """Return by how much the rounding of a rollout's states changes its cost, (n,)."""
         assert self._feedback is not None
         with np.errstate(all="ignore"):
             change = np.sum(np.abs(self._feedback.Vx * self.x), axis=(1, 2))
@@ -165,7 +165,7 @@ class ArrayEngine(Closing):
         return Vx_fxx, Vx_fux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Return costs (n,) with a share (n,) of each feedforward; infinite outside ``which``."""
+        """Return the costs (n,) for step sizes ``shares`` (n,); infinite outside ``which``."""
         assert self._feedback is not None
         with timed(self.seconds, "rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]
@@ -220,7 +220,7 @@ class ArrayEngine(Closing):
         return np.asarray(self.costs.values(x, u, target).sum(axis=1))
 
 
-NO_GUESS = "A first guess leads to no finite cost: give another, or a shorter motion."
+NO_GUESS = "A first guess has no finite cost: give another one, or a shorter motion."
 
 ROUNDINGS = 8
 """Rounding errors in each state of a rollout: sums, and the errors of forward dynamics."""

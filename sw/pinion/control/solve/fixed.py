@@ -1,9 +1,9 @@
-"""Gradients in the integers of a core, without a core: for choosing formats.
+"""Gradients in a core's integers, computed without a core: for choosing formats.
 
 Gradients are computed as in the paper's accelerator (Plancher et al. 2021): forward dynamics and
 M^-1 in floats, from which ``fd_derivatives_from_minv`` computes the gradient in fixed point. The
 integers are those of :func:`pinion.formats.lower`; a build adds the schedule, and the order in
-which sums are gathered for its interval.
+which terms are gathered into sums for its interval.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pinion.robot import Model
 Columns = Mapping[str, Floats]
 
 WIDTHS, II = (4, 3, 2), 8
-"""Widths of the dots that sums of products are gathered into, for a result every 8 cycles."""
+"""Widths of the dot products into which sums are gathered, for a result every 8 cycles."""
 
 
 class Arithmetic:
@@ -103,7 +103,7 @@ class Arithmetic:
 
 
 class FixedGradients(Backend):
-    """Forward dynamics and M^-1 in float64, the gradient in the integers of a fixed graph.
+    """Forward dynamics and M^-1 in float64, and the gradient in the integers of a fixed graph.
 
     Computes :func:`.plant.gradient_row` for :class:`.plant.Plant`.
 

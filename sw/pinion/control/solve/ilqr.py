@@ -1,14 +1,14 @@
 r"""Iterative LQR for many problems at once.
 
 An iteration linearises dynamics and expands costs along each trajectory (one batch of gradients
-over all problems and knots), solves for feedback (:mod:`.backward`), and tries shares 1, 1/2,
-1/4, ... of the step until the cost falls by enough of the expected decrease. If no share helps, the
-regularisation of R grows (Levenberg-Marquardt). A problem that ends gets one more backward pass, at
-its last iterate and with the smallest regularisation that works: the gains that are returned do not
-depend on how much the last step was regularised. Only first derivatives of the dynamics are used
-(iLQR, Li and Todorov 2004); ``second_order=True`` adds the second ones, contracted with the value's
+over all problems and knots), solves for feedback (:mod:`.backward`), and tries step sizes 1, 1/2,
+1/4, ... until the cost falls by enough of the expected decrease. If no step size helps, R is
+regularised more (Levenberg-Marquardt). A problem that ends gets one more backward pass, at its last
+iterate and with the smallest regularisation that works: the gains that are returned do not depend
+on how much the last step was regularised. Only first derivatives of the dynamics are used (iLQR, Li
+and Todorov 2004); ``second_order=True`` adds the second ones, contracted with the value function's
 gradient (differential dynamic programming, Mayne 1966; Tassa, Mansard and Todorov 2014 for both).
-Hessians may then be indefinite, mostly far from an optimum: such a problem takes the iLQR step.
+Hessians may then be indefinite, mostly far from an optimum: such a problem uses the iLQR step.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Options:
     tolerance : a step that decreases the cost by less than this share is the last; so is one that
         decreases nothing when rounding changes the cost by more than the expected decrease.
     damping : initial regularisation, a weight added to R and multiplied or divided by `growth`.
-    growth, least, most : its factor and bounds; a problem that needs more than `most` has failed.
+    growth, least, most : its factor and bounds; a problem that needs more than `most` fails.
     enough : share of the expected decrease that a step must reach.
-    halvings : of the step, at most.
+    halvings : largest number of halvings of the step size.
     """
 
     iterations: int = 100
@@ -56,13 +56,13 @@ class Options:
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.halvings < 0:
             raise ControlError(
-                f"A solver needs at least 1 iteration, not {self.iterations}, and 0 or more "
-                f"halvings, not {self.halvings}."
+                f"A solver needs at least 1 iteration and 0 halvings, not {self.iterations} and "
+                f"{self.halvings}."
             )
         if not (0.0 < self.least <= self.damping <= self.most and self.growth > 1.0):
             raise ControlError(
-                f"The damping {self.damping} must be between {self.least} and {self.most}, and its "
-                f"growth above 1, not {self.growth}."
+                f"The options must satisfy 0 < least <= damping <= most and growth > 1, not least "
+                f"{self.least}, damping {self.damping}, most {self.most} and growth {self.growth}."
             )
 
     def ladder(self) -> list[float]:
@@ -90,10 +90,10 @@ class Engine(Protocol):
         """Solve for feedback: slope, curvature, convex."""
 
     def rounding(self) -> Floats:
-        """Return how much rounding changes each cost."""
+        """Return by how much rounding changes each cost."""
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Try a share of the feedforward in some problems, and return the costs."""
+        """Try a step size in some problems, and return the costs."""
 
     def accept(self, which: Flags) -> None:
         """Accept trials."""
@@ -131,7 +131,7 @@ def solve(
     Raises
     ------
     ControlError
-        If guess, plant and problem do not match, or a first guess has no finite cost.
+        If the guess or the plant does not match the problem, or a first guess has no finite cost.
     """
     with ArrayEngine(problem, plant, backward=backward, second_order=second_order) as engine:
         return iterate(engine, problem, guess=guess, options=options, report=report)
@@ -146,13 +146,13 @@ def iterate(
     width: int = 0,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
-    """Solve with an empty engine, ``width`` problems at a time, refilled as some end; 0 for all."""
+    """Solve with an empty engine, ``width`` problems at a time (0: all), refilled as some end."""
     began = time.perf_counter()
     options = options or Options()
     count, knots, nv = problem.count, problem.knots, problem.model.nv
     u = problem.held() if guess is None else np.array(guess, dtype=np.float64)
     if u.shape != (count, knots, nv):
-        raise ControlError(f"The guess has the shape {u.shape}: it must be {(count, knots, nv)}.")
+        raise ControlError(f"The guess has the shape {u.shape}: it must have {(count, knots, nv)}.")
     solved_x, solved_u = np.zeros((count, knots + 1, 2 * nv)), np.zeros((count, knots, nv))
     gains = np.zeros((count, knots, nv, 2 * nv))
     cost = np.zeros(count)
@@ -190,7 +190,7 @@ def iterate(
         finished = outcome.stepped & (
             previous - cost[active] <= options.tolerance * np.abs(previous)
         )
-        # No share of any step helps: the best that this gradient can do.
+        # No step size helps: the best that this gradient can do.
         stuck = ~outcome.stepped & (outcome.regularisation >= options.most)
         last[active] = (
             finished | stuck | outcome.settled | (iterations[active] >= options.iterations)
@@ -247,7 +247,7 @@ def _improve(
     last: Flags,
     converged: Flags,
 ) -> _Outcome:
-    """Run a backward pass for all problems and a line search for all but the ``last`` ones.
+    """Run a backward pass for all problems, and a line search for all except the ``last`` ones.
 
     The ``last`` ones get the smallest regularisation. Problems that have ``converged`` are not
     checked for having settled.

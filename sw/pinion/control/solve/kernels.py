@@ -12,6 +12,7 @@ Functions of a robot and a cost, each for one problem at one knot, run on batche
   which needs no product with A or B: 5,100 multiplications for seven joints instead of 14,000.
 - ``roll``: a step of a trial: feedback, forward dynamics, and the cost of the knot.
 - ``stage``: dynamics, their gradient, and the expanded running cost, for other solvers.
+- ``gradient_rows`` and ``cost_rows``: a knot of a controller that is compiled as a whole.
 
 The recursion and the cost are also written on arrays, in :mod:`.backward` and :mod:`.cost`. They
 cannot share code: traced scalars have no ``log`` and no solver, branch by ``select``, and exploit
@@ -392,6 +393,63 @@ def roll_function(model: Model, cost: Cost, dt: float) -> Function:
             "tau_new": array("nv", unit="N m", sampling=_ANY),
             "cost": array(),
         },
+        joint_space=not cost.has_tip,
+    )
+
+
+def gradient_rows(model: Model, width: int) -> Function:
+    """Return the gradient of forward dynamics by rows of whole vectors, for ``track/period.hpp``.
+
+    ``F`` (nv, 2 width) has dqdd/dq and dqdd/dqd, ``M`` (nv, width) the inverse inertia matrix, and
+    both have zeros behind them.
+    """
+    n = model.nv
+
+    def gradient(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        result = dynamics.fd_derivatives_scalars(
+            model, values["q"], values["qd"], values["tau"], region=region
+        )
+        pad = [0.0] * (width - n)
+        by_state = zip(result.dqdd_dq, result.dqdd_dqd, strict=True)
+        return {
+            "F": [[*by_q, *pad, *by_qd, *pad] for by_q, by_qd in by_state],
+            "M": [[*row, *pad] for row in result.minv],
+        }
+
+    return _function(
+        "gradient_rows",
+        "the gradient of forward dynamics by rows of whole vectors",
+        gradient,
+        inputs={**_state_arrays(), "tau": array("nv", unit="N m", sampling=EFFORT)},
+        outputs={"F": array(n, 2 * width), "M": array(n, width)},
+        joint_space=True,
+    )
+
+
+def cost_rows(model: Model, cost: Cost, weights: Weights, width: int) -> Function:
+    """Return a knot's cost expanded by states, by rows of whole vectors, for ``track/period.hpp``.
+
+    ``by_q`` (nv, width) has lqq and in the column after it lq, ``by_qd`` (nv,) is lqd; lqdqd is
+    ``weights.qd``.
+    """
+    n = model.nv
+
+    def expansion(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        _, lq, lqd, lqq = _expansion(
+            model, cost, weights, values["q"], values["qd"], values, region
+        )
+        pad = [0.0] * (width - n - 1)
+        return {
+            "by_q": [[*row, slope, *pad] for row, slope in zip(lqq, lq, strict=True)],
+            "by_qd": lqd,
+        }
+
+    return _function(
+        "cost_rows",
+        "the cost of a knot, expanded by rows of whole vectors",
+        expansion,
+        inputs={**_state_arrays(), **_reference_arrays(cost)},
+        outputs={"by_q": array(n, width), "by_qd": array(n)},
         joint_space=not cost.has_tip,
     )
 

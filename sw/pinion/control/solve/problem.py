@@ -23,7 +23,7 @@ class Problem:
     Members
     -------
     model : the robot, with mimic joints coupled to their leaders.
-    knots : steps.
+    knots : number of steps.
     dt : length of each [s].
     cost : weights.
     start : (n, 2 nv), positions and rates.
@@ -54,11 +54,11 @@ class Problem:
 
         Parameters
         ----------
-        start : (nv,) or (2 nv,), or with n in front: positions at rest, or positions and rates.
-        goal : (nv,) or (2 nv,), with n, or n and knots + 1, in front: states that cost nothing;
+        start : (nv,) or (2 nv,), or with n in front: positions with zero velocity, or states.
+        goal : (nv,) or (2 nv,), with n, or n and knots + 1, in front: states without cost;
             by default the start.
         tip : (3,) with n, or n and knots + 1, in front [m]: target of the tip.
-        tau : (nv,) with n, or n and knots, in front: efforts that cost nothing; by default 0.
+        tau : (nv,) with n, or n and knots, in front: efforts without cost; by default 0.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Problem:
         place = None if tip is None else _along("tip", _finite("tip", tip), count)
         if place is not None:
             if place.shape[-1] != 3:
-                raise ControlError(f"'tip' ends in {place.shape[-1]} numbers: a place has 3.")
+                raise ControlError(f"'tip' ends in {place.shape[-1]} numbers: a position has 3.")
             _fits("tip", place, count, knots + 1)
         effort = _along("tau", _finite("tau", np.zeros(nv) if tau is None else tau), count)
         if effort.shape[-1] != nv:
@@ -114,9 +114,9 @@ class Problem:
         """Raise `ControlError` unless a plant has the problem's model and time step."""
         if plant.dt != self.dt or plant.model != self.model:
             raise ControlError(
-                f"The plant is {plant.model.name} in steps of {plant.dt} s, and the problem is for "
-                f"{self.model.name} in steps of {self.dt} s: open the plant with the problem's "
-                "model and step."
+                f"The plant ({plant.model.name}, steps of {plant.dt} s) does not match the problem "
+                f"({self.model.name}, steps of {self.dt} s): open the plant with the problem's "
+                "model and time step."
             )
 
 
@@ -161,7 +161,7 @@ class Solution:
 def _finite(name: str, values: ArrayLike) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 0:
-        raise ControlError(f"'{name}' is one number; it must be an array.")
+        raise ControlError(f"'{name}' is a single number; it must be an array.")
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ControlError(f"'{name}' at {where} is {array[where]}: it must be finite.")
@@ -169,14 +169,14 @@ def _finite(name: str, values: ArrayLike) -> Floats:
 
 
 def _states(name: str, values: ArrayLike, nv: int) -> Floats:
-    """Return states (..., 2 nv) of positions, at rest, or of states."""
+    """Return states (..., 2 nv) from positions, with zero velocity, or from states."""
     states = np.atleast_2d(_finite(name, values))
     if states.shape[-1] == nv:
         states = np.concatenate([states, np.zeros_like(states)], axis=-1)
     if states.shape[-1] != 2 * nv:
         raise ControlError(
-            f"'{name}' ends in {states.shape[-1]} numbers: give {nv} positions, or {2 * nv} "
-            "positions and rates."
+            f"'{name}' ends in {states.shape[-1]} numbers: give {nv} positions, or {nv} positions "
+            f"followed by {nv} rates."
         )
     return states
 
@@ -189,12 +189,12 @@ def _along(name: str, values: Floats, count: int) -> Floats:
         return values[:, None]
     if values.ndim == 3:
         return values
-    raise ControlError(f"'{name}' has {values.ndim} axes: give at most 3, for {count} problems.")
+    raise ControlError(f"'{name}' has {values.ndim} axes: give at most 3 (problem, knot, value).")
 
 
 def _fits(name: str, values: Floats, count: int, knots: int) -> None:
     if values.shape[0] not in (1, count) or values.shape[1] not in (1, knots):
         raise ControlError(
-            f"'{name}' is for {values.shape[0]} problems and {values.shape[1]} knots: there are "
-            f"{count} and {knots}."
+            f"'{name}' is for {values.shape[0]} problems and {values.shape[1]} knots, but there "
+            f"are {count} and {knots}."
         )

@@ -1,8 +1,8 @@
-"""Dynamics, their gradient and a knot's cost in one batched call, for your own solver.
+"""Dynamics, their gradient and a knot's cost in one batched call, for other solvers.
 
 One call per iteration instead of three: forward dynamics, the next state of a step with its A and
 B, and the running cost with its gradient and Hessian are one traced function. Common parts are
-computed once; it compiles like any other function (:mod:`pinion.compute`).
+computed once; the function compiles like any other function (:mod:`pinion.compute`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Expanded:
     -------
     qdd : (n, nv), accelerations [rad/s^2 | m/s^2].
     x_next : (n, 2 nv), positions and rates after the step.
-    A, B : (n, 2 nv, 2 nv) and (n, 2 nv, nv), derivatives of `x_next` by x and by u.
+    A, B : (n, 2 nv, 2 nv) and (n, 2 nv, nv), derivatives of `x_next` with respect to x and to u.
     value : (n,), the running cost.
     by_x, by_u : (n, 2 nv) and (n, nv), its gradient.
-    by_xx : (n, 2 nv, 2 nv), its Hessian by states, Gauss-Newton if the tip has a weight.
-    by_uu : (nv,), the diagonal of its constant Hessian by efforts; mixed derivatives are zero.
+    by_xx : (n, 2 nv, 2 nv), its Hessian for states, Gauss-Newton if the tip has a weight.
+    by_uu : (nv,), the diagonal of its constant Hessian for efforts; mixed derivatives are zero.
     """
 
     qdd: Floats
@@ -83,7 +83,7 @@ class Stage(Closing):
 
         Parameters
         ----------
-        robot : a built-in name, a URDF path, or a model, of joints with one position each.
+        robot : a built-in name, a URDF path, or a model whose joints have one position each.
         cost : only its running weights are used.
         dt : length of a step [s].
         method : of `METHODS`.
@@ -93,12 +93,12 @@ class Stage(Closing):
         Raises
         ------
         ValueError
-            Subclasses: an unknown robot, device or option, an invalid step, or a joint of several
+            Subclasses: an unknown robot, device or option, an invalid step, or a joint with several
             positions.
         """
         if device not in DEVICES:
             raise ControlError(
-                f"There is no device '{device}' for dynamics with costs; choose one of "
+                f"There is no device '{device}' for dynamics with costs: choose one of "
                 f"{', '.join(DEVICES)}."
             )
         check_step(dt, method)
@@ -174,8 +174,8 @@ def _batch(name: str, values: ArrayLike, width: int, count: int | None = None) -
     elif fits and array.ndim == 2:
         fits = len(array) == count
     if not fits:
-        expected = (count or "n", width)
+        expected = f"({width},) or ({count}, {width})" if count else f"(n, {width}), n at least 1"
         raise ControlError(f"'{name}' has the shape {array.shape}: give {expected}.")
     if not np.isfinite(array).all():
-        raise ControlError(f"'{name}' has numbers that are not finite.")
+        raise ControlError(f"'{name}' has an infinite or NaN value: give finite numbers.")
     return array if count is None else np.broadcast_to(array, (count, width))

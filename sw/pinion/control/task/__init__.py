@@ -1,1 +1,1 @@
-"""Tasks, by which a core's formats are chosen."""
+"""Tasks, for which a core's formats are chosen."""

@@ -1,4 +1,4 @@
-"""Motions of a task for one robot: postures and targets from seeds, sizes within its limits."""
+"""Motions of a task for one robot: postures and targets from seeds, sizes within limits."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pinion.robot import Model, tip_of
 from .task import FIGURE_EIGHT, TaskMotion
 
 POSTURES = 32
-"""Number of random postures for a figure; the one in which the tip moves most freely is used."""
+"""Number of random postures for a figure; the one in which the tip is most mobile is used."""
 
 INSIDE = 0.5
-"""Share of each joint's range, about its middle, that postures are drawn from."""
+"""Share of each joint's range, about its middle, from which postures are sampled."""
 
 SMALLER, SMALLEST = 0.8, 0.05
 """Factor by which a figure that does not fit shrinks, and the smallest share of its size."""
@@ -37,8 +37,8 @@ def robot_motion(
     Parameters
     ----------
     task_motion : motion of a task.
-    period : between two rows [s].
-    horizon : time by which the motion continues after its end [s].
+    period : time between two rows [s].
+    horizon : time for which the motion continues after its end [s].
 
     Raises
     ------
@@ -75,7 +75,7 @@ def _figure(
     if sizes.shape[1] < 2 or not (sizes[:, 1] > 1e-6).any():
         raise ControlError(
             f"The tip of {model.name} moves only along a line and cannot draw a figure-eight: "
-            "choose a task of the kind 'reach'."
+            "choose a task whose motion has the kind 'reach'."
         )
     best = int(np.argmax(sizes[:, 0] * sizes[:, 1]))
     places = np.asarray(dynamics.frame_placement(model, postures, tip)[1])
@@ -97,7 +97,7 @@ def _figure(
         # A figure is closed, so its positions must depend on the tip's place alone.
         places_on_path = path(np.linspace(0.0, length, round(length / period) + 1))
         if not nearest_positions(model, places_on_path, posture=postures[best], frame=tip)[1].all():
-            reason = "joints near the posture do not reach all of it"
+            reason = "the joints do not reach all of it near the posture"
             share *= SMALLER
             continue
         try:
@@ -112,8 +112,8 @@ def _figure(
             reason = "joints would exceed the task's share of their rated rates"
         share *= SMALLER
     raise ControlError(
-        f"The tip of {model.name} cannot draw the figure of seed {task_motion.seed}, not even at a "
-        f"{round(1 / SMALLEST)}th of its size: {reason.rstrip('.')}; choose another seed, or a "
+        f"The tip of {model.name} cannot draw the figure of seed {task_motion.seed}, even at 1/"
+        f"{round(1 / SMALLEST)} of its size: {reason.rstrip('.')}; choose another seed, or a "
         "slower or smaller figure."
     )
 

@@ -1,8 +1,9 @@
 """Task files: the motion to track, the controller, and the allowed loss.
 
 A task is independent of the robot: lengths are shares of an arm's reach, joint positions shares of
-their ranges, rates of the rated ones, loads of the robot's mass, and friction of the motion's
-efforts. Postures and targets are drawn from seeds, so one file serves any robot of control.
+their ranges, rates shares of the rated ones, loads shares of the robot's mass, and friction a share
+of the motion's efforts. Postures and targets are sampled from seeds, so one file serves any robot
+that :mod:`pinion.control` supports.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ class TaskMotion:
 
     Members
     -------
-    kind : ``figure_eight``, drawn by the tip in the plane in which it moves most freely at a random
-        posture; ``reach``, joints that move to random targets in turn and rest at each.
-    seed : of postures and targets.
+    kind : ``figure_eight``, drawn by the tip in the plane in which it is most mobile at a random
+        posture; ``reach``, in which the joints move to random targets in turn and stop at each.
+    seed : for postures and targets.
     duration : of the motion [s].
     size : width of the figure as a share of the arm's reach; or the share of each joint's range
-        that targets are drawn from.
+        from which targets are sampled.
     laps, targets : number of laps of the figure, or of targets.
     speed : largest rate of any joint as a share of its rated one; figures shrink and targets move
-        nearer until it holds.
+        nearer until this holds.
     """
 
     kind: str
@@ -73,14 +74,14 @@ class Unknown:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A task that a core's formats are chosen for.
+    """A task for which a core's formats are chosen.
 
     Members
     -------
     name : letters, digits, ``-`` and ``_``.
-    text : of the file.
+    text : text of the file.
     loss, held_out_loss : allowed difference of the core's RMS tracking error from float64's, as a
-        share of it, in the motion that formats are chosen on and in the held-out ones.
+        share of float64's, in the motion that formats are chosen on and in the held-out ones.
     evaluations : largest number of candidates.
     motion, held_out : the motion that formats are chosen on, and the held-out ones.
     period, inner : of the controller [s], and steps of the simulated robot in it.
@@ -116,14 +117,14 @@ def read_task(path: str | Path) -> Task:
     Raises
     ------
     ControlError
-        If a key is missing, unknown or out of range; the message has file, key and value.
+        If a key is missing, unknown or out of range; the message gives file, key and value.
     """
     path = Path(path)
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise ControlError(f"The task {str(path)!a} has more than {LARGEST} bytes.")
+            raise ControlError(f"The task {str(path)!a} has more than {LARGEST} bytes, the limit.")
         text = data.decode()
         return parse_task(text, where=str(path))
     except OSError as error:
@@ -165,12 +166,12 @@ def parse_task(text: str, *, where: str) -> Task:
     held_out = tuple(_motion(t, motion_table.data) for t in top.tables("held_out"))
     if not held_out:
         raise ControlError(
-            f"The task {where!a} has no [[held_out]]: name a motion that formats are not chosen "
-            "on, such as 'seed = 2', to validate the choice."
+            f"The task {where!a} has no [[held_out]]: to validate the choice of formats, add a "
+            "motion that they are not chosen on, such as 'seed = 2'."
         )
     if motion in held_out:
         raise ControlError(
-            f"The task {where!a} holds out the very motion that formats are chosen on: give "
+            f"The task {where!a} holds out the very motion on which formats are chosen: give "
             "[[held_out]] another seed or motion."
         )
     control = top.table("controller")
@@ -205,7 +206,7 @@ def parse_task(text: str, *, where: str) -> Task:
     for candidate in (motion, *held_out):
         if candidate.duration < 2 * period:
             raise motion_table.wrong(
-                "duration", candidate.duration, f"a period alone takes {period:g} s"
+                "duration", candidate.duration, f"it must be at least two periods, {2 * period:g} s"
             )
     return Task(
         name=name,
@@ -227,7 +228,7 @@ def parse_task(text: str, *, where: str) -> Task:
 
 
 def _motion(table: _Table, base: Mapping[str, Any]) -> TaskMotion:
-    """Return the motion of a table, with missing keys from another one."""
+    """Return the motion of a table, with missing keys taken from another table."""
     table = _Table(table.where, table.path, {**base, **table.data})
     kind = table.take("kind", None)
     if kind not in KINDS:
@@ -256,7 +257,7 @@ _MISSING: Any = object()
 
 
 class _Table:
-    """A table of the file whose keys are taken one by one; keys that remain are unknown."""
+    """A table of the file, whose keys are taken one by one; the remaining keys are unknown."""
 
     def __init__(self, where: str, path: str, data: Mapping[str, Any]) -> None:
         self.where, self.path, self.data = where, path, data
@@ -306,6 +307,6 @@ class _Table:
         if left:
             keys = ", ".join(sorted(self._taken))
             raise ControlError(
-                f"The task {self.where!a} has the unknown key {(self.path + left[0])!a}: choose "
-                f"from {keys}."
+                f"The task {self.where!a} has the unknown key {(self.path + left[0])!a}: the keys "
+                f"here are {keys}."
             )

@@ -1,10 +1,10 @@
-"""Tracking loss of a core's formats, by which a task chooses them.
+"""Tracking loss of a core's formats, the criterion by which a task chooses them.
 
 The controller runs twice, with gradients in float64 and with those of a candidate's integers, which
-are the bits of its core. Results that the candidate does not compute come from float64. The loss is
-the difference of the RMS distance of the tip from its path to float64's, as a share of it, in
-either direction: wrong gradients may bring the tip nearer to one path by chance, and not to the
-next. Gradients that are flagged or not finite are replaced as usual (:mod:`.mpc`); if the
+equal its core's bit for bit. Results that the candidate does not compute come from float64. The
+loss is the difference between the tip's RMS distance from its path and float64's, relative to the
+latter, in either direction: wrong gradients may bring the tip nearer to one path by chance, and not
+to the next. Gradients that are flagged or not finite are replaced as usual (:mod:`.mpc`); if the
 simulation diverges the loss is infinite.
 """
 
@@ -44,7 +44,7 @@ MM = 1e3
 
 
 class WithCore(Backend):
-    """Gradients in float64, with a candidate's results in place of those it computes."""
+    """Gradients in float64, with a candidate's results in place of those that it computes."""
 
     def __init__(self, candidate: Candidate, floats: Backend) -> None:
         self.candidate = candidate
@@ -59,7 +59,7 @@ class WithCore(Backend):
         return Result(arrays=float_results | results, saturated=flags, cycles=None)
 
     def close(self) -> None:
-        """Leave the float64 backend open for other candidates."""
+        """Do nothing: the float64 backend stays open for other candidates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Run:
 
     Members
     -------
-    motion, hidden : the motion and the disturbance.
+    motion, hidden : the motion, and the disturbance that the controller does not know.
     share : of the task's size that the robot reaches.
     exact : tracking with gradients in float64.
     """
@@ -105,7 +105,7 @@ class TrackingLoss:
             )
         if row.joint_terms:
             raise ControlError(
-                f"A task's controller supports no joint terms, but '{row.name}' has "
+                f"A task's controller does not support joint terms, but '{row.name}' has "
                 f"{', '.join(row.joint_terms)}: leave them out, or choose formats with "
                 "max_error (--max-error)."
             )
@@ -129,7 +129,7 @@ class TrackingLoss:
         )
 
     def measure(self, candidate: Candidate) -> Outcome:
-        """Return the loss in the motion that formats are chosen on."""
+        """Return the loss in the motion on which formats are chosen."""
         return self._loss(candidate, (self._searched,))
 
     def held_out(self, candidate: Candidate) -> Outcome:
@@ -156,8 +156,8 @@ class TrackingLoss:
         exact = self._tracked(self._floats, motion, hidden)
         if exact is None or not _rms(exact) > 0.0:
             raise ControlError(
-                f"The controller of the task '{task.name}' cannot hold {self.model.name} with "
-                "gradients in float64: choose a shorter period or other weights."
+                f"The controller of the task '{task.name}' cannot hold {self.model.name} even "
+                "with gradients in float64: choose a shorter period or other weights."
             )
         return Run(motion=motion, hidden=hidden, share=share, exact=exact)
 

@@ -13,7 +13,8 @@ from pinion.control.errors import ControlError
 from pinion.robot import Model
 
 from .inverse_kinematics import joint_limits, rated_rates
-from .mpc import PARTS, Mpc
+from .mpc import Mpc
+from .period import PARTS
 
 MM, MICRO = 1e3, 1e6
 
@@ -30,7 +31,7 @@ class Moving(Protocol):
         """Current positions and rates, (2 nv,)."""
 
     def reset(self, q: Floats) -> None:
-        """Set the positions, at rest."""
+        """Set the positions, with zero velocity."""
 
     def advance(self, efforts: Floats) -> None:
         """Advance by one step with these efforts (nv,)."""
@@ -46,7 +47,7 @@ class Tracked:
     Members
     -------
     period : [s].
-    x : (m, 2 nv) states at the start of each period; ``tau`` (m, nv) efforts at its end.
+    x, tau : (m, 2 nv) states at the start of each period, and (m, nv) efforts at its end.
     tip, reference : (m, 3) positions of the tip and of its reference [m].
     seconds : by part, (m,) each.
     flagged, gradients, restarts : as in :class:`.mpc.Log`.
@@ -102,18 +103,18 @@ def track(
     controller : a fresh controller.
     robot : starts at rest at the motion's first positions. The period is a multiple of its step,
         and the feedback is evaluated at every step.
-    report : called with the number of finished periods and of all periods.
+    report : called with the number of finished periods and that of all periods.
 
     Raises
     ------
     ControlError
-        If robot and controller do not match, or the controller has been used.
+        If the robot does not match the controller, or the controller has been used.
     """
     period, motion = controller.period, controller.motion
     inner = round(period / robot.step)
     if inner < 1 or abs(inner * robot.step - period) > 1e-9:
         raise ControlError(
-            f"The period of {period} s is no multiple of the robot's step of {robot.step} s."
+            f"The period of {period} s is not a multiple of the robot's step, {robot.step} s."
         )
     if robot.model.nv != controller.plant.model.nv or robot.frame != motion.frame:
         raise ControlError(
@@ -153,7 +154,7 @@ def track(
 
 
 def _shares(robot: Moving, x: Floats, used: Floats) -> dict[str, float]:
-    """Return the largest used shares of limits."""
+    """Return the largest share of each kind of limit that was used."""
     model, nv = robot.model, robot.model.nv
     low, high = joint_limits(model)
     half = (high - low) / 2

@@ -1,4 +1,4 @@
-"""Animated and still pictures of a motion, by MuJoCo's off-screen renderer.
+"""Animated and still pictures of a motion, drawn by MuJoCo's off-screen renderer.
 
 Links are drawn as rods between joints, since a model has no shapes; the reference is a row of dots,
 and the tip leaves a line. MuJoCo selects its renderer when it is loaded, and the renderer may crash
@@ -58,7 +58,7 @@ def film(
 
     Parameters
     ----------
-    robot : the robot, with its payload.
+    robot : the robot, including its payload.
     q : (m, nv) positions, one period apart.
     reference : (m, 3) positions of the reference [m].
     period : [s].
@@ -72,7 +72,7 @@ def film(
     Raises
     ------
     ControlError
-        If no renderer works on this machine; the message gives the reason of each.
+        If no renderer works on this machine; the message gives the reason for each.
     """
     stride = max(1, round(1.0 / (FRAMES_A_SECOND * period)))
     job = {
@@ -109,7 +109,7 @@ def film(
 
 
 def main(renderer: str, file: str) -> None:
-    """Draw the job in a file, in this process."""
+    """Draw, in this process, the job that a file describes."""
     import os
 
     # The only way to select a renderer: MuJoCo reads the variable when it is loaded.

@@ -1,4 +1,4 @@
-r"""A robot simulated in Pinion's dynamics: the same on every machine, without MuJoCo.
+r"""A robot simulated with Pinion's dynamics: the same on every machine, without MuJoCo.
 
 A build's choice of formats must be reproducible elsewhere, and must not depend on an optional
 simulator or its version. Payload, friction and delay are a :class:`.disturbance.Disturbance`; dry
@@ -26,7 +26,7 @@ from pinion.robot import Model, payload, tip_of
 from .disturbance import Disturbance
 
 WIDTH = 0.01
-"""Rate over which dry friction changes sign [rad/s | m/s]."""
+"""Width, in rate, of the sign change of dry friction [rad/s | m/s]."""
 
 
 class FloatRobot(Closing):
@@ -34,7 +34,7 @@ class FloatRobot(Closing):
 
     Parameters
     ----------
-    model : the controller's model, of joints with one position each.
+    model : the controller's model, whose joints have one position each.
     step : time step [s].
     disturbance : none by default.
     frame : the tip, which carries the payload; by default the link at the robot's end.
@@ -42,7 +42,7 @@ class FloatRobot(Closing):
     Raises
     ------
     ControlError
-        If the step is invalid or a joint has several positions.
+        If the step is invalid, or a joint has several positions.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A build's exact integers as a backend, and a card whose answers are all compared with them.
+"""A build's exact integers as a backend, and a card whose answers are compared with them.
 
 Both need Pinion's hardware packages, imported when one of them is opened.
 """
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 BLOCK = 2048
-"""Requests compared at a time: the integers of one take as long as those of hundreds."""
+"""Requests compared at a time: the integers of one request take as long as those of hundreds."""
 
 
 class IntegerModel(Backend):
-    """The integer model of a build's core: the same bits, without a simulation.
+    """Integer model of a build's core: the same bits, without a simulation.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class IntegerModel(Backend):
         build = self._reference.build
         if build.manifest.states:
             raise ControlError(
-                f"'{build.function.name}' has states, but control needs a function without states."
+                f"'{build.function.name}' has states: control needs a function without states."
             )
         self.model, self.function = build.model, build.function
         self._manifest = build.manifest
@@ -62,7 +62,7 @@ class IntegerModel(Backend):
         Raises
         ------
         pinion.batch.InputError
-            As a card raises it.
+            As from a card.
         """
         arrays = by_name(self._manifest.inputs, values, arrays)
         requests, single = _requests(self._manifest, arrays)
@@ -83,14 +83,14 @@ class IntegerModel(Backend):
 
 
 class Compared(Backend):
-    """A card whose answers are compared, bit by bit, with the integers of its build.
+    """A card whose answers are compared bit for bit with its build's integers.
 
     Requests are compared in blocks; :meth:`flush` and closing compare the remaining ones.
 
     Parameters
     ----------
     backend : the card, closed with this backend.
-    integers : of the build on the card.
+    integers : of the build that is on the card.
     block : requests compared at a time.
 
     Members
@@ -98,7 +98,7 @@ class Compared(Backend):
     backend, integers : the arguments.
     model, function : of the build.
     compared, mismatches : numbers of requests; a mismatch has a wrong result bit or flag.
-    first : sentence about the first mismatch, empty if there is none.
+    first : description of the first mismatch, empty if there is none.
     """
 
     def __init__(self, backend: Backend, integers: IntegerModel, *, block: int = BLOCK) -> None:
@@ -178,7 +178,7 @@ def _reference(folder: Path) -> Reference:
 
 
 def _requests(manifest: Manifest, arrays: Mapping[str, ArrayLike]) -> tuple[Words, bool]:
-    """Return requests as float32 bits in record order, (n, words_in), and whether it is one.
+    """Return requests as float32 bits in record order, (n, words_in), and whether one was given.
 
     Invalid arrays raise the same errors as on a card.
     """

@@ -25,15 +25,15 @@ STARTS, DAMPED_STEPS = 24, 300
 """Number of start postures of damped steps, and the largest number of steps."""
 
 BRANCHES = 6
-"""Number of solutions for a path's first place that are tried, nearest first."""
+"""Number of solutions for a path's first point that are tried, nearest first."""
 
 
 def nearest_positions(
     model: Model, places: Floats, *, posture: Floats, frame: str
 ) -> tuple[Floats, Flags]:
-    """Return positions (m, nv) nearest to a posture (nv,) with the tip at places (m, 3) [m].
+    """Return positions (n, nv) nearest to a posture (nv,) that put the tip at points (n, 3) [m].
 
-    The second result (m,) tells where the tip arrived.
+    The second result (n,) says where the tip arrived.
     """
     q = np.repeat(posture[None], len(places), axis=0)
     arrived, lost = (np.zeros(len(places), dtype=np.bool_) for _ in range(2))
@@ -54,12 +54,12 @@ def nearest_positions(
 
 
 def inverse_kinematics(model: Model, places: Floats, *, posture: Floats, frame: str) -> Floats:
-    """Return positions (m, nv) near a posture (nv,) with the tip at independent places (m, 3) [m].
+    """Return joint positions (n, nv) near a posture (nv,) for independent tip points (n, 3) [m].
 
     Raises
     ------
     ControlError
-        If a place is out of reach; the message gives the smallest distance from all starts.
+        If a point is out of reach; the message gives the smallest distance over all starts.
     """
     q, arrived = nearest_positions(model, places, posture=posture, frame=frame)
     for at in np.flatnonzero(~arrived):
@@ -68,7 +68,7 @@ def inverse_kinematics(model: Model, places: Floats, *, posture: Floats, frame: 
 
 
 def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, frame: str) -> Floats:
-    """Return positions (m, nv) along places (m, 3), each near the one before in time.
+    """Return joint positions (n, nv) along points (n, 3), each near the one before in time.
 
     The first one is near the posture and allows the whole path to be followed, inside the joints'
     limits if possible. A closed path need not close.
@@ -90,8 +90,8 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
                 _searched(model, places[at], posture, frame, _when(times[at]))
                 reason = reason or (
                     f"The tip '{frame}' of {model.name} reaches {_spelled(places[at])} m"
-                    f"{_when(times[at])} only in postures to which the joints would jump: choose "
-                    "another path or posture."
+                    f"{_when(times[at])} only in postures to which the joints would have to jump: "
+                    "choose another path or posture."
                 )
                 break
             q[at] = last = solution[0]
@@ -105,7 +105,7 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
 
 
 def _searched(model: Model, place: Floats, posture: Floats, frame: str, when: str) -> list[Floats]:
-    """Return solutions (nv,) at a place from all starts: inside the limits first, then nearest."""
+    """Return solutions (nv,) for a point from all starts: inside the limits first, then nearest."""
     starts = np.concatenate([posture[None], _random_postures(model, posture)])
     places = np.repeat(place[None], len(starts), axis=0)
     q, distance = _damped(model, places, starts, frame)
@@ -113,15 +113,15 @@ def _searched(model: Model, place: Floats, posture: Floats, frame: str, when: st
     if not len(close):
         raise ControlError(
             f"The tip '{frame}' of {model.name} does not reach {_spelled(place)} m{when}: from "
-            f"{len(starts)} postures it gets no nearer than {distance.min():.3g} m; move the path "
-            "nearer."
+            f"{len(starts)} postures it comes no nearer than {distance.min():.3g} m; move the path "
+            "within reach."
         )
     order = np.lexsort((np.linalg.norm(close - posture, axis=1), ~_inside(model, close)))
     return [close[k] for k in order[:BRANCHES]]
 
 
 def _damped(model: Model, places: Floats, q: Floats, frame: str) -> tuple[Floats, Floats]:
-    """Return positions (m, nv) after damped steps from q, and the tip's distances [m].
+    """Return joint positions (n, nv) after damped steps from q, and the tip's distances [m].
 
     A step is accepted only if it brings the tip nearer, so the last distance is the smallest.
     """
@@ -152,7 +152,7 @@ def _damped(model: Model, places: Floats, q: Floats, frame: str) -> tuple[Floats
 
 
 def _random_postures(model: Model, posture: Floats) -> Floats:
-    """Draw postures inside the joints' ranges, within half a turn of a posture."""
+    """Sample postures inside the joints' ranges, within half a turn of a posture."""
     low, high = joint_limits(model)
     low, high = np.maximum(low, posture - np.pi), np.minimum(high, posture + np.pi)
     empty = low > high

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
+from pinion.control.plant import check_single_joints
 from pinion.robot import Model, tip_of
 
 from .inverse_kinematics import followed, joint_limits, nearest_positions
@@ -32,7 +33,7 @@ _FIRST = np.array([[0, 1, 2, 3], [-11 / 6, 3, -3 / 2, 1 / 3], [2, -5, 4, -1]])
 _LAST = _FIRST * [[-1], [-1], [1]]
 
 JUMP = 0.3
-"""Largest deviation from the motion that rates predict; more is another solution [rad | m]."""
+"""Largest deviation from the motion that rates predict; beyond it is another solution [rad | m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class Motion:
     Members
     -------
     frame : link whose origin is the tip.
-    dt : between two rows [s].
+    dt : time between two rows [s].
     q, qd, qdd : (m, nv) positions, rates and accelerations.
     tau : (m, nv) efforts of a rigid robot without friction [N m | N].
     tip : (m, 3) positions of the tip [m] in the frame of the base.
@@ -79,11 +80,11 @@ def follow(
 
     Parameters
     ----------
-    model : the robot, of joints with one position each.
-    path : of the tip; called with times from 0 to that of the last row, never outside.
+    model : the robot, whose joints have one position each.
+    path : of the tip; called only with times from 0 to that of the last row.
     posture : (nv,), positions to stay near.
     duration : time of the last row, from 0 [s].
-    dt : between two rows [s].
+    dt : time between two rows [s].
     frame : the tip; by default the link at the robot's end.
 
     Raises
@@ -92,9 +93,10 @@ def follow(
         If the tip cannot follow, or joints would leave their limits; the message says where.
     """
     stay_near = np.asarray(posture, dtype=np.float64)
-    if stay_near.shape != (model.nv,) or model.nq != model.nv:
+    check_single_joints(model)
+    if stay_near.shape != (model.nv,):
         raise ControlError(
-            f"A posture of {model.name} has {model.nv} positions, not the shape {stay_near.shape}."
+            f"The posture has the shape {stay_near.shape}: {model.name} needs ({model.nv},)."
         )
     if not (np.isfinite(duration) and 0.0 < dt <= duration):
         raise ControlError(
@@ -115,7 +117,7 @@ def follow(
     if len(rows := _jumps(q, rules, step, dt)):
         raise ControlError(
             f"At {times[rows[0]]:.3f} s joints would have to jump from one posture to another: "
-            "choose another posture, or a path that keeps away from the ends of the reach."
+            "choose another posture, or a path that stays away from the limits of the reach."
         )
     at = q[np.arange(len(q)), np.argmin(np.abs(rules[:, 0]), axis=1)]
     low, high = joint_limits(model)
@@ -133,7 +135,7 @@ def follow(
 
 
 def _rates(q: Floats, rules: Floats, step: float) -> tuple[Floats, Floats]:
-    """Return rates and accelerations (rows, nv) of positions (rows, 4, nv) around each row."""
+    """Return rates and accelerations (rows, nv) from positions (rows, 4, nv) around each row."""
     return (
         np.einsum("nk,nkj->nj", rules[:, 1], q) / step,
         np.einsum("nk,nkj->nj", rules[:, 2], q) / step**2,
@@ -155,7 +157,7 @@ def _places(path: Path, times: Floats) -> Floats:
     places = np.asarray(path(times), dtype=np.float64)
     if places.shape != (len(times), 3):
         raise ControlError(
-            f"The path has the shape {places.shape} for {len(times)} times; it must be (m, 3)."
+            f"The path has the shape {places.shape} for {len(times)} times: it must have (m, 3)."
         )
     if not np.isfinite(places).all():
         at = times[np.argwhere(~np.isfinite(places))[0, 0]]
@@ -178,7 +180,7 @@ def figure_eight(
     ----------
     centre : (3,), its crossing and start [m].
     width, height : from end to end, along the axes a and b [m].
-    lap : time of one figure, after the ramp [s].
+    lap : duration of one figure, after the ramp [s].
     ramp : time from rest to full speed [s].
     axes : a and b, two unit vectors at right angles.
 
@@ -190,9 +192,9 @@ def figure_eight(
     middle = np.asarray(centre, dtype=np.float64)
     a, b = (np.asarray(axis, dtype=np.float64) for axis in axes)
     if middle.shape != (3,) or a.shape != (3,) or b.shape != (3,):
-        raise ControlError("The centre and both axes of a figure must have 3 numbers each.")
+        raise ControlError("The centre and the two axes of a figure must have 3 numbers each.")
     if np.abs(np.array([a @ a - 1, b @ b - 1, a @ b])).max() > 1e-9:
-        raise ControlError(f"The axes {a} and {b} are not two unit vectors at right angles.")
+        raise ControlError(f"The axes {a} and {b} must be unit vectors at right angles.")
     for name, value in (("width", width), ("height", height), ("lap", lap), ("ramp", ramp)):
         if not (np.isfinite(value) and value > 0.0):
             raise ControlError(f"The figure's '{name}' is {value}: it must be above 0.")

@@ -14,6 +14,9 @@ Until the next period ends, the first effort and its gains hold,
 
 about the motion planned for this period; faster loops evaluate this law as often as they can.
 
+With gradients that are compiled for the CPU the whole period is compiled (:mod:`.period`); the one
+here, on arrays, is its reference and serves every other backend.
+
 Gradients that a card flags as saturated, or that are not finite, are replaced by the trusted one
 nearest to the same instant of the motion, or at first by the nearest trusted knot of the same
 batch. A first horizon without any trusted gradient is an error.
@@ -29,8 +32,9 @@ from numpy.typing import NDArray
 
 from pinion.base.arrays import Floats
 from pinion.batch import Closing
+from pinion.compute.backend import CpuBackend
 from pinion.control.errors import ControlError
-from pinion.control.plant import Linear, Plant
+from pinion.control.plant import Linear, Plant, dtype_of, gradient_row
 from pinion.control.solve.backward import PASSES, Quadratic, regularised
 from pinion.control.solve.cost import Cost, KnotTarget
 from pinion.control.solve.engine import LOST
@@ -38,10 +42,8 @@ from pinion.control.solve.ilqr import Options
 from pinion.control.solve.single import single
 
 from .motion import Motion
+from .period import ALL_FLAGGED, DIVERGED, PARTS, CompiledPeriod
 from .tip_cost import tip_costs
-
-PARTS = ("gradients", "backward", "rest")
-"""Parts of a period's time: the backend, the backward pass, and everything else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +99,8 @@ class Mpc(Closing):
     knots : of the horizon.
     iterations : in each period, usually 1 or 2.
     backward : ``single`` (one problem, serial), or one of :data:`.backward.PASSES`.
-    compiled : whether a compiled function computes the cost's tip.
+    compiled : whether code is compiled for the controller: the whole period with gradients on the
+        CPU, semi-implicit steps and the pass ``single``, in their dtype; otherwise the cost's tip.
 
     Members
     -------
@@ -152,7 +155,6 @@ class Mpc(Closing):
         self.log = Log()
         self._pass = passes[backward]
         self._ladder = Options().ladder()
-        self._costs = tip_costs(plant.model, cost, compiled=compiled)
         self._limit = np.array([body.joint.effort for body in plant.model.bodies])
         self._states = motion.states()
         self._ahead = self._stride * np.arange(knots + 1)
@@ -169,6 +171,21 @@ class Mpc(Closing):
         self._linear: Linear | None = None
         self._instants = self._ahead[:-1]
         self._planned: int | None = None
+        self._period: CompiledPeriod | None = None
+        if compiled and backward == "single" and _compiles(plant):
+            self._period = CompiledPeriod(
+                plant,
+                cost,
+                motion,
+                knots=knots,
+                iterations=iterations,
+                stride=self._stride,
+                ladder=self._ladder,
+                limit=self._limit,
+                dtype=np.dtype(dtype_of(plant.gradients)).name,
+            )
+        compiled = compiled and self._period is None
+        self._costs = tip_costs(plant.model, cost, compiled=compiled)
 
     @property
     def periods(self) -> int:
@@ -192,6 +209,8 @@ class Mpc(Closing):
             raise ControlError(f"The motion has the periods 0 to {self.periods - 1}, not {number}.")
         if not np.isfinite(x).all():
             raise ControlError(f"The state at period {number} is not finite: {x}.")
+        if self._period is not None:
+            return self._compiled_law(self._period, number, x)
         began = time.perf_counter()
         spent = dict.fromkeys(PARTS, 0.0)
         rows = number + self._ahead
@@ -229,6 +248,21 @@ class Mpc(Closing):
             self.log.seconds[part].append(seconds)
         return Law(u=u, K=self._K[0], begin=np.array(x), rate=rate, limit=self._limit)
 
+    def _compiled_law(self, period: CompiledPeriod, number: int, x: Floats) -> Law:
+        """Return the law that compiled code computes."""
+        answer = period.update(number, x)
+        self.log.flagged, self.log.gradients, self.log.restarts = map(int, period.counts)
+        if answer == DIVERGED:
+            raise ControlError(self._diverged(x))
+        if answer == ALL_FLAGGED:
+            raise ControlError(_all_flagged(self.knots))
+        for part, seconds in zip(PARTS, period.seconds.tolist(), strict=True):
+            self.log.seconds[part].append(seconds)
+        u, K, begin, rate = (
+            array.astype(np.float64) for array in (period.u, period.K, period.begin, period.rate)
+        )
+        return Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit)
+
     def _target(self, rows: NDArray[np.intp]) -> KnotTarget:
         n = self.plant.model.nv
         states = self._states[rows][None]
@@ -241,7 +275,7 @@ class Mpc(Closing):
 
     def _shift(self, number: int) -> None:
         """Shift the plan and its feedback to this period."""
-        if self._planned is None:
+        if self._planned is None or number <= self._planned:
             return
         shift = (number - self._planned) / self._stride
         self._x = _shifted(self._x, shift)
@@ -269,7 +303,10 @@ class Mpc(Closing):
             # The plan diverged: retry with the motion's efforts, without feedback.
             self.log.restarts += 1
             self._x[:], self._u[:], self._K[:] = 0.0, 0.0, 0.0
-        raise ControlError(
+        raise ControlError(self._diverged(x))
+
+    def _diverged(self, x: Floats) -> str:
+        return (
             f"From the state {x} the horizon of {self.knots} steps diverges: choose a shorter one."
         )
 
@@ -287,11 +324,7 @@ class Mpc(Closing):
             if self._linear is not None:
                 source, times, choice = self._linear, self._instants, np.arange(self.knots)
             elif not len(good):
-                raise ControlError(
-                    f"All {count} gradients of the first horizon were flagged as saturated: the "
-                    "motion exceeds the ranges of the build's formats; build with more integer "
-                    "bits, or with other ranges."
-                )
+                raise ControlError(_all_flagged(count))
             for at in np.flatnonzero(flags[0]):
                 nearest = choice[np.argmin(np.abs(times[choice] - instants[at]))]
                 A[0, at], B[0, at], sources[at] = (
@@ -302,6 +335,23 @@ class Mpc(Closing):
             linear, instants = Linear(A, B, flags), sources
         self._linear, self._instants = linear, instants
         return linear
+
+
+def _compiles(plant: Plant) -> bool:
+    """Return whether a plant's period can be compiled as a whole."""
+    gradients = plant.gradients
+    return (
+        isinstance(gradients, CpuBackend)
+        and plant.method == "semi_implicit"
+        and gradients.function == gradient_row()
+    )
+
+
+def _all_flagged(count: int) -> str:
+    return (
+        f"All {count} gradients of the first horizon were flagged as saturated: the motion exceeds "
+        "the ranges of the build's formats; build with more integer bits, or with other ranges."
+    )
 
 
 def _shifted(values: Floats, shift: float) -> Floats:

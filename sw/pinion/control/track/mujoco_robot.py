@@ -45,13 +45,13 @@ class MujocoRobot:
 
     Parameters
     ----------
-    model : of revolute and prismatic joints, without mimic joints, on a fixed or floating base; its
+    model : with revolute and prismatic joints but no mimic joints, on a fixed or floating base; its
         loops are not simulated.
     step : of MuJoCo's integrator [s].
     disturbance : none by default.
     frame : link that carries the payload; by default the floating base, or the link at the robot's
         end.
-    ground : on which the model's contacts stand; None: nothing touches anything.
+    ground : on which the model's contacts stand; with None, nothing touches anything.
 
     Members
     -------
@@ -80,7 +80,7 @@ class MujocoRobot:
         if any(not body.joint.kind.simple or model.follows(body) for body in joints):
             raise ControlError(
                 f"{model.name} has joints that are neither revolute nor prismatic, or that mimic "
-                "another: the simulated robot takes revolute and prismatic joints only."
+                "another: the simulated robot supports only revolute and prismatic joints."
             )
         self.model = model
         self.step = step
@@ -121,7 +121,7 @@ class MujocoRobot:
 
     @property
     def active(self) -> Floats:
-        """Whether each contact touches the ground, 1 or 0; loops, which are open here, have 0."""
+        """Whether each contact touches the ground, 1 or 0; loops, which are open here, are 0."""
         touched = {
             self.compiled.geom(int(geom)).name for pair in self.data.contact.geom for geom in pair
         }
@@ -136,7 +136,7 @@ class MujocoRobot:
         return rotation.reshape(3, 3)
 
     def _set(self, data: Any, q: Floats, qd: Floats) -> None:
-        """Set a state of MuJoCo, whose quaternions begin with w, and whose bases move in the world.
+        """Set MuJoCo's state: quaternions begin with w, and a base's velocity is in world axes.
 
         ``q``, ``qd`` : of the model.
         """
@@ -147,7 +147,7 @@ class MujocoRobot:
         data.qpos[self._q_at], data.qvel[self._v_at] = q, qd
 
     def _efforts(self, q: Floats, tau: Floats) -> Floats:
-        """Return efforts (nv,) of MuJoCo from those of the model at its positions."""
+        """Return MuJoCo's efforts (nv,) from the model's, at positions of the model."""
         efforts = np.empty(self.model.nv)
         efforts[self._v_at] = tau
         if self._floats:
@@ -173,7 +173,7 @@ class MujocoRobot:
         if any(self.data.warning[int(kind)].number for kind in bad):
             raise ControlError(
                 f"The simulated {self.model.name} diverged {begin:.4g} s after its start: a "
-                "position, rate or acceleration is not a number below 1e10. Choose smaller gains "
+                "position, rate or acceleration is NaN or above 1e10. Choose smaller gains "
                 "or efforts, or a shorter step."
             )
 
@@ -280,7 +280,7 @@ class MujocoRobot:
         tip_frame = next((frame for frame in self.model.frames if frame.name == self.frame), None)
         if tip_frame is None:
             raise ControlError(
-                f"{self.model.name} has no link '{self.frame}': it has "
+                f"{self.model.name} has no link '{self.frame}': choose one of "
                 f"{', '.join(frame.name for frame in self.model.frames)}."
             )
         carrier = spec.worldbody if tip_frame.body < 0 else spec_bodies[tip_frame.body]
@@ -310,12 +310,12 @@ def library() -> Any:
         return import_module("mujoco")
     except ImportError:
         raise ControlError(
-            f"The controlled robot is simulated by MuJoCo: {install_hint('mjcf')}."
+            f"The controlled robot is simulated with MuJoCo: {install_hint('mjcf')}."
         ) from None
 
 
 def quaternion(rotation: Mat3) -> list[float]:
-    """Return (w, x, y, z) of a rotation from body to parent coordinates.
+    """Return the quaternion (w, x, y, z) of a rotation from body to parent coordinates.
 
     Never divides by a small component (S. W. Shepperd, "Quaternion from rotation matrix", 1978).
     """

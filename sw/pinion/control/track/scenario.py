@@ -1,4 +1,4 @@
-"""Scenario: the iiwa14 draws a figure-eight with a payload unknown to its controller."""
+"""A scenario: the iiwa14 draws a figure-eight with a payload unknown to its controller."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Scenario:
         return load(self.robot)
 
     def motion(self) -> Motion:
-        """Return the motion to track, including the last horizon."""
+        """Return the motion to track, extended by the last horizon."""
         from pinion import dynamics
 
         model = self.model()
@@ -95,7 +95,7 @@ class Scenario:
         Raises
         ------
         ControlError
-            If the backend computes another function or is for another robot.
+            If the backend computes another function, or is for another robot.
         """
         model = self.model()
         function, robot = getattr(gradients, "function", None), getattr(gradients, "model", model)
@@ -103,14 +103,14 @@ class Scenario:
         if function is not None and [block.name for block in function.results] != expected:
             outputs = ", ".join(block.name for block in function.results)
             raise ControlError(
-                f"The backend's '{function.name}' computes {outputs}: a controller takes "
-                f"'{gradient_row().name}' with {', '.join(expected)}; add the last with "
+                f"The backend's '{function.name}' computes {outputs}: a controller needs "
+                f"'{gradient_row().name}' with {', '.join(expected)}; add the last one with "
                 "outputs=('minv',)."
             )
         if (robot.name, robot.nv) != (model.name, model.nv):
             raise ControlError(
-                f"The backend is for {robot.name} with {robot.nv} joints, and the scenario for "
-                f"{model.name} with {model.nv}: build it for this robot."
+                f"The backend is for {robot.name} (nv {robot.nv}), but the scenario is for "
+                f"{model.name} (nv {model.nv}): build a backend for {model.name}."
             )
         return Plant(model, dt=self.step, gradients=gradients, forward=forward_of(model))
 

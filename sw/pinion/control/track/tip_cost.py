@@ -33,7 +33,7 @@ class CompiledTip(CostModel):
         return self._both(q)[0]
 
     def tip_jacobian(self, q: Floats) -> Floats:
-        """Return derivatives of `tip` by positions, (..., 3, nv)."""
+        """Return derivatives of `tip` with respect to q, (..., 3, nv)."""
         return self._both(q)[1]
 
     def _both(self, q: Floats) -> tuple[Floats, Floats]:
@@ -52,7 +52,7 @@ class CompiledTip(CostModel):
 def tip_costs(model: Model, cost: Cost, *, compiled: bool = True) -> CostModel:
     """Return a controller's cost model, with a compiled tip if the cost weighs the robot's tip.
 
-    The compiled function knows the robot's tip only; NumPy computes other links.
+    The compiled function knows only the robot's tip; NumPy computes other links.
     """
     if not compiled or not cost.has_tip or cost.frame != tip_of(model):
         return CostModel(model, cost)

@@ -66,7 +66,7 @@ def rnea(
     f_ext: ArrayLike | None,
     **terms: Any,
 ) -> Array:
-    """Return inverse dynamics' efforts."""
+    """Return the efforts of inverse dynamics."""
     checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
     return checked.shaped(
@@ -94,7 +94,7 @@ def aba(
     f_ext: ArrayLike | None,
     **terms: Any,
 ) -> Array:
-    """Return forward dynamics' accelerations."""
+    """Return the accelerations of forward dynamics."""
     checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, tau=tau)
     x = checked.states
     return checked.shaped(

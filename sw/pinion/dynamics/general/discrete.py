@@ -13,7 +13,7 @@ method itself.
 
 Changes of positions are tangent: along each body's axes at q, and at q+ for the result.
 
-:func:`pinion.dynamics.steps.step_scalars` has the same steps over any scalar, with power series for
+:func:`pinion.dynamics.steps.step_scalars` has the same steps over scalars, with power series for
 exponentials, so they can be traced.
 """
 
@@ -44,7 +44,7 @@ Forward = Callable[[Array, Array], Array]
 """Accelerations (n, nv) at positions (n, nq) and rates (n, nv)."""
 
 Gradient = Callable[[Array, Array], tuple[Array, Array, Array, Array]]
-"""Accelerations and derivatives by positions (tangent), rates and efforts, (n, nv, nv) each."""
+"""Accelerations, and derivatives for positions (tangent), rates and efforts, (n, nv, nv) each."""
 
 
 def step(

@@ -44,7 +44,7 @@ def kind_subspace(kind: JointKind) -> Array:
 
 
 def displacement(kind: JointKind, q: Array, pitch: float = 0.0) -> tuple[Array, Array]:
-    """Return the pose of the body in its frame at ``q = 0``.
+    """Return the pose of the body relative to its frame at ``q = 0``.
 
     Arguments
     ---------
@@ -72,7 +72,7 @@ def displacement(kind: JointKind, q: Array, pitch: float = 0.0) -> tuple[Array, 
 
 
 def turn_about_z(c: Array, s: Array) -> Array:
-    """Return the rotation about z of an angle's cosine and sine: (...) to (..., 3, 3)."""
+    """Return the rotation about z from an angle's cosine and sine: (...) to (..., 3, 3)."""
     R = np.zeros((*np.shape(c), 3, 3), np.asarray(c).dtype)
     R[..., 0, 0] = R[..., 1, 1] = c
     R[..., 1, 0], R[..., 0, 1] = s, -np.asarray(s)

@@ -40,13 +40,13 @@ def frame_jacobian(model: Model, q: Array, frame: Frame, reference: str) -> Arra
 
 
 def centre_of_mass(model: Model, q: Array, total: float) -> Array:
-    """Return the centre of mass (n, 3), base coordinates [m]; total : mass of the bodies [kg]."""
+    """Return the centre of mass (n, 3), base coordinates [m]; ``total``: the bodies' mass [kg]."""
     R, p = placements(model, q)
     return np.asarray(np.sum(first_moments(model, R, p), axis=0) / total)
 
 
 def com_jacobian(model: Model, q: Array, total: float) -> Array:
-    """Return J (n, 3, nv) with the centre of mass's velocity ``J v``, base axes."""
+    """Return J (n, 3, nv): the velocity of the centre of mass is ``J v`` in base axes."""
     R, p = placements(model, q)
     result = np.zeros((len(q), 3, model.nv))
     for i, moment in enumerate(first_moments(model, R, p)):
@@ -56,7 +56,7 @@ def com_jacobian(model: Model, q: Array, total: float) -> Array:
 
 
 def _columns(model: Model, R: list[Array], p: list[Array], body: int) -> Array:
-    """Return the velocity of a body's point at the base's origin by v: (n, 6, nv), base axes."""
+    """Return the Jacobian (n, 6, nv) of a body's point at the base's origin, base axes."""
     J = np.zeros((len(p[0]), 6, model.nv))
     while body >= 0:
         S = motion_to_base(R[body], p[body]) @ subspace(model.bodies[body].joint)

@@ -80,7 +80,7 @@ def neutral_configuration(model: Model) -> Array:
 def random_configuration(
     model: Model, rng: np.random.Generator, n: int | None = None, *, reach: float = 1.0
 ) -> Array:
-    """Draw positions: (nq,) float64, or (n, nq).
+    """Draw random positions: (nq,) float64, or (n, nq).
 
     Joints with limits are uniform within them, angles without limits in [-pi, pi], shifts without
     limits from -reach to reach [m]; quaternions are uniform over all rotations.
@@ -111,7 +111,7 @@ def normalise(model: Model, q: ArrayLike) -> Array:
     result = np.array(as_numbers("q", q))
     if result.ndim not in (1, 2) or result.shape[-1] != model.nq:
         raise DynamicsError(
-            f"q has shape {result.shape}, but the robot {model.name!r} has {model.nq} positions: "
+            f"q has shape {result.shape}, but the robot {model.name!r} has nq = {model.nq}: "
             f"pass ({model.nq},) for one state or (n, {model.nq}) for a batch."
         )
     check_finite("q", result)
@@ -166,7 +166,7 @@ def _between(kind: JointKind, start: Array, end: Array) -> Array:
 
 
 def _arc(angle: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """Return the displacement of a body that moves by (x, y) in its own axes and turns by angle."""
+    """Return the shift of a body that moves by (x, y) in its own axes and turns by ``angle``."""
     a = np.sinc(angle / np.pi)
     half = 0.5 * angle
     b = np.sin(half) * np.sinc(half / np.pi)  # (1 - cos) / angle
@@ -174,7 +174,7 @@ def _arc(angle: Array, x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def _turned(quaternion: Array, angular: Array) -> Array:
-    """Return ``quaternion * exp(angular)``, both (..., 4) and (..., 3), scaled to unit length."""
+    """Return ``quaternion * exp(angular)``, (..., 4) and (..., 3), scaled to unit length."""
     angle = np.linalg.norm(angular, axis=-1, keepdims=True)
     vector = 0.5 * np.sinc(0.5 * angle / np.pi) * angular
     product = _product(quaternion, np.concatenate([vector, np.cos(0.5 * angle)], axis=-1))

@@ -39,7 +39,7 @@ from .terms import armature_of, efforts
 
 
 def rnea(pose: BodyPoses, qd: Array, qdd: Array, f_ext: Array | None, terms: JointTerms) -> Array:
-    """Return inverse dynamics' tau (n, nv)."""
+    """Return the efforts tau (n, nv) of inverse dynamics."""
     forces = gathered(pose, body_forces(pose, motion_of(pose, qd, qdd), f_ext))
     tau = armature_of(terms) * qdd + efforts(terms, pose.q, qd)
     for i, force in enumerate(forces):
@@ -160,7 +160,7 @@ def response(
 
 
 def aba(pose: BodyPoses, qd: Array, tau: Array, f_ext: Array | None, terms: JointTerms) -> Array:
-    """Return forward dynamics' qdd (n, nv) by articulated bodies."""
+    """Return the accelerations qdd (n, nv) by the articulated-body algorithm."""
     v = velocities(pose, qd)
     bias = [force[..., None] for force in less_external(pose, gyroscopic(pose, v), f_ext)]
     drift = [body_drift[..., None] for body_drift in drifts(pose, v, qd)]
@@ -173,5 +173,5 @@ def aba(pose: BodyPoses, qd: Array, tau: Array, f_ext: Array | None, terms: Join
 def _singular(pose: BodyPoses) -> DynamicsError:
     return DynamicsError(
         f"The joint-space inertia matrix of {pose.model.name!r} is not positive definite: a joint "
-        "moves bodies without inertia; give them mass, or their joint an armature."
+        "moves bodies without inertia; give them mass, or give their joint an armature."
     )

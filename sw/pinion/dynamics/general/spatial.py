@@ -24,7 +24,7 @@ def skew(a: Array) -> Array:
 
 
 def blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
-    """Return ``[[a, b], [c, d]]`` of four (..., 3, 3) arrays of one shape."""
+    """Return ``[[a, b], [c, d]]`` of four (..., 3, 3) arrays of equal shape."""
     return np.concatenate(
         [np.concatenate([a, b], axis=-1), np.concatenate([c, d], axis=-1)], axis=-2
     )
@@ -36,7 +36,7 @@ def times(matrix: Array, vector: Array) -> Array:
 
 
 def transposed(matrix: Array) -> Array:
-    """Return the transpose of the last two axes."""
+    """Return matrices with their last two axes swapped."""
     return np.swapaxes(matrix, -1, -2)
 
 

@@ -134,7 +134,7 @@ def velocities(pose: BodyPoses, qd: Array) -> list[Array]:
 
 
 def drifts(pose: BodyPoses, v: list[Array], qd: Array) -> list[Array]:
-    """Return ``v_i x S_i qd_i`` of every body: its acceleration by its joint's rate."""
+    """Return ``v_i x S_i qd_i`` of every body: its acceleration due to its joint's rate."""
     return [
         times(cross_motion(v[i]), times(S, qd[:, v_at]))
         for i, (S, v_at) in enumerate(zip(pose.S, pose.slices, strict=True))
@@ -177,7 +177,7 @@ def less_external(pose: BodyPoses, forces: list[Array], f_ext: Array | None) -> 
 
 
 def gathered(pose: BodyPoses, values: list[Array]) -> list[Array]:
-    """Return for each body the sum over its subtree."""
+    """Return, for each body, the sum over its subtree."""
     total = list(values)
     for i in reversed(range(len(total))):
         parent = pose.parents[i]
@@ -187,7 +187,7 @@ def gathered(pose: BodyPoses, values: list[Array]) -> list[Array]:
 
 
 def columns_above(pose: BodyPoses) -> list[NDArray[np.intp]]:
-    """Return for each body the numbers of the velocities that move its parent."""
+    """Return, for each body, the indices of the velocities that move its parent."""
     above: list[NDArray[np.intp]] = []
     through: list[NDArray[np.intp]] = []
     for i, parent in enumerate(pose.parents):

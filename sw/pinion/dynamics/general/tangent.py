@@ -1,4 +1,4 @@
-r"""Gradient of ``integrate`` by the start and by the step.
+r"""Gradient of ``integrate`` with respect to the start and the step.
 
 For ``q1 = integrate(q, v)``, with changes of q and q1 along their own bodies' axes,
 
@@ -31,7 +31,7 @@ SERIES_TERMS = 18
 
 
 def integrate_jacobians(model: Model, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
-    """Return the gradient of ``pinion.dynamics.integrate`` by q and by v, in tangent directions.
+    """Return the tangent-space gradient of ``pinion.dynamics.integrate`` with respect to q and v.
 
     ``q`` : (nq,) or (n, nq) float; ``v`` : (nv,) or (n, nv) float, velocity times its duration.
     Returns two arrays (nv, nv) or (n, nv, nv), zero between different joints. Raises
@@ -59,7 +59,7 @@ def tangent_rates(model: Model, u: Array, v: Array) -> Array:
 
 
 def tangent_rates_jacobians(model: Model, u: Array, v: Array) -> tuple[Array, Array]:
-    """Return the gradient of :func:`tangent_rates` by u and by v, (n, nv, nv) each."""
+    """Return the gradient of :func:`tangent_rates` with respect to u and v, (n, nv, nv) each."""
     by_u = np.zeros((*v.shape, model.nv))
     by_v = np.broadcast_to(np.eye(model.nv), by_u.shape).copy()
     for kind, v_at in _turning(model):
@@ -102,7 +102,7 @@ def _bracket(kind: JointKind, v: Array) -> Array:
 
 
 def _exponential(matrix: Array) -> Array:
-    """Return the exponentials of a batch of matrices by scaling, Taylor's series and squaring."""
+    """Return the exponentials of a batch of matrices by scaling, Taylor series and squaring."""
     largest = float(np.max(np.sum(np.abs(matrix), axis=-1), initial=1.0))
     halvings = int(np.ceil(np.log2(2.0 * largest)))
     small = matrix / 2.0**halvings

@@ -16,19 +16,19 @@ def armature_of(terms: JointTerms) -> Array:
 
 
 def efforts(terms: JointTerms, q: Array, qd: Array) -> Array:
-    """Return damping, friction and springs at positions q (n, nq) and rates qd (n, nv)."""
+    """Return the efforts of damping, friction and springs at q (n, nq) and qd (n, nv)."""
     places, rates = columns_of(q), columns_of(qd)
     return vector_of([terms.effort(k, places, rates) for k in range(len(rates))], qd.shape[:-1])
 
 
 def rises(terms: JointTerms, q: Array) -> Array:
-    """Return the derivative of :func:`efforts` by q's tangent, (n, nv): its diagonal."""
+    """Return the derivative of :func:`efforts` along q's tangent, (n, nv): its diagonal."""
     places = columns_of(q)
     return vector_of([terms.rise(k, places) for k in range(len(terms.places))], q.shape[:-1])
 
 
 def slopes(terms: JointTerms, qd: Array) -> Array:
-    """Return the derivative of :func:`efforts` by qd, (n, nv, nv)."""
+    """Return the derivative of :func:`efforts` with respect to qd, (n, nv, nv)."""
     rates = columns_of(qd)
     jacobian = np.zeros((*qd.shape, qd.shape[-1]))
     for k in range(len(rates)):

@@ -1,1 +1,1 @@
-"""Your own functions: the decorator, the blocks it describes, and the values a function returns."""
+"""User-defined functions: the decorator, the blocks that it describes, and returned values."""

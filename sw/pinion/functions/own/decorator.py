@@ -49,13 +49,13 @@ MOST_NODES = 2_000_000
 """Most operations of a trace; a function with millions more contains an unintended loop."""
 
 CHECKED, SEED = 16, 20_261_124
-"""States in which trace and Python function are compared, and the seed that draws them."""
+"""States in which trace and Python function are compared, and the seed that samples them."""
 
 SAME, SAME_AS_REFERENCE = 1e-9, 1e-6
 """Largest difference between the two, and from a reference, relative to a block's largest word."""
 
 
-_SAME_MOTION = "its trace for a robot that moves in the same way with other frames and masses"
+_SAME_MOTION = "one for a robot that moves in the same way with other frames and masses"
 _GROWING = ", and a state that grows without end below a limit"
 
 
@@ -110,7 +110,7 @@ class OwnFunction(Function):
             plain = self._on_numbers(model, states)
             if difference := self._apart(traced, plain, SAME, "a call with numbers"):
                 raise UserError(
-                    f"{place}: {difference}: let the function do the same in both, without "
+                    f"{place}: {difference}: make the function do the same in both, without "
                     "anything that depends on earlier calls or on chance."
                 )
             if self.reference is not None:
@@ -145,7 +145,7 @@ class OwnFunction(Function):
     def _by_reference(
         self, model: Model, states: Mapping[str, Floats], columns: Mapping[str, Floats]
     ) -> dict[str, Floats]:
-        """Evaluate the reference, for a robot of its own in each state if it has parameters."""
+        """Evaluate the reference, with a separate robot in each state if it has parameters."""
         if not self.parameters:
             return self.evaluate(model, states)
         inputs, sets = self.inputs[:-1], states[self.inputs[-1].name]
@@ -190,9 +190,9 @@ class OwnFunction(Function):
             bad = values[~np.isfinite(values)]
             if bad.size:
                 raise UserError(
-                    f"{place}: the output '{name}' of '{self.name}' is {bad[0]} "
-                    "in some of the states drawn for its inputs: draw them where it is defined, or "
-                    "keep divisors away from zero with clamp() or maximum()"
+                    f"{place}: the output '{name}' of '{self.name}' is {bad[0]} in some "
+                    "of the states sampled for its inputs: sample them where it is defined, "
+                    "or keep divisors away from zero with clamp() or maximum()"
                     f"{_GROWING if self.states else ''}."
                 )
 
@@ -242,7 +242,7 @@ _NEEDED = (
 
 
 def _idle(inputs: Sequence[str], function: Function, model: Model) -> str:
-    """Return the clause that these inputs change nothing, without its article."""
+    """Return the clause saying that these inputs change nothing, without the leading article."""
     listed = ", ".join(f"'{name}'" for name in inputs)
     verb = f"input {listed} changes" if len(inputs) == 1 else f"inputs {listed} change"
     return f"{verb} no result of {function.name} for {model.name}"
@@ -294,7 +294,7 @@ def function(
     def decorate(python: Any) -> OwnFunction:
         if not callable(python) or isinstance(python, type | Function):
             raise UserError(
-                f"{place_of_call}: @function is above {python!r:.80}, but makes functions for "
+                f"{place_of_call}: @function is applied to {python!r:.80}, but makes functions for "
                 "hardware only from plain Python functions."
             )
         place = place_of(python)
@@ -394,8 +394,8 @@ def _batches(
             array, expected_shape = np.asarray(value), (count, *block.dims(model))
             if array.shape != expected_shape or array.dtype.kind not in "fiu":
                 raise UserError(
-                    f"{ends}: the reference of '{name}' returns for '{block.name}' an array "
-                    f"{array.shape} of {array.dtype}: it must be {expected_shape} numbers."
+                    f"{ends}: the reference of '{name}' returns shape {array.shape} and type "
+                    f"{array.dtype} for '{block.name}': return numbers of shape {expected_shape}."
                 )
             results.append(array.astype(np.float64))
         return results
@@ -404,13 +404,13 @@ def _batches(
 
 
 def _is_symmetric(matrix: Floats) -> bool:
-    """Whether a matrix is symmetric, to rounding; NaN and infinity count as symmetric."""
+    """Return whether a matrix is symmetric up to rounding; NaN and infinity count as symmetric."""
     size = float(np.max(np.abs(matrix), initial=0.0))
     return not (np.abs(matrix - matrix.T) > SAME * max(size, SAME)).any()
 
 
 def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
-    """Raise `UserError` for inputs that affect nothing, states that stay, and constant outputs.
+    """Raise `UserError` for inputs that affect nothing, unchanging states, and constant outputs.
 
     A robot may make some outputs constant or inputs useless that another one needs: outputs are
     refused only if none depends on an input, and inputs unless they are optional.
@@ -421,7 +421,7 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
         if all(next_nodes[w].op == names.INPUT and next_nodes[w].params[0] == w for w in words):
             raise UserError(
                 f"{return_of(function.python)}: the state '{state.name}' of '{function.name}' "
-                "stays as it begins: return its next value, or leave the state out."
+                "never changes: return its next value, or leave the state out."
             )
     used, by_output = _reach(function, graph, model)
     blocks = (*function.inputs, *function.states)
@@ -438,7 +438,7 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
     if fixed and (function.robotless or len(fixed) == len(by_output)):
         raise UserError(
             f"{return_of(function.python)}: the output '{fixed[0]}' of '{function.name}' is "
-            "constant, the same for every input: leave it out, or compute it from them."
+            "constant, the same for every input: leave it out, or compute it from the inputs."
         )
     idle = [
         block.name
@@ -450,7 +450,7 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
 
 
 def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict[str, int]]:
-    """Return which inputs and states (a bit each, in order) affect any output, and each output."""
+    """Return masks of the inputs and states (a bit each) that affect any output, and each one."""
     # Without terms that cancel, however they are grouped, or are multiplied by zero. If constants
     # divide by zero, the comparison with numbers reports it, and where.
     with suppress(ZeroDivisionError), np.errstate(all="ignore"):
@@ -485,7 +485,7 @@ def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict
 
 
 def _reads(code: Any, name: str) -> bool:
-    """Whether code reads a parameter, directly or in a nested function."""
+    """Return whether code reads a parameter, directly or in a nested function."""
     if name in code.co_cellvars:
         return True
     for step in dis.get_instructions(code):

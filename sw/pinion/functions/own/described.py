@@ -53,10 +53,10 @@ def array(
     shape : its axes: numbers, ``"nq"``, ``"nv"``, ``"bodies"`` of the robot, or names of ``dims``;
         none for a single number.
     unit : unit of an element, such as ``rad`` or ``N m``.
-    sampling : for inputs, how they are drawn for tests, error budgets and number formats: a
+    sampling : for inputs, how they are sampled for tests, error budgets and number formats: a
         quantity of the robot's state (``POSITION``, ``VELOCITY``, ``ACCELERATION``, ``EFFORT``),
         ``uniform(low, high)``, or a function ``draw(rng, count)`` that returns an array (count,
-        *shape) drawn with a :class:`numpy.random.Generator`. A build keeps a table of its values.
+        *shape) sampled with a :class:`numpy.random.Generator`. A build keeps a table of its values.
     symmetric : whether it is a symmetric matrix, of which only the lower triangle is transmitted.
     optional : for inputs of functions of a robot, whether it may affect no result for some robots.
         Without it such a robot is refused.
@@ -79,9 +79,9 @@ def array(
             "array(4, 4, symmetric=True)."
         )
     if not isinstance(unit, str):
-        raise UserError(f"{caller()}: the unit {unit!r} is not a text: write unit='rad'.")
+        raise UserError(f"{caller()}: the unit {unit!r} is not a string: write unit='rad'.")
     if (character := control_in(unit)) or len(unit) > LONGEST:
-        wrong = f"holds the control character {character!a}" if character else "is a long text"
+        wrong = f"holds the control character {character!a}" if character else "is too long"
         raise UserError(
             f"{caller()}: the unit {unit[:40]!a} {wrong}: write at most {LONGEST} visible "
             "characters, such as unit='rad'."
@@ -99,7 +99,7 @@ def array(
         source = Drawn(sampling)
     else:
         raise UserError(
-            f"{caller()}: the sampling {sampling!r} does not say how to draw: give uniform(low, "
+            f"{caller()}: the sampling {sampling!r} does not say how to sample: give uniform(low, "
             "high), a quantity of the state such as POSITION, or a function of a random generator "
             "and a count."
         )
@@ -141,7 +141,7 @@ def state(
 
 
 def uniform(low: float, high: float) -> Uniform:
-    """Sample an input uniformly: every element is drawn between two bounds.
+    """Sample an input uniformly: every element lies between two bounds.
 
     Raises
     ------
@@ -171,20 +171,20 @@ def check_name(name: Any, subject: str, place: CodePosition) -> None:
     """Raise `UserError` for a name that is not an identifier; `subject` begins the sentence."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise UserError(
-            f"{place}: {subject} has a name that is not an identifier: give it letters, digits and "
-            "underscores, but no keyword of Python."
+            f"{place}: {subject} has a name that is not an identifier: use letters, digits and "
+            "underscores, but no Python keyword."
         )
     if len(name) > LONGEST:
         raise UserError(
-            f"{place}: {subject[:60]}... has a name of {len(name)} letters: give it at "
-            f"most {LONGEST}."
+            f"{place}: {subject[:60]}... has a name of {len(name)} characters: give it "
+            f"at most {LONGEST}."
         )
 
 
 def blocks_of(
     described: Blocks, kind: str, function: str, dims: Mapping[str, int], place: CodePosition
 ) -> tuple[Block, ...]:
-    """Return inputs or outputs with their names, and their axes as numbers where known."""
+    """Return inputs or outputs with their names, and axis lengths as numbers where known."""
     try:
         items = described.items() if isinstance(described, Mapping) else described
         pairs = [(name, block) for name, block in items]
@@ -229,17 +229,17 @@ def _named(
             choices = ", ".join((*DIMENSIONS, *dims))
             raise UserError(
                 f"{place}: the {kind} '{name}' of '{function}' has the unknown dimension '{axis}': "
-                f"there are {choices}; name others in dims={{'{axis}': 4}}."
+                f"choose one of {choices}, or define it in dims={{'{axis}': 4}}."
             )
     if kind == "input" and block.sampling is None:
         raise UserError(
-            f"{place}: the input '{name}' of '{function}' does not say how it is drawn: give "
+            f"{place}: the input '{name}' of '{function}' does not say how it is sampled: give "
             "array() a sampling, such as uniform(-1, 1) or POSITION."
         )
     if kind == "output" and block.sampling is not None:
         raise UserError(
             f"{place}: the output '{name}' of '{function}' has a sampling, but outputs are "
-            "computed, not drawn: leave it out."
+            "computed, not sampled: leave it out."
         )
     if kind == "output" and block.optional:
         raise UserError(
@@ -261,8 +261,8 @@ def _check_initial(
     count = len(block.initial) if isinstance(block.initial, tuple) else 1
     if len(known_sizes) == len(sizes) and count != math.prod(known_sizes):
         raise UserError(
-            f"{place}: the state '{name}' of '{function}' has {math.prod(known_sizes)} elements "
-            f"but {count} initial values: give one number for all, or one per element."
+            f"{place}: the state '{name}' of '{function}' has {math.prod(known_sizes)} elements, "
+            f"but {count} initial values were given: give one number for all, or one per element."
         )
 
 
@@ -304,7 +304,7 @@ def python_parameters(
 
 
 def of_robot(block: Block) -> bool:
-    """Whether an array has a robot's shape, or an input holds a robot's quantity."""
+    """Return whether an array has a robot's shape, or an input holds a robot's quantity."""
     return isinstance(block.sampling, Quantity) or any(axis in DIMENSIONS for axis in block.shape)
 
 
@@ -313,7 +313,7 @@ def _axes(shape: Sequence[int | str]) -> str:
 
 
 def _call(block: object) -> str:
-    """Return the call that described a block, for a sentence."""
+    """Return the call that described a block, for a message."""
     if isinstance(block, State):
         return "state()"
     return "array()" if isinstance(block, Block) else f"{block!r:.60}"

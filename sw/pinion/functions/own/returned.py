@@ -56,12 +56,12 @@ def ordered(returned: Any, outputs: Sequence[Block], name: str, place: CodePosit
     if not isinstance(returned, tuple | list):
         raise UserError(
             f"{place}: '{name}' returns one {type(returned).__name__} but has the outputs "
-            f"{listed}: return a dictionary by their names, or a tuple in their order."
+            f"{listed}: return a dictionary with these names, or a tuple in this order."
         )
     if len(returned) != len(names):
         raise UserError(
-            f"{place}: '{name}' returns {len(returned)} values but has the {len(names)} outputs "
-            f"{listed}: return one for each."
+            f"{place}: '{name}' returns {len(returned)} value{'s' * (len(returned) != 1)} for the "
+            f"{len(names)} outputs {listed}: return one for each."
         )
     return list(returned)
 
@@ -78,7 +78,7 @@ def elements(
     shape = _shape(value)
     if shape != dims:
         raise UserError(
-            f"{place}: {subject} has the shape {dims}, but its value has "
+            f"{place}: {subject} has shape {dims}, but its value has "
             f"{'rows of unequal lengths' if shape is None else shape}: return that shape, or "
             "describe the intended one."
         )

@@ -37,7 +37,7 @@ ROWS = (
     ),
     Function(
         name="centroidal_rate",
-        doc="rate of the centroidal momentum without accelerations",
+        doc="rate of the centroidal momentum at zero acceleration",
         inputs=(Q, QD),
         outputs=(Block(name="drift_G", shape=(6,), unit=_WRENCH),),
         scalars=lambda model, q, qd, *, region: (

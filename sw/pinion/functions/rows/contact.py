@@ -43,7 +43,7 @@ ROWS = (
     ),
     Function(
         name="constraint_dynamics_derivatives",
-        doc="forward dynamics in contact with its gradient by q, qd and tau",
+        doc="forward dynamics in contact with its gradient with respect to q, qd and tau",
         inputs=(Q, QD, _TAU, _ACTIVE, _DAMPING),
         outputs=(
             QDD,
@@ -78,7 +78,7 @@ ROWS = (
     ),
     Function(
         name="impulse_dynamics_derivatives",
-        doc="impact with its gradient by q and qd",
+        doc="impact with its gradient with respect to q and qd",
         inputs=(Q, QD, _ACTIVE, _DAMPING, _RESTITUTION),
         outputs=(
             _AFTER,

@@ -74,7 +74,7 @@ ROWS = (
     ),
     Function(
         name="rnea_derivatives",
-        doc="gradient of inverse dynamics by q and qd",
+        doc="gradient of inverse dynamics with respect to q and qd",
         inputs=(Q, QD, QDD),
         outputs=(_DTAU_DQ, _DTAU_DQD),
         scalars=_rnea_derivatives(DERIVATIVES[0]),

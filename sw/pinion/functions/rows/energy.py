@@ -46,7 +46,7 @@ ROWS = (
     ),
     Function(
         name="bias",
-        doc="efforts without accelerations, C(q, qd) qd + g(q)",
+        doc="efforts at zero acceleration, C(q, qd) qd + g(q)",
         inputs=(Q, QD),
         outputs=(Block(name="h", shape=("nv",), unit=_EFFORT),),
         **single(dynamics.bias_scalars, dynamics.bias),

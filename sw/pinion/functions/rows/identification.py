@@ -1,4 +1,4 @@
-"""Functions for identification: regressors, and derivatives by inertial parameters."""
+"""Functions for identification: regressors, and derivatives for inertial parameters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _fd(model: Model, q: Any, qd: Any, tau: Any, *, region: Any, **terms: Any) -
 ROWS = (
     Function(
         name="rnea_regressor",
-        doc="regressor of inverse dynamics by the bodies' inertial parameters",
+        doc="regressor of inverse dynamics for the bodies' inertial parameters",
         inputs=(Q, QD, QDD),
         outputs=(
             Block(name="Y", shape=_COLUMNS, unit=_PER_PARAMETER),
@@ -48,7 +48,7 @@ ROWS = (
     ),
     Function(
         name="gravity_regressor",
-        doc="regressor of the generalised gravity by the bodies' inertial parameters",
+        doc="regressor of generalised gravity for the bodies' inertial parameters",
         inputs=(Q,),
         outputs=(Block(name="G", shape=_COLUMNS, unit="N m/kg, N m/(kg m), 0 | N/kg, ..."),),
         scalars=lambda model, q, *, region: (dynamics.gravity_regressor_scalars(model, q, region),),
@@ -57,7 +57,7 @@ ROWS = (
     ),
     Function(
         name="kinetic_energy_regressor",
-        doc="regressor of the bodies' kinetic energy by their inertial parameters",
+        doc="regressor of the bodies' kinetic energy for their inertial parameters",
         inputs=(Q, QD),
         outputs=(
             Block(name="y_kinetic", shape=("parameters",), unit="J/kg, J/(kg m), J/(kg m^2)"),
@@ -70,7 +70,7 @@ ROWS = (
     ),
     Function(
         name="potential_energy_regressor",
-        doc="regressor of the potential energy by the bodies' inertial parameters",
+        doc="regressor of the potential energy for the bodies' inertial parameters",
         inputs=(Q,),
         outputs=(Block(name="y_potential", shape=("parameters",), unit="J/kg, J/(kg m), 0"),),
         scalars=lambda model, q, *, region: (
@@ -81,7 +81,7 @@ ROWS = (
     ),
     Function(
         name="fd_parameter_derivatives",
-        doc="derivatives of forward dynamics by the bodies' inertial parameters",
+        doc="derivatives of forward dynamics with respect to the bodies' inertial parameters",
         inputs=(Q, QD, TAU),
         outputs=(
             Block(

@@ -59,7 +59,7 @@ _FRAME_JACOBIAN = Function(
 
 
 def _with_reference(reference: str) -> Function:
-    """Return the row of Jacobians in one reference, under the name it has besides."""
+    """Return the row of Jacobians in one reference, under its additional name."""
     row = _FRAME_JACOBIAN.with_reference(reference)
     name = f"{row.name}_{reference}"
     return replace(row, name=name, references=(reference,), frame_reference="")

@@ -41,7 +41,7 @@ def _fd(
 ROWS = (
     Function(
         name="rnea_second_derivatives",
-        doc="second derivatives of weights^T tau by q, qd and qdd (inverse dynamics)",
+        doc="second derivatives of weights^T tau with respect to q, qd, qdd (inverse dynamics)",
         inputs=(Q, QD, QDD, _WEIGHTS),
         outputs=(
             Block(name="H_q_q", shape=MATRIX, unit=_EFFORT, symmetric=True),
@@ -54,7 +54,7 @@ ROWS = (
     ),
     Function(
         name="fd_second_derivatives",
-        doc="second derivatives of weights^T qdd by q, qd and tau (forward dynamics)",
+        doc="second derivatives of weights^T qdd with respect to q, qd, tau (forward dynamics)",
         inputs=(Q, QD, TAU, _WEIGHTS),
         outputs=(
             Block(name="F_q_q", shape=MATRIX, unit="1/(rad s^2) | 1/(m s^2)", symmetric=True),
@@ -67,7 +67,7 @@ ROWS = (
     ),
     Function(
         name="step_second_derivatives",
-        doc="second derivatives of value^T [q_next; qd_next] of euler_step by q, qd and tau",
+        doc="second derivatives of value^T [q_next; qd_next] of euler_step in q, qd and tau",
         inputs=(Q, QD, TAU, DT, _VALUE),
         outputs=(
             Block(name="S_q_q", shape=MATRIX, unit="1/rad^2 | 1/m^2", symmetric=True),

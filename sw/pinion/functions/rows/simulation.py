@@ -21,7 +21,7 @@ _OUTPUTS = (
 ROWS = (
     Function(
         name="euler_step",
-        doc="one step of semi-implicit Euler with its gradient A by [q; qd] and B by tau",
+        doc="one semi-implicit Euler step with its gradients A by [q; qd] and B by tau",
         inputs=_INPUTS,
         outputs=_OUTPUTS,
         scalars=partial(dynamics.step_scalars, method="semi_implicit"),
@@ -29,7 +29,7 @@ ROWS = (
     ),
     Function(
         name="rk4_step",
-        doc="one step of Runge-Kutta's fourth order with its gradient A by [q; qd] and B by tau",
+        doc="one fourth-order Runge-Kutta step with its gradients A by [q; qd] and B by tau",
         inputs=_INPUTS,
         outputs=_OUTPUTS,
         scalars=partial(dynamics.step_scalars, method="rk4"),

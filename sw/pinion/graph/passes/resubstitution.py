@@ -78,7 +78,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class _Candidates:
-    """Definitions of one form that may be true, in columns.
+    """Candidate definitions of one form, in columns.
 
     Members
     -------
@@ -102,7 +102,7 @@ class _Candidates:
         return result
 
     def definitions(self, holds: Flags) -> Iterator[Definition]:
-        """Yield the definitions that hold."""
+        """Yield the definitions that hold true."""
         nodes = self.nodes[holds].tolist()
         args, factors = (
             zip(*(column[holds].tolist() for column in columns), strict=True)
@@ -220,7 +220,7 @@ class _Network:
         return total
 
     def gain(self, new: Definition) -> float:
-        """Return the saving of a definition; operands that only the old one kept alive stay."""
+        """Return the saving of a definition: the price of what dies less that of what it needs."""
         if not self.uses[new.node]:
             return 0.0
         before = self.release(new.node)
@@ -239,7 +239,7 @@ class _Network:
         self.chosen[new.node] = new
 
     def precede(self, i: int, node: int) -> bool:
-        """Move a node and all that it depends on before another one; return False if it needs that.
+        """Move a node and all that it needs before another one; return False if it needs the other.
 
         The order of evaluation is kept from change to change, as by Pearce and Kelly (2006, "A
         dynamic topological sort algorithm for directed acyclic graphs"): nodes before ``node``
@@ -298,7 +298,7 @@ class _Network:
 
 
 class _Sieve:
-    """Tells which of many magnitudes may be near a known one.
+    """A sieve that tells which of many magnitudes may be near a known one.
 
     It is a table with a place for each value of a mantissa's first bits. Magnitudes that share a
     place need not be near, so a search decides, but it is spared nearly all of them.
@@ -330,7 +330,7 @@ class _Sieve:
 
 
 class _Finder:
-    """Looks for other definitions of nodes among the values of all nodes.
+    """Search for other definitions of nodes among the values of all nodes.
 
     A node with each possible operand requires one other magnitude. A table refuses nearly all of
     these (:class:`_Sieve`), a search in the first state's values most of the rest; the remaining
@@ -370,7 +370,7 @@ class _Finder:
         self.value_rank[self.by_value] = self.size_rank[self.by_size] = np.arange(len(usable))
 
     def definitions(self, progress: Progress = SILENT) -> list[Definition]:
-        """Return all definitions that are true, in time, precise, and cheaper than what may die.
+        """Return definitions that hold, are in time and precise, and cost less than what may die.
 
         They are in the order of the nodes.
 
@@ -398,7 +398,7 @@ class _Finder:
         return sorted(definitions, key=lambda new: new.node)
 
     def _early(self, nodes: Ints, args: Ints, op: str) -> Flags:
-        """Return which nodes have others that are ready early enough for the operation."""
+        """Return which operands, other than the nodes, are ready in time for the operation."""
         starts = self.latest[nodes] - self.costs.latency(op)
         early: Flags = (self.ready[args] <= starts) & (args != nodes)
         return early
@@ -520,7 +520,7 @@ class _Finder:
         yield _Candidates("multiple", node[fit], (i[fit],), (np.where(near, short, factor),))
 
     def _true(self, new: _Candidates) -> Flags:
-        """Return which definitions are true in both batches."""
+        """Return which definitions hold in both batches."""
         samples = self.samples
         return samples.agree(new.nodes, new.values(samples.search), new.values(samples.check))
 

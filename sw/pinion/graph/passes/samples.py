@@ -59,7 +59,7 @@ class Samples:
 
     @cached_property
     def largest(self) -> tuple[Floats, Floats]:
-        """(nodes,) each, the largest magnitudes in both batches."""
+        """The largest magnitudes in both batches, (nodes,) each."""
         return np.max(np.abs(self.search), axis=1), np.max(np.abs(self.check), axis=1)
 
     def agree(self, nodes: int | Ints, searched: Floats, confirmed: Floats) -> Flags:
@@ -80,7 +80,7 @@ class Samples:
         return result
 
     def vanishing(self) -> Flags:
-        """Return (nodes,) which nodes are sums that cancel to rounding errors in both batches.
+        """Return which nodes (nodes,) are sums that cancel to rounding errors in both batches.
 
         A product of such a node needs no test: it folds.
         """
@@ -88,7 +88,7 @@ class Samples:
         return worst & np.isfinite(self.terms)
 
     def steady(self) -> Flags:
-        """Return (nodes,) which nodes have one value in all states of both batches."""
+        """Return which nodes (nodes,) have one value in all states of both batches."""
         first = self.search[:, :1]
         return self.agree(np.arange(len(first)), first, first)
 
@@ -98,7 +98,7 @@ def _count(states: States) -> int:
 
 
 def _is_steady(values: Any) -> bool:
-    """Return whether values are equal to rounding."""
+    """Return whether values are equal up to rounding."""
     spread = np.max(values) - np.min(values)
     return bool(spread <= TOLERANCE * np.max(np.abs(values)))
 

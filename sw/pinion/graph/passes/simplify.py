@@ -16,7 +16,7 @@ Signed = tuple[int, int]  # sign, node
 
 
 class Folder:
-    """Rebuilds with signs kept beside nodes, so that negations reach the sums that absorb them.
+    """Rebuilder that keeps signs beside nodes, so that negations reach the sums that absorb them.
 
     Passes that replace nodes rebuild through it too: their new nodes fold at once.
     """
@@ -25,7 +25,7 @@ class Folder:
         self.to = Rewriter(intern=True)
 
     def constant(self, value: float, like: Node) -> Signed:
-        """Return a constant, its sign separate."""
+        """Return a constant, with its sign kept separately."""
         sign = -1 if value < 0 else 1
         return sign, self.to.emit(names.CONST, (), (abs(value),), like=like)
 

@@ -1,4 +1,4 @@
-"""Coupling of mimic joints: a robot in the coordinates of its free joints."""
+"""Coupling of mimic joints: a robot in the coordinates of its independent joints."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pinion.robot.model import Body, Model
 
 @dataclass(frozen=True, kw_only=True)
 class Tie:
-    """Coupling of a joint to a free one: ``q = ratio * q[leader] + offset``.
+    """Coupling of a joint to an independent one: ``q = ratio * q[leader] + offset``.
 
     Members
     -------
-    leader : number of the body with the free joint; the body itself if its joint is free.
-    ratio : [rad/rad | m/rad | ...], 1 for a free joint.
-    offset : [rad | m], 0 for a free joint.
+    leader : number of the body with the independent joint, the body itself if it has it.
+    ratio : [rad/rad | m/rad | ...], 1 for an independent joint.
+    offset : [rad | m], 0 for an independent joint.
     """
 
     leader: int
@@ -40,8 +40,8 @@ def ties(model: Model) -> tuple[Tie, ...]:
 def coupled(model: Model) -> Model:
     """Return the robot with every mimic joint tied to its leader, as all functions compute it.
 
-    ``nq`` and ``nv`` count the free joints; bodies, frames and their order are unchanged. A robot
-    without mimic joints, or one that is already coupled, is returned unchanged.
+    ``nq`` and ``nv`` count the independent joints; bodies, frames and their order are unchanged. A
+    robot without mimic joints, or one that is already coupled, is returned unchanged.
 
     Errors
     ------
@@ -67,20 +67,20 @@ def _tie(robot: str, bodies: Sequence[Body], numbers: dict[str, int], follower: 
         if joint.kind.nq != 1:
             raise RobotError(
                 f"The joint {joint.name!r} of {robot!r} is {joint.kind.value} and part of a "
-                "mimic: only joints with one position can follow or lead."
+                "mimic coupling: only joints with one position can follow or lead."
             )
         if mimic is None:
             break
         if joint.name in followers:
             circle = " -> ".join(map(repr, [*followers, joint.name]))
-            raise RobotError(f"The mimics {circle} of {robot!r} form a circle; remove one of them.")
+            raise RobotError(f"The mimics {circle} of {robot!r} form a cycle; remove one of them.")
         followers.append(joint.name)
         offset += ratio * mimic.offset
         ratio *= mimic.multiplier
         if mimic.joint not in numbers:
             raise RobotError(
                 f"The joint {joint.name!r} of {robot!r} mimics {mimic.joint!r}, which "
-                "does not move: there is no such joint."
+                "is not a moving joint; name one that moves."
             )
         k = numbers[mimic.joint]
     return Tie(leader=k, ratio=ratio, offset=offset)

@@ -27,7 +27,7 @@ from pinion.robot.rotation import (
 from .coupling import uncoupled
 
 Lock = Mapping[str, float | None] | Sequence[str]
-"""Joints to lock: positions by name [rad | m], or texts ``NAME`` and ``NAME=VALUE``."""
+"""Joints to lock: positions by name [rad | m], or strings ``NAME`` and ``NAME=VALUE``."""
 
 
 def parse_lock(text: str) -> tuple[str, float | None]:
@@ -57,21 +57,21 @@ def held_positions(lock: Lock) -> dict[str, float | None]:
 
     Raises
     ------
-    RobotError : a text without a joint or number, a joint listed twice, or a wrong type.
+    RobotError : a string without a joint or number, a joint listed twice, or a wrong type.
     """
     if isinstance(lock, Mapping):
         return dict(lock)
     if not _are_texts(lock):
         raise RobotError(
             f"The joints to lock are given as {lock!r}: give positions by name, such as "
-            '{"elbow": 0.3} or {"elbow": None} for the default position, or texts, such as '
-            '["elbow=0.3"].'
+            '{"elbow": 0.3} or {"elbow": None} for the default position, or strings, such '
+            'as ["elbow=0.3"].'
         )
     positions: dict[str, float | None] = {}
     for text in [lock] if isinstance(lock, str) else lock:
         name, position = parse_lock(text)
         if name in positions:
-            raise RobotError(f"The joint '{name}' is locked twice, again by '{text}'.")
+            raise RobotError(f"The joint '{name}' is locked twice, the second time by '{text}'.")
         positions[name] = position
     return positions
 
@@ -85,7 +85,7 @@ def lock(model: Model, positions: Lock, *, snap: bool = False) -> Model:
 
     Parameters
     ----------
-    positions : the position [rad | m] of each joint to lock, by name or in texts (`Lock`); None
+    positions : the position [rad | m] of each joint to lock, by name or in strings (`Lock`); None
         means 0, or the limit nearest to 0 if 0 is outside the joint's limits. Joints that mimic a
         locked joint are locked with it, at the position that the tie gives, unless they are listed
         here as well.
@@ -107,14 +107,14 @@ def lock(model: Model, positions: Lock, *, snap: bool = False) -> Model:
 
 
 def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
-    """Lock joints as :func:`lock` does, without checking the joints that are left."""
+    """Lock joints as :func:`lock` does, without checking the remaining joints."""
     requested = held_positions(positions)
     if not requested:
         return model
     locked, notes = _resolve(model, requested, snap)
     if len(locked) == len(model.bodies):
         raise RobotError(
-            f"All {len(locked)} joints of the robot {model.name!r} are locked; leave one to move."
+            f"All joints of the robot {model.name!r} ({len(locked)}) are locked; leave one to move."
         )
     residues = Residues(tolerance=SNAPPED if snap else AS_READ)
     homes, bodies = _merge(model, locked, residues)
@@ -214,7 +214,8 @@ def _inside(joint: Joint, requested: float) -> float:
     if not joint.lower <= position <= joint.upper:
         raise RobotError(
             f"The position {position!r} {joint.kind.unit} of joint {joint.name!r} is outside its "
-            f"limits, {joint.lower:.6g} to {joint.upper:.6g} {joint.kind.unit}; lock it inside."
+            f"limits, {joint.lower:.6g} to {joint.upper:.6g} {joint.kind.unit}; "
+            "lock it within them."
         )
     return position
 
@@ -222,7 +223,7 @@ def _inside(joint: Joint, requested: float) -> float:
 def _merge(
     model: Model, locked: Mapping[str, float], residues: Residues
 ) -> tuple[list[tuple[int, Transform]], list[Body]]:
-    """Return each old body's new body and pose in it, and the new bodies before inertias merge."""
+    """Return each old body's new body and pose in it, and the new bodies with unmerged inertias."""
     homes: list[tuple[int, Transform]] = []
     bodies: list[Body] = []
     for body in model.bodies:
@@ -263,7 +264,7 @@ def _moved_frame(frame: Frame, homes: list[tuple[int, Transform]], residues: Res
 
 
 def _composed(outer: Transform, inner: Transform, residues: Residues, where: str) -> Transform:
-    """Compose and remove residues; frames that do not move are unchanged, bit for bit."""
+    """Compose poses and remove residues; frames that do not move are unchanged, bit for bit."""
     if outer == IDENTITY_TRANSFORM:
         return inner
     if inner == IDENTITY_TRANSFORM:

@@ -61,14 +61,14 @@ def tip_of(model: Model) -> str:
         listed = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
         raise RobotError(
             f"The robot {model.name!r} has several tips, {listed}: choose a link, such as "
-            f"tip={leaves[0]!r} (--tip), which keeps the chain from the base to it, or frames "
-            f"of the whole robot in a row that takes them, frames={leaves[0]!r} (--frames)."
+            f"tip={leaves[0]!r} (--tip), which keeps the chain from the base to it, or, for a "
+            f"function that takes frames of the whole robot, frames={leaves[0]!r} (--frames)."
         )
     return leaves[0]
 
 
 def cut_down(model: Model, link: str) -> Model:
-    """Cut down as :func:`tip` does, without checking the joints that are left."""
+    """Cut down as :func:`tip` does, without checking the remaining joints."""
     last = find_link(model, link, moving=True).body
     if last < 0:
         raise RobotError(
@@ -92,7 +92,7 @@ def cut_down(model: Model, link: str) -> Model:
         mimic = body.joint.mimic
         if mimic is not None and mimic.joint not in kept_joints:
             notes.append(
-                f"Joint {body.joint.name!r} mimics no longer: {mimic.joint!r} was cut off."
+                f"Joint {body.joint.name!r} no longer mimics {mimic.joint!r}, which was cut off."
             )
             body = replace(body, joint=replace(body.joint, mimic=None))
         bodies.append(replace(body, parent=new - 1))

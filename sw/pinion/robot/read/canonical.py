@@ -206,12 +206,12 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
 
 
 def alignment(name: str, axis: Vec3, residues: Residues, notes: list[str]) -> Mat3:
-    """Return the rotation that turns a joint's axis into +z, with a note on it."""
+    """Return the rotation that takes a joint's axis to +z, with a note on it."""
     unit = unit_axis(axis, residues, f"the axis of joint {name!r}")
     if unit != (0.0, 0.0, 1.0):
         components = " ".join(f"{value:.6g}" for value in unit)
         kind = "" if sum(value != 0.0 for value in unit) == 1 else "oblique "
-        notes.append(f"Turned the {kind}axis ({components}) of joint {name!r} into +z.")
+        notes.append(f"Rotated the {kind}axis ({components}) of joint {name!r} into +z.")
     return align_z(unit)
 
 
@@ -220,8 +220,8 @@ def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
     if joint.type == "planar" and align != IDENTITY:
         x, y = (" ".join(f"{row[k] + 0.0:.6g}" for row in align) for k in (0, 1))
         notes.append(
-            f"Joint {joint.name!r} is planar: it shifts along ({x}) and ({y}) of its own frame "
-            "and turns about its axis."
+            f"Joint {joint.name!r} is planar: it translates along ({x}) and ({y}) of its own frame "
+            "and rotates about its axis."
         )
     return align
 
@@ -283,8 +283,8 @@ def _joint(moving: _Moving, fixed: Collection[str], notes: list[str]) -> Joint:
         )
     if mimic is not None and mimic.joint in fixed:
         notes.append(
-            f"Joint {joint.name!r} mimics {mimic.joint!r}, which is fixed; it is kept as a joint "
-            "of its own."
+            f"Joint {joint.name!r} mimics {mimic.joint!r}, which is fixed; it is kept as an "
+            "independent joint."
         )
         mimic = None
     elif mimic is not None:

@@ -1,4 +1,4 @@
-"""The text of a URDF: checks of its size, its XML, and that xacro was expanded."""
+"""The text of a URDF: checks of its size, of its XML, and for unexpanded xacro."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DEFINITIONS = ("xacro:property", "xacro:macro", "xacro:arg")
 """Elements of xacro that add nothing to a robot."""
 
 _LATE_DECLARATION = re.compile(rb"(\xef\xbb\xbf)?([ \t\r\n]+)(<\?xml[^>]*\?>)")
-"""White space before the XML declaration, which other readers of robots skip."""
+"""White space before the XML declaration, which other URDF readers skip."""
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -61,8 +61,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
         )
     if status.st_size > LARGEST_FILE:
         raise RobotError(
-            f"The file {name!r} has {status.st_size} bytes, more than the {LARGEST_FILE} that "
-            "a robot's file may have; give the path of a URDF file."
+            f"The file {name!r} is {status.st_size} bytes long, more than the {LARGEST_FILE} "
+            "allowed for a robot file; give the path of a URDF file."
         )
     try:
         return Path(path).read_bytes()
@@ -80,7 +80,7 @@ def _unreadable(name: str, error: Exception) -> RobotError:
 
 
 def robot_element(text: str | bytes, *, source: str) -> tuple[ElementTree.Element, list[str]]:
-    """Return the ``<robot>`` of a URDF's text, and a sentence on each repeated, unread element.
+    """Return the ``<robot>`` of a URDF's text, and sentences on repeated elements that are unread.
 
     Tags keep their prefixes, declared or not: URDF readers ignore namespaces.
 
@@ -129,13 +129,13 @@ def _element(text: str | bytes) -> ElementTree.Element:
 
 
 def _refuse_entity(text: str) -> None:
-    """Raise for an entity that the file itself does not define: none is fetched, none is lost."""
+    """Raise an error for an entity that the file does not define: none is fetched, none is lost."""
     if text.startswith("&"):
         raise ValueError(f"undefined entity {text}")
 
 
 def _refuse_declarations() -> int:
-    """Raise for an external DTD: it may define entities, which Expat would drop in attributes."""
+    """Raise an error for an external DTD: Expat would drop its entities in attributes."""
     raise ValueError("its DOCTYPE refers to external declarations, which are not read")
 
 
@@ -145,7 +145,7 @@ def _declared_first(data: bytes) -> bytes:
 
 
 def name_of(element: ElementTree.Element, kind: str, number: int) -> str:
-    """Return the name of the link or joint with this number in the file, from 0.
+    """Return the name of the link or joint with this number in the file, counted from 0.
 
     Errors
     ------
@@ -174,7 +174,7 @@ def text_of(element: ElementTree.Element, key: str, where: str) -> str | None:
 
 
 def _check_expanded(root: ElementTree.Element, source: str) -> None:
-    """Raise for xacro elements where others are read."""
+    """Raise an error for xacro elements where others are read."""
     holders = [root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")]
     for element in (child for holder in holders for child in holder):
         if element.tag.startswith("xacro:") and element.tag not in _DEFINITIONS:
@@ -193,7 +193,7 @@ def _unexpanded(where: str, content: str) -> RobotError:
 
 
 def _repeated(root: ElementTree.Element) -> list[str]:
-    """Return a sentence on each element that is repeated where one is read: the first counts."""
+    """Return a sentence on each element that is repeated where one is read; the first counts."""
     notes = []
     for category, number, element in _numbered(root):
         kind = "fixed joint" if element.get("type") == "fixed" else category

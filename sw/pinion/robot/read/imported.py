@@ -1,4 +1,4 @@
-"""Conversion of robots that another library has read to the canonical ``Model``."""
+"""Conversion of robots read by another library to the canonical ``Model``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Pose:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedInertial:
-    """Part of joint ``joint``'s body: mass [kg], centre of mass [m] in the joint's frame, tensor.
+    """Part of the body of joint ``joint``: mass [kg], centre of mass [m] in its frame, tensor.
 
     The tensor is about the centre of mass [kg m^2], in ``axes`` (own to joint coordinates).
     """
@@ -90,7 +90,7 @@ class ImportedJoint:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedFrame:
-    """A link's frame in joint ``joint``'s frame (-1 for the base)."""
+    """A link's frame in the frame of joint ``joint`` (-1 for the base)."""
 
     name: str
     joint: int
@@ -117,7 +117,7 @@ def assemble(
     notes: Sequence[str] = (),
     snap: bool = False,
 ) -> Draft:
-    """Build the model: every axis turned into z, residues snapped, inertias about the origins.
+    """Build the model: every axis rotated to z, residues snapped, inertias about the origins.
 
     Its inertias are still unchecked; unphysical ones are kept, as the library has kept them.
     Another library's numbers have no digits, so ``snap`` removes larger residues but leaves rounded
@@ -134,7 +134,7 @@ def assemble(
     for frame in frames:
         visible(frame.name, "link")
     if not joints:
-        raise RobotError(f"The robot {name!r} from {source} has no moving joint; give it one.")
+        raise RobotError(f"The robot {name!r} from {source} has no moving joint; add at least one.")
     for kind, names in (("joint", [j.name for j in joints]), ("link", [f.name for f in frames])):
         twice = [name for name, uses in Counter(names).items() if uses > 1]
         if twice:
@@ -274,5 +274,5 @@ def _placed(frame: ImportedFrame, aligns: Mapping[int, Mat3], residues: Residues
 
 
 def _limit(value: float) -> float:
-    """Turn the largest float, which libraries write for no limit, into infinity."""
+    """Convert the largest float, which libraries write for no limit, to infinity."""
     return math.copysign(math.inf, value) if abs(value) >= LARGEST else value

@@ -49,7 +49,7 @@ _COUNTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def left_out(robot: ElementTree.Element) -> list[str]:
-    """Return a sentence on each kind of element that is left out, at any of the three places."""
+    """Return a sentence on each kind of element that is left out, wherever it is in the file."""
     holders: dict[tuple[str, str], dict[str, None]] = {}
     pinion_keys = {
         joint.get("name", "").strip(): {
@@ -66,7 +66,7 @@ def left_out(robot: ElementTree.Element) -> list[str]:
 
 
 def _elements(robot: ElementTree.Element) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each element's holder's tag, its meaning, and its joints or links."""
+    """Yield, for each element, the tag of its holder, its meaning, and its joints or links."""
     for holder in (*robot.findall("transmission"), *robot.findall("gazebo")):
         for element in holder.iter():
             meaning = _WHAT.get(element.tag.rpartition(":")[2].replace("_", "").lower(), "")
@@ -102,5 +102,5 @@ def _sentence(tag: str, meaning: str, holders: list[str]) -> str:
     subject = f"The <{tag}> {preposition}{listed}{more}" if names else f"A <{tag}>"
     if tag in _OF_ROBOT:
         return f"{subject} is {meaning}, left out of the model."
-    remedy = f"; to count it {_REMEDY[meaning]}" if meaning in _REMEDY else ""
+    remedy = f"; to include it, {_REMEDY[meaning]}" if meaning in _REMEDY else ""
     return f"{subject} has {meaning}, left out of the model{remedy}."

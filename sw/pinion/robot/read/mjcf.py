@@ -32,7 +32,7 @@ _KINDS: Mapping[int, JointKind] = MappingProxyType(
 )
 
 _LONGEST = 190
-"""Most characters of a massless link's name, which leaves room for a number."""
+"""Maximum length of a massless link's name, which leaves room for a number."""
 
 
 def from_mjcf(
@@ -137,7 +137,7 @@ def read_compiled(
     loops = tuple(file_loops(compiled, names))
     model = without_open_loops(replace(draft.model, loops=loops))
     notes = [
-        f"The file holds {first!r} and {second!r} together: rows in contact keep this loop "
+        f"The file ties {first!r} to {second!r}: functions in contact keep this loop "
         f"({kind}) closed, and the others leave it out."
         for first, second, kind in model.loops
     ]
@@ -160,7 +160,7 @@ def _unused(name: str, used: set[str]) -> str:
 
 
 def _massless_links(compiled: Any, names: list[str], joint_names: list[str]) -> dict[int, str]:
-    """Return a link for each joint that another one follows in the same body."""
+    """Return a link for each joint but the last of a body."""
     used, links = set(names), {}
     for body, name in enumerate(names):
         first = int(compiled.body_jntadr[body])
@@ -189,7 +189,7 @@ def _one_sided(compiled: Any, joint_names: list[str]) -> list[str]:
         if low != -high:
             notes.append(
                 f"Joint {joint_names[number]!r} has effort limits from {low:g} to {high:g}; the "
-                "smaller of the two holds both ways in the model."
+                "smaller of the two applies in both directions in the model."
             )
     return notes
 

@@ -155,7 +155,7 @@ def _switched_off(flag: str, matters: bool) -> list[str]:
         "limit": "the limits of joints",
         "gravity": "gravity",
     }[flag]
-    return [f"The file switches {subject} off by a flag of its <option>: the model has none."]
+    return [f"The file disables {subject} by a flag of its <option>: the model has none."]
 
 
 def _of_free_joints(
@@ -167,12 +167,12 @@ def _of_free_joints(
         name = names[dof]
         if friction := figures["friction"][dof]:
             notes.append(
-                f"The free joint {name!r} has a dry friction of {friction:g}, which acts along the "
+                f"The free joint {name!r} has dry friction of {friction:g}, which acts along the "
                 "axes of the world in MuJoCo, and along those of the body in the model."
             )
         if figures["damping_poly"][dof].any():
             notes.append(
-                f"The free joint {name!r} has damping of higher orders, left out of the model."
+                f"The free joint {name!r} has higher-order damping, left out of the model."
             )
     return notes
 
@@ -202,7 +202,7 @@ def _left_out(compiled: Any, gravity: Vec3, springs: int) -> list[str]:
         and any(gravity)
         and np.any(compiled.body_gravcomp),
         "a fluid": active and (option.density or option.viscosity),
-        "accelerations of discrete time in inverse dynamics (invdiscrete)": int(option.enableflags)
+        "discrete-time accelerations in inverse dynamics (invdiscrete)": int(option.enableflags)
         & int(getattr(bits, "mjENBL_INVDISCRETE", 0)),
     }
     notes = [
@@ -211,7 +211,7 @@ def _left_out(compiled: Any, gravity: Vec3, springs: int) -> list[str]:
         if present
     ]
     if int(compiled.nmocap):
-        notes.append("The file has bodies of motion capture, which stand still in the model.")
+        notes.append("The file has mocap bodies, which stand still in the model.")
     return notes
 
 

@@ -108,7 +108,7 @@ def _gravity(pin_model: Any) -> Vec3:
 _TWO_SIDED = (
     ("effort limits", "Effort", min, "smaller"),
     ("velocity limits", "Velocity", min, "smaller"),
-    ("a dry friction", "DryFriction", max, "larger"),
+    ("dry friction", "DryFriction", max, "larger"),
 )
 """Figures that newer releases have for each direction, and which one is used for both here."""
 
@@ -133,7 +133,7 @@ def _one_sided(pin_model: Any) -> list[str]:
                 low, high = ends[0]
                 notes.append(
                     f"Joint {str(pin_model.names[number])!r} has {quantity} from {low:g} to "
-                    f"{high:g}; the {which} of the two holds both ways in the model."
+                    f"{high:g}; the {which} of the two applies in both directions in the model."
                 )
     return notes
 
@@ -151,7 +151,7 @@ def _unused_rotors(pin_model: Any) -> list[str]:
         if reflected and armature == [0.0]:
             notes.append(
                 f"Joint {str(pin_model.names[number])!r} has a rotor of {reflected:g} kg m^2 "
-                "behind its gear and no armature: it is left out, as in Pinocchio; set "
+                "behind its gear and no armature: the rotor is left out, as in Pinocchio; set "
                 "pin_model.armature."
             )
     return notes
@@ -263,7 +263,7 @@ def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
 
 
 def _both_ways(pin_model: Any, name: str, older: str, at: slice) -> list[float]:
-    """Return figures that newer releases have for each direction and older ones once."""
+    """Return figures that newer releases store per direction and older ones only once."""
     (choose,) = (choose for _, key, choose, _ in _TWO_SIDED if key == name)
     upper = _entries(pin_model, (f"upper{name}Limit", older), at)
     if not hasattr(pin_model, f"lower{name}Limit"):

@@ -1,4 +1,4 @@
-"""Checks that the joints of a URDF connect its links to one tree."""
+"""Checks that the joints of a URDF connect its links into one tree."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def root_of(urdf: Urdf) -> str:
         listed = ", ".join(map(repr, roots[:4])) + (", ..." if len(roots) > 4 else "")
         raise RobotError(
             f"The robot {urdf.name!r} has {len(roots)} roots ({listed}); "
-            "join them with fixed joints so that one link has no parent."
+            "join them with fixed joints so that only one link has no parent."
         )
     return roots[0]
 

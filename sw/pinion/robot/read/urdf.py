@@ -1,4 +1,4 @@
-"""Reader of URDF text into plain records of the file's content.
+"""Reader that turns URDF text into plain records of its content.
 
 Only the kinematic and inertial content is read. Pinion's own elements, which other tools ignore,
 are: in a joint ``<pinion rated_velocity="1.48" armature="0.2"/>``, the speed [rad/s | m/s] of the
@@ -46,7 +46,7 @@ _BOUNDED = ("revolute", "prismatic")
 
 @dataclass(frozen=True, kw_only=True)
 class UrdfInertial:
-    """An ``<inertial>``: tensor (xx, xy, xz, yy, yz, zz) about the centre of mass, own axes.
+    """An ``<inertial>``: tensor (xx, xy, xz, yy, yz, zz) about the centre of mass, in its axes.
 
     ``rpy_rounding`` as in :class:`UrdfJoint`.
     """
@@ -262,7 +262,7 @@ def _position_limits(
 def _size_limit(
     limit: ElementTree.Element | None, key: str, where: str, notes: list[str]
 ) -> float | None:
-    """Return a limit of magnitude; None if it is missing, infinite or -1."""
+    """Return a limit on a magnitude; None if it is missing, infinite or -1."""
     value = _optional(limit, key, where, infinite=True)
     if value == -1.0:
         notes.append(f"J{where[1:]} has the {key} limit -1, which means no limit.")
@@ -272,7 +272,7 @@ def _size_limit(
 
 
 def _armature(extension: ElementTree.Element | None, where: str) -> float:
-    """Return a rotor's inertia at the joint: as stated, or from its own and its gear ratio."""
+    """Return a rotor's inertia at the joint: as stated, or from its inertia and gear ratio."""
     keys = ("armature", "rotor_inertia", "gear_ratio")
     armature, rotor, ratio = (_optional(extension, key, where) for key in keys)
     armature, rotor = (
@@ -282,8 +282,8 @@ def _armature(extension: ElementTree.Element | None, where: str) -> float:
         return armature or 0.0
     if armature is not None or rotor is None:
         raise RobotError(
-            f"The <pinion> of {where} needs either an armature, or a rotor_inertia with a "
-            "gear_ratio (1 if omitted), not both; leave one of them out."
+            f"The <pinion> of {where} needs either only an armature, or a rotor_inertia "
+            "with a gear_ratio (1 if omitted)."
         )
     return rotor * (1.0 if ratio is None else ratio) ** 2
 
@@ -309,7 +309,7 @@ def _end(element: ElementTree.Element, tag: str, where: str) -> str:
 
 
 def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3, Vec3]:
-    """Return its xyz, its rpy, and half a unit of the last digit of each angle of rpy."""
+    """Return an origin's xyz and rpy, and half a unit of the last digit of each angle of rpy."""
     origin = element.find("origin")
     zero: Vec3 = (0.0, 0.0, 0.0)
     if origin is None:
@@ -321,7 +321,7 @@ def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3, Vec3]
             if abs(value) > largest:
                 raise RobotError(
                     f"The origin {key} of {where} has the coordinate {value!r} {unit}, larger "
-                    f"than {largest:g} {unit} in size; write it in {unit}."
+                    f"than {largest:g} {unit} in magnitude; write it in {unit}."
                 )
     roll, pitch, yaw = map(half_unit, origin.get("rpy", "0 0 0").split())
     return xyz, rpy, (roll, pitch, yaw)

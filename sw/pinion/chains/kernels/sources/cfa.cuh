@@ -249,7 +249,7 @@ PINION_INLINE void cfa_kernel(T *shared, void *scratch, Work work, long long rob
                               int refine, const T *q, const T *qd, const T *tau, T *qdd) {
   Scope scope(shared, scratch, n);
   const long long robot = scope.robot();
-  if (robot >= robots) return; // a whole warp, or one that meets nobody
+  if (robot >= robots) return; // a whole warp, or a thread that waits for no other
   const Chain<T> chain(numbers, n, robot, chain_step);
   const Rows<T> rows = work.rows<T>(robot, n);
   const Links<T> links = {rows, chain, {constraints, n, robot, constraint_step}};

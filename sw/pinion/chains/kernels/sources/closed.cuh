@@ -206,7 +206,7 @@ PINION_INLINE void closed_kernel(T *shared, void *scratch, Work work, long long 
                                  const T *tip, const T *G_C, T *qdd, T *F, T *Lambda_inverse) {
   Scope scope(shared, scratch, n);
   const long long robot = scope.robot();
-  if (robot >= robots) return; // a whole warp, or one that meets nobody
+  if (robot >= robots) return; // a whole warp, or a thread that waits for no other
   const Chain<T> chain(numbers, n, robot, chain_step);
   const Rows<T> whole = work.rows<T>(robot, n);
   constexpr int own = PART == Part::STEP_II || PART == Part::AFTER ? STEP_ROWS : 0;

@@ -15,8 +15,8 @@
 //
 // 24 words. One of the second scan, which runs from the tip: X, and the force that links a to b
 // hand to a's parent if nothing is behind b; X = X1 X2 and F = X2^T F1 + F2, 18 words. Forces stay
-// in links' own coordinates, so that a joint's effort is as exact as what is beyond it, however far
-// from the base.
+// in links' own coordinates, so that a joint's effort is as accurate as what is beyond it, however
+// far from the base.
 //
 // Loops: a thread folds its K links, the scan, and the recursion over its K links; forward and
 // back. Each link's transform is made four times where K > 1, which is less than keeping 12 words

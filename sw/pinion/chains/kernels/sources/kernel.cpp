@@ -29,7 +29,7 @@ void compute(const void *const *in, void *const *out) {
   V *memory = need <= STACK_VECTORS ? stack : (V *)scratch_of_thread(need * sizeof(V));
   for (int lane = 0; lane < PINION_BLOCK; lane += Traits<V>::lanes) {
     T *const results = (T *)out[0] + lane;
-    if (!memory) { // nobody can be told, so nothing is there that could be taken for a result
+    if (!memory) { // there is no way to report it: leave nothing that could be taken for a result
       for (int i = 0; i < chain.bodies; ++i)
         store<V>(results + PINION_BLOCK * i, splat<V>((T)__builtin_nan("")));
       continue;

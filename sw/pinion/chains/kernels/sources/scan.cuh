@@ -253,7 +253,7 @@ struct Grid {
   }
 };
 
-// One thread computes a robot, meets nobody and scans nothing.
+// One thread computes a robot, waits for no other and scans nothing.
 struct Thread {
   PINION_INLINE Thread(void *, void *, long long) {}
   PINION_INLINE long long robot() const {

@@ -1,0 +1,262 @@
+"""A controller's period as one call of compiled code.
+
+``period.hpp`` has the period; compiled kernels of the robot and the cost are linked with it. All
+memory is allocated when a controller is opened.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pinion.base import package_digest
+from pinion.base.arrays import Floats
+from pinion.compute import cpu
+from pinion.compute.layouts import BLOCK
+from pinion.compute.native import HEADERS, cached_library
+from pinion.control.plant import Plant
+from pinion.control.solve.cost import Cost
+from pinion.control.solve.engine import LOST
+from pinion.control.solve.kernels import cost_rows, gradient_rows
+from pinion.functions import Function, row_of
+from pinion.native import Cache, InstructionSet, default_folder, find_compiler
+from pinion.native import isa as isas
+from pinion.robot import Model, model_to_dict
+
+from .motion import Motion
+
+PARTS = ("gradients", "backward", "rest")
+"""Parts of a period's time: the backend, the backward pass, and everything else."""
+
+DIVERGED, ALL_FLAGGED = 3, 4
+"""Answers of ``period.hpp``: the horizon diverged; no gradient of the first one is finite."""
+
+TYPES = {"float32": "float", "float64": "double"}
+
+_VECTOR_BYTES = {"avx512": 64, "avx2": 32}
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Horizon:
+    """What a controller's code is compiled for.
+
+    Members
+    -------
+    model, cost : the robot and the cost of its motions.
+    knots : of the horizon.
+    dtype : ``float32`` or ``float64``.
+    """
+
+    model: Model
+    cost: Cost
+    knots: int
+    dtype: str
+
+    def kernels(self, isa: InstructionSet) -> dict[str, tuple[Function, bool]]:
+        """Return the functions by name, and whether they compute many samples at once."""
+        model, cost = self.model, self.cost
+        width = self.width(isa)
+        return {
+            "forward": (row_of("aba"), False),
+            "gradient": (gradient_rows(model, width), True),
+            "running": (cost_rows(model, cost, cost.running, width), True),
+            "final": (cost_rows(model, cost, cost.final, width), True),
+        }
+
+    def width(self, isa: InstructionSet) -> int:
+        """Return the length of a row: the joints and one more, in whole vectors."""
+        lanes = _VECTOR_BYTES.get(isa.name, 16) // np.dtype(self.dtype).itemsize
+        return (self.model.nv // lanes + 1) * lanes
+
+    def sources(self, isa: InstructionSet) -> dict[str, str]:
+        """Return the sources of a library by file name."""
+        texts, scratch = {}, 0
+        for name, (row, vector) in self.kernels(isa).items():
+            graph = cpu.graph_of(self.model, row)
+            text = cpu.kernel_of(
+                self.model, row, graph, dtype=self.dtype, machine=isa, vector=vector
+            ).text
+            texts[f"{name}.cpp"] = (
+                f"#define PINION_API\n#define PINION_GET_KERNEL pinion_{name}\n{text}"
+            )
+            scratch = max(scratch, _scratch(self.model, row, np.dtype(self.dtype).itemsize))
+        tip = 3 if self.cost.has_tip else 0
+        kind = TYPES[self.dtype]
+        names = tuple(self.kernels(isa))
+        getters = "\n".join(f"const pinion_kernel *pinion_{name}(void);" for name in names)
+        called = ", ".join(f"pinion_{name}()" for name in names)
+        texts["controller.cpp"] = f"""\
+#include "period.hpp"
+
+extern "C" {{
+{getters}
+}}
+
+namespace {{
+using namespace pinion;
+typedef {kind} T;
+typedef Controller<T, {self.model.nv}, {self.knots}, {tip}, {scratch}> Mine;
+static_assert(Mine::WIDTH == {self.width(isa)}, "rows of the kernels");
+}} // namespace
+
+extern "C" {{
+PINION_API size_t pinion_controller_bytes(void) {{ return sizeof(Mine); }}
+PINION_API void pinion_controller_open(void *memory, Problem<T> *problem) {{
+  const pinion_kernel *const kernels[] = {{{called}}};
+  problem->forward = kernels[0];
+  problem->gradient = kernels[1];
+  problem->running = kernels[2];
+  problem->final = kernels[3];
+  ((Mine *)memory)->open(*problem);
+}}
+PINION_API int pinion_controller_update(void *memory, int64_t number, const double *x) {{
+  return ((Mine *)memory)->update(number, x);
+}}
+PINION_API void pinion_controller_efforts(const void *memory, double since, const double *x,
+                                          double *u) {{
+  ((const Mine *)memory)->efforts(since, x, u);
+}}
+}}
+"""
+        return texts
+
+
+def _scratch(model: Model, row: Function, itemsize: int) -> int:
+    """Return the size in bytes of the memory in which a kernel's batch is turned to blocks."""
+    sizes = [prod(b.dims(model)) for b in (*row.inputs, *row.results)]
+    return 1024 + (sum(sizes) + max(sizes)) * BLOCK * itemsize
+
+
+class _Problem(ctypes.Structure):
+    """``Problem`` of ``period.hpp``."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("forward", "gradient", "running", "final")),
+        *((name, ctypes.c_int64) for name in ("rows", "stride", "iterations", "rungs")),
+        *(
+            (name, ctypes.c_double)
+            for name in ("step", "lost", "rate_weight", "final_rate_weight", "effort_weight")
+        ),
+        *((name, ctypes.c_void_p) for name in ("ladder", "limit", "q", "qd", "tau", "tip")),
+    )
+
+
+class CompiledPeriod:
+    """A controller's memory and its two functions.
+
+    Members
+    -------
+    u, K, begin, rate : of the law, views of the controller's memory (:class:`.mpc.Law`).
+    counts : flagged gradients, gradients, and restarts, since it was opened.
+    seconds : of the last period, by `PARTS`.
+    """
+
+    # Many parameters: a controller's settings, by keyword.
+    def __init__(
+        self,
+        plant: Plant,
+        cost: Cost,
+        motion: Motion,
+        *,
+        knots: int,
+        iterations: int,
+        stride: int,
+        ladder: Sequence[float],
+        limit: Floats,
+        dtype: str = "float64",
+        cache: Path | None = None,
+    ) -> None:
+        model, n = plant.model, plant.model.nv
+        horizon = Horizon(model=model, cost=cost, knots=knots, dtype=dtype)
+        self._library = _loaded(horizon, cache)
+        kind = np.dtype(dtype)
+        self._memory = _aligned(self._library.pinion_controller_bytes())
+        # Kept, because the controller has their addresses.
+        self._arrays = [
+            np.ascontiguousarray(ladder, np.float64),
+            np.ascontiguousarray(limit, np.float64),
+            *(np.ascontiguousarray(x, kind) for x in (motion.q, motion.qd, motion.tau, motion.tip)),
+        ]
+        problem = _Problem(
+            None,
+            None,
+            None,
+            None,
+            motion.rows,
+            stride,
+            iterations,
+            len(ladder),
+            plant.dt,
+            LOST,
+            cost.running.qd,
+            cost.final.qd,
+            cost.running.tau,
+            *(array.ctypes.data for array in self._arrays),
+        )
+        address = self._memory.ctypes.data
+        self._library.pinion_controller_open(address, ctypes.byref(problem))
+        sizes = {"u": (n,), "K": (n, 2 * n), "begin": (2 * n,), "rate": (2 * n,), "limit": (n,)}
+        views: dict[str, NDArray[Any]] = {}
+        at = 0
+        for name, shape in sizes.items():
+            end = at + prod(shape) * kind.itemsize
+            views[name] = self._memory[at:end].view(kind).reshape(shape)
+            at = end
+        at = -(-at // 8) * 8
+        self.u, self.K, self.begin, self.rate, _ = views.values()
+        self.counts = self._memory[at : at + 24].view(np.int64)
+        self.seconds = self._memory[at + 24 : at + 48].view(np.float64)
+        self._state = np.zeros(2 * n)
+        self._update = self._library.pinion_controller_update
+        self._update.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+        self._addresses = address, self._state.ctypes.data
+
+    def update(self, number: int, x: Floats) -> int:
+        """Compute a period; return the answer of ``period.hpp``, 0 if the law is new."""
+        self._state[:] = x
+        memory, state = self._addresses
+        return int(self._update(memory, number, state))
+
+
+def _loaded(horizon: Horizon, cache: Path | None) -> ctypes.CDLL:
+    """Return the library of a horizon, compiled if it is not in the cache."""
+    isa = isas.best()
+    model = json.dumps(model_to_dict(horizon.model), sort_keys=True)
+    key = {
+        "kind": "controller",
+        "package": package_digest(("control", "compute", "dynamics", "graph", "functions")),
+        "model": hashlib.sha256(model.encode()).hexdigest(),
+        "cost": repr(horizon.cost),
+        "knots": horizon.knots,
+        "dtype": horizon.dtype,
+    }
+    path = cached_library(
+        Cache(default_folder(os.environ) if cache is None else cache),
+        key,
+        lambda: horizon.sources(isa),
+        compiler=find_compiler(),
+        isa=isa,
+        include=(HEADERS, _HERE),
+    )
+    library = ctypes.CDLL(str(path))
+    library.pinion_controller_bytes.restype = ctypes.c_size_t
+    library.pinion_controller_open.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    return library
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
+    """Return zeros that begin at a cache line."""
+    memory = np.zeros(size + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size]

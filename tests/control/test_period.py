@@ -1,0 +1,184 @@
+"""A controller's period as one call of compiled code, against the same on arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pinion.control import ControlError, Cost, Weights
+from pinion.control.plant import Float64, Plant, gradient_row
+from pinion.control.track.motion import Motion
+from pinion.control.track.mpc import Mpc
+from pinion.control.track.scenario import Scenario
+from tests.control import small_arm
+from tests.support.breadth import some_rows
+
+Array = NDArray[np.float64]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    return small_arm.scenario(tmp_path_factory.mktemp("arm") / "arm.urdf", duration=0.4)
+
+
+@pytest.fixture(scope="module")
+def motion(scene: Scenario) -> Motion:
+    return scene.motion()
+
+
+def controllers(scene: Scenario, motion: Motion, cost: Cost, **options: Any) -> tuple[Mpc, Mpc]:
+    """Return a compiled controller and the same on arrays."""
+    dtype = options.pop("dtype", "float64")
+    settings = {"knots": scene.knots, **options}
+    compiled = Mpc(scene.plant("cpu", dtype=dtype), cost, motion, **settings)
+    assert compiled._period is not None and compiled._period.K.dtype == dtype
+    plain = Mpc(scene.plant("float"), cost, motion, **settings)
+    assert plain._period is None
+    return compiled, plain
+
+
+def followed(compiled: Mpc, plain: Mpc, plant: Plant, start: Array, periods: int) -> float:
+    """Return the largest relative difference of laws while the robot moves under one of them."""
+    rng, n = np.random.default_rng(1), plant.model.nv
+    x, worst, h = np.array(start), 0.0, compiled.period
+    for number in range(periods):
+        law, want = compiled.update(number, x), plain.update(number, x)
+        for name in ("u", "K", "rate", "begin"):
+            value, expected = getattr(law, name), getattr(want, name)
+            worst = max(worst, float(np.abs(value - expected).max() / np.abs(expected).max()))
+        u = want.efforts(0.3 * h, x)
+        assert np.abs(law.efforts(0.3 * h, x) - u).max() < 1e-3 * np.abs(u).max()
+        qd = x[n:] + h * plant.accelerations(x[None], u[None])[0] + rng.normal(0.0, 0.01, n)
+        x = np.concatenate([x[:n] + h * qd, qd])
+    assert compiled.log.gradients == plain.log.gradients > 0
+    assert compiled.log.flagged == plain.log.flagged == 0
+    assert compiled.log.restarts == plain.log.restarts
+    assert len(compiled.log.seconds["rest"]) == periods
+    return worst
+
+
+EVERY_TERM = Weights(q=3.0, qd=0.2, tau=1e-3, tip=2e3, limits=50.0, barrier=0.3)
+
+
+@pytest.mark.parametrize(
+    ("terms", "iterations", "dtype", "most"),
+    some_rows(
+        [
+            (None, 1, "float64", 1e-9),
+            (EVERY_TERM, 2, "float64", 1e-9),
+            (replace(EVERY_TERM, tip=0.0), 1, "float64", 1e-9),
+            (None, 1, "float32", 1e-2),
+        ],
+        lambda terms, iterations, dtype, most: terms is None and dtype == "float64",
+    ),
+    ids=("tip", "every term", "no tip", "float32"),
+)
+def test_laws_are_those_on_arrays(
+    scene: Scenario, motion: Motion, terms: Weights | None, iterations: int, dtype: str, most: float
+) -> None:
+    cost = scene.cost()
+    if terms is not None:
+        # A soft limit inside the motion, so that its weight counts.
+        cost = replace(cost, running=terms, final=replace(terms, tau=0.0, qd=0.7), soft=0.2)
+    compiled, plain = controllers(scene, motion, cost, iterations=iterations, dtype=dtype)
+    with compiled, plain:
+        assert followed(compiled, plain, plain.plant, motion.states()[0], 40) < most
+
+
+def test_periods_may_be_left_out_and_repeated(scene: Scenario, motion: Motion) -> None:
+    """A plan is shifted by as many periods as have passed; it is not shifted back."""
+    compiled, plain = controllers(scene, motion, scene.cost())
+    states = motion.states()
+    with compiled, plain:
+        for number in (0, 3, 4, 9, 9, 40, 5, 60):
+            x = states[number] + 0.01
+            law, want = compiled.update(number, x), plain.update(number, x)
+            assert np.abs(law.K - want.K).max() < 1e-9 * np.abs(want.K).max()
+            assert np.abs(law.u - want.u).max() < 1e-9 * np.abs(want.u).max()
+
+
+def bent(cost: Cost, **weights: float) -> Cost:
+    """Return a cost with running weights that no user can give."""
+    running = replace(cost.running)
+    for name, value in weights.items():
+        object.__setattr__(running, name, value)
+    changed = replace(cost)
+    object.__setattr__(changed, "running", running)
+    return changed
+
+
+def test_a_pass_that_is_not_convex_has_the_least_damping_that_works(
+    scene: Scenario, motion: Motion
+) -> None:
+    """A negative weight of efforts, which the regularisation compensates."""
+    compiled, plain = controllers(scene, motion, bent(scene.cost(), tau=-1e-3))
+    with compiled, plain:
+        x = motion.states()[0] + 0.01
+        law, want = compiled.update(0, x), plain.update(0, x)
+        assert np.abs(want.K).max() > 1.0
+        np.testing.assert_allclose(law.K, want.K, rtol=1e-8)
+        assert compiled.log.restarts == plain.log.restarts == 0
+
+
+def test_a_pass_that_is_not_finite_keeps_the_last_feedback(scene: Scenario, motion: Motion) -> None:
+    unknown = replace(motion, tip=np.full_like(motion.tip, np.nan))
+    compiled, plain = controllers(scene, unknown, scene.cost())
+    with compiled, plain, np.errstate(all="ignore"):
+        x = motion.states()[0] + 0.01
+        law, want = compiled.update(0, x), plain.update(0, x)
+        assert compiled.log.restarts == plain.log.restarts == 1
+        assert not law.K.any() and not want.K.any()
+        np.testing.assert_allclose(law.u, want.u, rtol=1e-9)
+
+
+def test_a_horizon_that_diverges_is_a_sentence(scene: Scenario, motion: Motion) -> None:
+    compiled, plain = controllers(scene, motion, scene.cost())
+    x = motion.states()[0].copy()
+    x[3:] = 9e5
+    with compiled, plain:
+        for controller in (compiled, plain):
+            with pytest.raises(ControlError, match="the horizon of 8 steps diverges"):
+                controller.update(0, x)
+        assert compiled.log.restarts == plain.log.restarts == 2
+        with pytest.raises(ControlError, match="is not finite"):
+            compiled.update(1, np.full(6, np.nan))
+        with pytest.raises(ControlError, match="periods 0 to 100, not 101"):
+            compiled.update(101, x)
+        # It goes on from the motion.
+        assert np.isfinite(compiled.update(2, motion.states()[2]).K).all()
+
+
+def test_other_controllers_compute_on_arrays(scene: Scenario, motion: Motion) -> None:
+    class Wrapped(Float64):
+        """A backend that is not compiled."""
+
+    plants = (
+        (scene.plant_of(Wrapped(scene.model(), gradient_row())), {}),
+        (scene.plant("cpu"), {"compiled": False}),
+        (scene.plant("cpu"), {"backward": "serial"}),
+        (Plant.open(scene.model(), dt=scene.step, device="cpu", method="rk4"), {}),
+    )
+    for plant, options in plants:
+        with Mpc(plant, scene.cost(), motion, knots=8, **options) as controller:
+            assert controller._period is None
+
+
+@pytest.mark.slow
+def test_a_mutant_is_noticed(
+    scene: Scenario, motion: Motion, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from pinion.control.track import period
+
+    text = (Path(period.__file__).parent / "period.hpp").read_text()
+    before = "Qux[i][N] += by_u[k][i]"
+    assert text.count(before) == 1
+    (tmp_path / "period.hpp").write_text(text.replace(before, "Qux[i][N] -= by_u[k][i]"))
+    monkeypatch.setattr(period, "_HERE", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(AssertionError):
+        test_laws_are_those_on_arrays(scene, motion, None, 1, "float64", 1e-9)
