@@ -43,7 +43,7 @@ def test_a_campaign_says_what_it_found_and_goes_on(
         (("--states", 5, "--scheduler", "tcp://x:1", "--workers", 2), "leave --workers out"),
         (("--input", "x.npz", "--seed", 3), "leave --distribution and --seed out"),
         (("--states", 5, "--device", "abacus"), "There is no device 'abacus'"),
-        (("--states", 5, "--device", "cuda:0", "--workers", 2), "A device has one worker"),
+        (("--states", 5, "--device", "cuda:0", "--workers", 2), "Each device has one worker"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

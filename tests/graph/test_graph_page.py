@@ -115,5 +115,5 @@ def test_the_numbers_of_the_rules_are_those_of_the_code() -> None:
         assert f"`{mode.value}`" in text()
     q16 = Format.parse("q16.16")
     bound = SinCos(source=q16, target=q16).error_bound / q16.lsb
-    stated = re.search(r"within (0\.\d+) of the last bit for q16\.16", text())
+    stated = re.search(r"within (0\.\d+) LSB for q16\.16", text())
     assert stated and bound <= float(stated[1]) < bound + 0.001

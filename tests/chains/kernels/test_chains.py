@@ -299,7 +299,7 @@ def test_arguments_that_do_not_do(built: Built) -> None:
     for message, options in {
         "no kernel 'crba' for chains: choose one of rnea": {"function": "crba"},
         "Unknown dtype 'float16'": {"dtype": "float16"},
-        "'threads' must be a number, .* not -1": {"threads": -1},
+        "'threads' must be a positive integer, .* not -1": {"threads": -1},
         "'refine' must be 0 or more, not -2": {"refine": -2},
         "Unknown layout 'rows'": {"layout": "rows"},
         "Unknown instruction set 'mmx'": {"isa": "mmx"},

@@ -1,9 +1,10 @@
 """Tracking of one motion with gradients from every backend, in one run.
 
-Rows differ only in the source of gradients. Rollouts, costs and the backward pass are the same
-compiled and NumPy code in float64, so that tracking shows the quality of gradients, and time
-their cost. Rows: the float model, this machine's CPU, a GPU if there is one, the exact integers of
-a build, and the build's RTL through the driver, where every answer is compared with these integers.
+Rows differ in the source of gradients. On the CPU the whole period is compiled, in the gradients'
+dtype; the others share NumPy code in float64, with a compiled tip and compiled rollouts. So
+tracking shows the quality of gradients, and time what a period costs. Rows: the float model, this
+machine's CPU, a GPU if there is one, the exact integers of a build, and the build's RTL through the
+driver, where every answer is compared with these integers.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from pinion.native import ComputeError
 
 ROWS = ("float64", "cpu64", "cpu32", "cuda", "integers", "card")
 """Sources of gradients; the first one is the reference for the others."""
+
+COMPILED = ("cpu64", "cpu32")
+"""Rows whose whole period is compiled."""
 
 ALLOWED = 0.01
 """Relative amount by which a row's errors may differ from the first row's."""
@@ -163,8 +167,9 @@ class MpcComparison:
         )
         model = None
         if self.folder is not None and (self.folder / MANIFEST).is_file():
-            host = next((case for case in self.cases if case.name == "cpu64"), self.cases[0])
-            model = card_model(self.folder, self.scenario, host.tracked)
+            on_arrays = [case for case in self.cases if case.name not in COMPILED]
+            host = [*on_arrays, *self.cases][0]
+            model = card_model(self.folder, self.scenario, host)
         return {
             "rows": rows,
             "reference": self.cases[0].name,
@@ -218,15 +223,15 @@ def compare(
     return MpcComparison(scenario, folder, card, tuple(cases), calm, left_out)
 
 
-def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any]:
+def card_model(folder: Path, scenario: Scenario, host: ComparisonRow) -> dict[str, Any]:
     """Model a card's time for the gradients of a horizon, and the resulting rates.
 
     The times are the link's least and most for a batch of one horizon (:mod:`pinion.link.transfer`)
-    and the host's as measured with gradients from its CPU.
+    and the host's own as measured with the controller on arrays, which a card's gradients need.
     """
     manifest = Manifest.read(folder)
     layout = layout_of(manifest)
-    host_parts = [host.seconds[part] for part in ("backward", "rest")]
+    host_parts = [host.tracked.seconds[part] for part in ("backward", "rest")]
     host_us = MICRO * float(np.median(sum(host_parts)))
     rows = []
     for link in LINKS:
@@ -253,6 +258,7 @@ def card_model(folder: Path, scenario: Scenario, host: Tracked) -> dict[str, Any
         "fixed_us": list(FIXED_US),
         "requests": scenario.knots,
         "host_us": host_us,
+        "host_row": host.name,
         "links": rows,
     }
 

@@ -102,8 +102,9 @@ def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
     card_model = data["card_model"]
     if card_model is not None:
         slow = max(card_model["links"], key=lambda row: float(row["most_us"]))
-        # The host's time as measured with gradients from its CPU.
-        host = next((r["us"] for r in data["rows"] if r["name"] == "cpu64"), data["rows"][0]["us"])
+        # The host's own time, of the row that the model names; older records have that of the CPU.
+        of_host = card_model.get("host_row", "cpu64")
+        host = next((r["us"] for r in data["rows"] if r["name"] == of_host), data["rows"][0]["us"])
         parts = {**host, "gradients": slow["most_us"]}
         bars.append(
             ("card, MODEL of its link", parts, f"MODEL: {slow['hz_least']:,.0f} per second", True)
