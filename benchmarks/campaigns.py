@@ -89,7 +89,7 @@ def per_task(record: ChunkRecord) -> dict[str, float]:
 
 
 def per_record(plan: Plan, record: ChunkRecord, folder: Path) -> dict[str, float]:
-    """Return seconds and bytes per record in the file, and the time of summing all of them."""
+    """Return seconds and bytes per record in the file, and the time of summing all records."""
     file = folder / "records.sqlite"
     with StateStore.open(file, plan) as store:
         clock = time.perf_counter()

@@ -81,7 +81,7 @@ def row(kind: str, links: int, *, seeds: int, cfa_seeds: int) -> dict[str, float
 
 
 def doubles() -> str:
-    """Return the worst errors at 200 links, and for arms of 1,000 links without a matrix."""
+    """Return the worst errors at 200 links, and of matrix-free algorithms at 1,000 links."""
     rows = []
     for kind in KINDS:
         errors = row(kind, 200, seeds=SEEDS, cfa_seeds=CFA_SEEDS)

@@ -33,7 +33,7 @@ SEED = 1
 
 
 def cost() -> Cost:
-    """Return the paper's weights."""
+    """Return the paper's cost."""
     return Cost(
         running=Weights(q=WEIGHTS["q"], qd=WEIGHTS["qd"], tau=WEIGHTS["tau"]),
         final=Weights(q=WEIGHTS["final"], qd=WEIGHTS["final"]),
@@ -41,7 +41,7 @@ def cost() -> Cost:
 
 
 def problems(model: Model, count: int, seed: int = SEED) -> Problem:
-    """Sample starts within 0.8 of the limits, goals within 1 rad of them and 0.9 of the limits."""
+    """Sample starts within 0.8 of the limits, goals within 1 rad of starts and 0.9 of limits."""
     rng = np.random.default_rng(seed)
     low, high = position_limits(model)
     start = rng.uniform(0.8 * low, 0.8 * high, (count, model.nq))
@@ -116,7 +116,7 @@ class Crocoddyl:
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:
-    """Return the times and the results of both."""
+    """Return the times and the results of both solvers."""
     model, options = load("iiwa14"), Options()
     problem = problems(model, count)
     crocoddyl = Crocoddyl(urdf_text("iiwa14"))

@@ -47,7 +47,7 @@ REQUESTS = 1000
 
 @cache
 def of_tip(row: str) -> bool:
-    """Return whether a row refers to the robot's tip, so that it refuses a robot with two."""
+    """Return whether a row refers to the robot's tip, and so does not support two tips."""
     links = [
         link_xml(name, mass=1.0, com=(0.0, 0.0, 0.1), tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
         for name in ("base", "left", "right")

@@ -1,4 +1,4 @@
-"""Differentiate through a simulated step of an arm with JAX: custom calls, analytic gradients."""
+"""Gradient of a simulated step of an arm with JAX: custom calls with analytic gradients."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ SECONDS = 0.02
 def measure(
     robot: str, name: str, dtype: str, count: int, *, rounds: int, floating_base: bool = False
 ) -> dict[str, Any]:
-    """Return nanoseconds per sample by way of calling, and ratios to a call with ``out``."""
+    """Return nanoseconds per sample for each way of calling, and ratios to a call with ``out``."""
     model = load(robot, floating_base=floating_base)
     row = named_function(name)
     samples = sample(model, row, count, distribution="reference", seed=1)

@@ -25,7 +25,7 @@ def headline(
     ours = [row for _, row in beside(cores, factor, fast_core["robot"])]
     every, rated, uniform = (row["dsp"] for row in ours)
     if len({row["ii"] for row in ours}) != 1:
-        raise ValueError("The cores of the first page differ in their intervals.")
+        raise ValueError("The cores on the first page do not have the same interval.")
     designs = [d for d in cores["published"]["design"] if d["robot"] == fast_core["robot"]]
     theirs = []
     for design in designs:
@@ -117,7 +117,7 @@ def us(batches: Mapping[str, Any], by: str, work: str = "M^-1 computed", samples
     ]
     if len(times) != 1:
         raise ValueError(
-            f"The record of batches has {len(times)} rows of '{by}' with {samples} samples."
+            f"The record of batches has {len(times)} rows of '{by}' with {samples} samples, not 1."
         )
     return float(times[0])
 

@@ -102,7 +102,7 @@ def whole_range(factor: Figures) -> Figures:
 
 
 def times_fewer(theirs: float, ours: float) -> str:
-    """Return the ratio of theirs to ours, as a whole number if it is at least 10."""
+    """Return the ratio of others' figure to Pinion's, as a whole number if it is at least 10."""
     ratio = theirs / ours
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 

@@ -136,7 +136,7 @@ def _limit(seconds: int) -> Iterator[None]:
     """Raise `TooLongError` in the main thread when the time is up."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise TooLongError(f"It took longer than {seconds} seconds.")
+        raise TooLongError(f"The core took longer than {seconds} seconds.")
 
     previous_handler = signal.signal(signal.SIGALRM, stop)
     signal.alarm(seconds)

@@ -17,7 +17,7 @@ GOAL = 1e-10
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A file on one base.
+    """A file, opened with a fixed or a floating base.
 
     Members
     -------

@@ -132,7 +132,7 @@ def test_functions_of_ones_own(tmp_path: Path) -> None:
     assert portable(nameless).source is nameless  # cloudpickle takes it
     with pytest.raises((AttributeError, pickle.PicklingError), match="Can't pickle"):
         pickle.dumps(pinion.backend(None, nameless, device="float"))
-    with pytest.raises(FunctionError, match=r"'nowhere\.f' is not in this process"):
+    with pytest.raises(FunctionError, match=r"'nowhere\.f' cannot be loaded in this process"):
         PortableFunction(("nowhere", "f"), {}).function()
 
 

@@ -157,7 +157,7 @@ def test_a_link_that_is_not_symmetric_takes_its_four_numbers_or_the_file_s_remai
     assert np.array_equal(twice, inverse(*state, inertia={link: parameter.full(2.0 * four)}).tau)
     assert not np.array_equal(twice, inverse(*state).tau)
     with pytest.raises(
-        InputError, match=r"differs from the robot's file .* give only its 4 numbers"
+        InputError, match=r"differs from the robot's file .* give only the 4 numbers"
     ):
         inverse(*state, inertia={link: {"mass": 1.0}})
 
@@ -335,7 +335,7 @@ def test_a_load_that_no_body_can_be_is_a_sentence(load_of: Any, message: str) ->
 
 def test_a_backend_without_parameters_says_how_to_open_it() -> None:
     inverse = pinion.backend("iiwa14", "rnea", device="float")
-    advice = r"parameters=\('iiwa_link_7',\) and the layout aos"
+    advice = r"parameters=\('iiwa_link_7',\) and the layout 'aos'"
     with pytest.raises(InputError, match=advice):
         inverse.attach(HAND, mass=1.0)
 
@@ -356,7 +356,7 @@ def test_a_layout_with_samples_last_takes_every_set(cache: Path) -> None:
         sets = np.tile(ten[:, None], (1, COUNT))
         tau = inverse(Q.T, QD.T, QDD.T, sets).tau
         near(inverse, tau.T, by_pinocchio(lambda i, file: file))
-        with pytest.raises(InputError, match="layout aos"):
+        with pytest.raises(InputError, match="layout 'aos'"):
             inverse.attach(HAND, mass=1.0)
 
 

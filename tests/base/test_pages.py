@@ -46,9 +46,9 @@ def test_a_table_that_was_changed_is_rewritten(
 def test_a_page_without_a_table_is_refused(
     change: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(PageError, match="needs each of bits, units once"):
+    with pytest.raises(PageError, match="must be bits, units, each once"):
         rewritten(PAGE.replace(*change), TABLES)
     page = tmp_path / "page.md"
     page.write_text(PAGE.replace(*change))
     assert write_tables([str(page)], TABLES) == 1 and page.read_text() == PAGE.replace(*change)
-    assert "needs each of bits, units once" in capsys.readouterr().err
+    assert "must be bits, units, each once" in capsys.readouterr().err

@@ -226,7 +226,7 @@ def test_damaged_data_is_refused_and_nothing_is_written(
             data["rows"][0][key] = value
     path = tmp_path / "scaling.json"
     path.write_text(json.dumps(data))
-    with pytest.raises(ReportError, match="holds no figures of bench scaling"):
+    with pytest.raises(ReportError, match="is not a valid result of 'pinion bench scaling'"):
         read_scaling(path)
     with pytest.raises((KeyError, TypeError, ValueError)):
         write_scaling(tmp_path / "page", data)

@@ -359,9 +359,13 @@ def test_a_program_is_measured_as_a_build_is(
 def test_programs_and_cores_have_devices_of_their_own(
     program: Path, small: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(CampaignError, match="A program does not run on 'rtl': give processor"):
+    with pytest.raises(
+        CampaignError, match="A program does not run on 'rtl'; choose one of processor"
+    ):
         campaign(program, tmp_path / "c", states=10, device="rtl")
-    with pytest.raises(CampaignError, match="A core does not run on 'processor': give rtl"):
+    with pytest.raises(
+        CampaignError, match="A core does not run on 'processor': give the device 'rtl'"
+    ):
         campaign(small, tmp_path / "c", states=10, device="processor")
     with pytest.raises(CampaignError, match="There is no device 'processor:fog'"):
         campaign(program, tmp_path / "c", states=10, device="processor:fog")

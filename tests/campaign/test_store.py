@@ -90,7 +90,7 @@ def test_another_campaign_is_refused(tmp_path: Path, changed: dict, needle: str)
     path = tmp_path / "c.sqlite"
     with StateStore.open(path, PLAN) as store:
         store.add(_record(0))
-    with pytest.raises(CampaignError, match="holds other results") as refused:
+    with pytest.raises(CampaignError, match="contains another run") as refused:
         StateStore.open(path, replace(PLAN, **changed))
     assert needle in str(refused.value)
     with StateStore.open(path, PLAN) as store:  # unchanged and unlocked
@@ -157,7 +157,7 @@ def test_a_refusal_leaves_no_lock_and_takes_none(tmp_path: Path) -> None:
         with pytest.raises(CampaignError, match="Another process uses"):
             StateStore.open(path, PLAN)
         assert lock.exists()
-    with pytest.raises(CampaignError, match="holds other results"):
+    with pytest.raises(CampaignError, match="contains another run"):
         StateStore.open(path, replace(PLAN, seed=1))
     assert not lock.exists()
 

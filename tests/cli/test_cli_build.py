@@ -359,5 +359,7 @@ def test_a_build_that_is_replaced_is_said(pinion: Pinion, tmp_path: Path) -> Non
     again = pinion("build", "pendulum", "gravity", "-o", tmp_path / "b")
     before, after = again.err.splitlines()
     assert again.code == 0
-    assert before.endswith("b' holds a build, which is replaced once this one is complete.")
+    assert before.endswith(
+        "b' contains an earlier build, which is replaced once the new one is complete."
+    )
     assert after == "The folder already held the same build; it is unchanged."

@@ -71,7 +71,7 @@ def test_a_batch_keeps_results_and_goes_on(pinion: Pinion, tmp_path: Path) -> No
     assert again.code == 0 and "All results are complete and finite." in again.out
     another = pinion("batch", "two_link", "gravity", *options[2:], "--states", 5)
     another.refused(
-        "holds other results (robot and function 'two_link rnea' instead of 'two_link gravity', "
+        "contains another run (robot and function 'two_link rnea' instead of 'two_link gravity', "
     )
     assert "folder" not in another.err
 
@@ -127,9 +127,9 @@ def test_an_interruption_says_what_is_kept(tmp_path: Path) -> None:
         for count in (0, 1, 2_000)
     ]
     assert arguments == [
-        "Interrupted before a chunk was finished. To go on: pinion batch",
-        "Interrupted with 1 request finished, which is kept in b.sqlite. To go on: pinion batch",
-        "Interrupted with 2,000 requests finished, which are kept in b.sqlite. To go on: pinion "
+        "Interrupted before a chunk was finished. To continue: pinion batch",
+        "Interrupted with 1 request finished, which is kept in b.sqlite. To continue: pinion batch",
+        "Interrupted with 2,000 requests finished, which are kept in b.sqlite. To continue: pinion "
         "batch",
     ]
     file = tmp_path / "b.sqlite"

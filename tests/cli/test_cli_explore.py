@@ -231,7 +231,7 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
     assert child.returncode == 130
     assert printed == "" and "Traceback" not in progress
     assert "of 32 points finished" in progress and str(place) in progress
-    again = shlex.split(progress.strip().rpartition("To go on: ")[2])
+    again = shlex.split(progress.strip().rpartition("To continue: ")[2])
     assert again[:4] == ["pinion", "explore", "pendulum", "rnea"]
     assert sorted(again[1:]) == sorted(command)
     assert again[again.index("--output") + 1] == str(place)

@@ -164,7 +164,7 @@ def test_wrong_input_is_one_sentence_and_leaves_nothing(pinion: Pinion, tmp_path
     refused("two_link", "rnea", "--name", "7up", needles=["'7up'"])
     refused("two_link", "rnea", out="full", needles=["full' exists and is not an empty folder"])
     refused("two_link", "rnea", out="file", needles=["file' exists and is not an empty folder"])
-    refused("two_link", "rnea", out="file/out", needles=["file/out'", "choose another one"])
+    refused("two_link", "rnea", out="file/out", needles=["file/out'", "choose another folder"])
     assert (tmp_path / "full/mine").read_text() == "mine"
     assert (tmp_path / "file").read_text() == "file"
     # Without --cpu a build folder is required.
@@ -198,7 +198,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(pinion: Pinion) -> None
         for out in ("out", "new/out"):
             with nobody(name):
                 completed = pinion(*command, f"{name}/{out}")
-            completed.refused(f"'{name}/{out}' (Permission denied)", "choose another one")
+            completed.refused(f"'{name}/{out}' (Permission denied)", "choose another folder")
             assert not os.listdir(name)
         Path(name).chmod(0o700)
 

@@ -61,7 +61,7 @@ def test_the_demonstration(pinion: Pinion, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_is_refused(pinion: Pinion, tmp_path: Path) -> None:
-    pinion("demo", "chess").refused("'chess'", "give mpc")
+    pinion("demo", "chess").refused("'chess'", "give 'mpc'")
     pinion("demo", "mpc", "--requests", 5).refused("--requests", "is only for cores")
     pinion("demo", "mpc", "--functions", "rnea").refused("--functions", "is only for cores")
     pinion("bench", "mpc", "abacus").refused("'abacus'", "float64, cpu64, cpu32, cuda")

@@ -63,7 +63,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "where": (of("return np.where(x > 0.5, x, 0.0)  #!"), ("yet: write select(condition, a, b)",)),
     "clip": (vector("return np.clip(v, -1, 1)[0]  #!"), ("yet: write clamp(x, low, high)",)),
     "sign": (of("return np.sign(x)  #!"), ("yet: write select(x < 0.0, -1.0, 1.0)",)),
-    "interp": (of("return np.interp(x, [0, 1], [0, 2])  #!"), ("value: write look_up() in a",)),
+    "interp": (of("return np.interp(x, [0, 1], [0, 2])  #!"), ("value: write look_up() with a",)),
     "no number": (of("return np.isnan(x)  #!"), ("NumPy's isnan has no rule",)),
     "ternary": (of("return x if x > 0.5 else -x  #!"), ("select(condition, a, b)",)),
     "while": (of("while x < 1.0:  #!\n    x = x + x\nreturn x"), ("`for` over a fixed range",)),
@@ -103,7 +103,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "math": (of("return math.sin(x)  #!"), ("`math.sin(x)`", "value: write sin(x) from pinion")),
     "tangent": (of("return np.tan(x)  #!"), ("rule for traced values: write sin(x) / cos(x)",)),
     "degrees": (of("return math.radians(x)  #!"), ("value: write x * (math.pi / 180.0)",)),
-    "hyperbolic": (of("return math.tanh(x)  #!"), ("value: write look_up() in a table",)),
+    "hyperbolic": (of("return math.tanh(x)  #!"), ("value: write look_up() with a table",)),
     "no brackets": (
         HEAD + "@function  #!\ndef f(x):\n    return x\n",
         ("@function needs arguments", "inputs=..., outputs=..."),
@@ -121,11 +121,11 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "state that is not returned": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()}, states={"s": state()})\n'
         'def f(x, s):\n    return {"y": x + s}  #!\n',
-        ("returns no 's', the next value of that state: return y, s",),
+        ("returns no 's', the next value of a state: return y, s",),
     ),
     "begins with nan": (
         HEAD + "S = state(initial=math.nan)  #!\n",
-        ("a state begins with nan",),
+        ("a state's initial value contains nan",),
     ),
     "NumPy": (of("return np.exp(x)  #!"), ("NumPy's exp has no rule", "look_up()")),
     "linear algebra": (
@@ -140,12 +140,12 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "text": (of("return x + '1'  #!"), ("one number", "unsupported operand")),
     "endless loop": (
         of("while True:\n    x = x + 1.0  #!"),
-        ("ends at 1,000 operations", "own.py", "fewer times"),
+        ("stopped at 1,000 operations", "own.py", "run fewer"),
     ),
     "recursion": (
         HEAD
         + "def g(x):\n    return g(x + 1.0)  #!\n@function(**ONE)\ndef f(x):\n    return g(x)\n",
-        ("ends at 1,000 operations",),
+        ("stopped at 1,000 operations",),
     ),
     "recursion without operations": (
         HEAD + "def g(x):\n    return g(x)  #!\n@function(**ONE)\ndef f(x):\n    return g(x)\n",
@@ -156,9 +156,9 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "infinite constant": (of("return minimum(x, np.inf)  #!"), ("constant inf", "finite")),
     "infinite in a call": (
         of("return arctan2(x, np.inf)  #!"),
-        ("meets the constant inf", "only with finite numbers"),
+        ("constant inf is not finite", "only with finite numbers"),
     ),
-    "infinite in NumPy": (of("return np.multiply(x, np.inf)  #!"), ("meets the constant inf",)),
+    "infinite in NumPy": (of("return np.multiply(x, np.inf)  #!"), ("constant inf is not finite",)),
     "constant nan": (of("return x * math.nan  #!"), ("constant nan", "finite")),
     "ends of a clamp": (of("return clamp(x, 1, -1)  #!"), ("lower one first", "not 1 and -1")),
     "computed ends": (
@@ -185,24 +185,24 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "shape": (
         HEAD + "@function(**ONE)\ndef f(x):\n    return [x, x]  #!\n",
-        ("shape ()", "has (2,)"),
+        ("shape ()", "has shape (2,)"),
     ),
     "shape, behind functions that return": (
         of("def g(y):\n    return y\nw = list(map(lambda y: y, [x]))\nreturn [g(w[0]), x]  #!"),
-        ("has (2,)",),
+        ("has shape (2,)",),
     ),
     "shape in one of several places": (
         HEAD + "@function(**ONE)\n@keep\ndef f(x):  #!\n    if HEAD:\n        return [x, x]\n"
         "    return x\n",
-        ("has (2,)",),
+        ("has shape (2,)",),
     ),
     "shape over lines": (
         of("return [  #!\n    x,\n    x,\n]"),
-        ("has (2,)",),
+        ("has shape (2,)",),
     ),
     "shape of a lambda": (
         HEAD + "f = function(**ONE, name='f')(lambda x: [x, x])  #!\n",
-        ("has (2,)",),
+        ("has shape (2,)",),
     ),
     "unequal rows": (
         HEAD + "@function(**ONE)\ndef f(x):\n    return [[x, x], [x]]  #!\n",
@@ -276,7 +276,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()},  #!\n'
         '    states={"s": state("m", initial=[1, 2])}, dims={"m": 3})\n'
         "def f(x, s):\n    return x + s[0], s\n",
-        ("'s' of 'f' has 3 elements, but 2 initial values",),
+        ("'s' of 'f' has size 3, but its initial value has size 2",),
     ),
     "growing state": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()},\n'
@@ -314,7 +314,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("between its trace and its reference",),
     ),
     # The file.
-    "syntax": (HEAD + "def f(x:  #!\n    return x\n", ("not Python",)),
+    "syntax": (HEAD + "def f(x:  #!\n    return x\n", ("not valid as Python",)),
     "import": (HEAD + "import no_such_module_at_all  #!\n", ("ModuleNotFoundError",)),
     "raises": (HEAD + "1 / 0  #!\n", ("raises ZeroDivisionError (division by zero)",)),
     "plain": (HEAD + "def f(x):  #!\n    return x\n", ("plain function", "@pinion.api.function")),

@@ -51,7 +51,7 @@ def test_figures_errors_and_the_folder(tmp_path: Path, pinion: Pinion) -> None:
     text = pinion(*command).out
     assert "Relative errors over 40 states each" in text
     assert all(name in text for name in DISTRIBUTIONS)
-    assert f"Written to {place}. It already held this program." in " ".join(text.split())
+    assert f"Written to {place}. It already contained this program." in " ".join(text.split())
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def of_the_model(requests: Path, device: str) -> np.ndarray:
 def test_a_program_is_verified_and_reported(folder: Path, pinion: Pinion) -> None:
     completed = pinion("verify", folder, "--samples", "50")
     assert completed.code == 0
-    assert "Every bit agrees, every error is as promised." in completed.out
+    assert "Every bit agrees, and every error is as promised." in completed.out
     report = pinion("report", folder)
     assert report.code == 0 and "0 of 50" in report.out and "synth" not in report.out
     assert pinion("verify", folder, "--samples", "50", "--json").json["mismatches"] == 0
@@ -114,7 +114,7 @@ def test_a_program_is_verified_and_reported(folder: Path, pinion: Pinion) -> Non
         (("synth", "DIR"), "holds a program of the dynamics processor, but a core is needed"),
         (("export", "DIR", "-o", "OUT"), "but a core is needed"),
         (("bitstream", "DIR"), "but a core is needed"),
-        (("report", "DIR", "-o", "OUT"), "for its schedule, see the picture schedule.svg"),
+        (("report", "DIR", "-o", "OUT"), "program's schedule, see the picture schedule.svg"),
         (("campaign", "DIR", "-o", "OUT", "--states", "9", "--device", "rtl"), "run on 'rtl'"),
         (("program", "two_link", "aba", "--states", "0", "-o", "OUT"), "give --states at least 1"),
         (("program", "two_link", "aba", "-o", "IN"), "is a file: give the name of a folder"),

@@ -67,7 +67,7 @@ def test_info_names_what_is_nearly_right_angled(pinion: Pinion, path: Path) -> N
     path.write_text(arm("1.570800"))
     text = words(pinion("info", path).out)
     assert "Nearly right-angled and kept as read" in text
-    assert "are due to these tilts" in text and "Snapping" not in text
+    assert "would save at least" in text and "Snapping" not in text
 
 
 def test_a_build_tells_and_records_its_snapping(pinion: Pinion, path: Path, tmp_path: Path) -> None:
@@ -104,5 +104,5 @@ def test_verify_says_what_errors_are_relative_to(pinion: Pinion, path: Path) -> 
     assert "exact right angles" not in pinion("verify", folder, "--samples", 50).out
     path.write_text(arm("1.570800"))
     figures = pinion("build", path, "rnea", "--ii", 4, "-o", folder, "--json").json
-    assert "due to these tilts" in figures["opportunity"]
-    assert "due to these tilts" in pinion("build", path, "rnea", "--ii", 4, "-o", folder).out
+    assert "would save at least" in figures["opportunity"]
+    assert "would save at least" in pinion("build", path, "rnea", "--ii", 4, "-o", folder).out

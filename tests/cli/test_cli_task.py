@@ -64,9 +64,9 @@ def test_verify_needs_no_robot_in_motion(pinion: Pinion, task_build: Built) -> N
 @pytest.mark.parametrize(
     ("function", "options", "needles"),
     [
-        ("minv", (), ["the formats are q16.16", "give formats auto"]),
-        ("minv", ("--formats", "q12.20"), ["the formats are q12.20"]),
-        ("minv", ("--formats", "auto14"), ["the formats are auto14"]),
+        ("minv", (), ["the formats are 'q16.16'", "give formats 'auto'"]),
+        ("minv", ("--formats", "q12.20"), ["the formats are 'q12.20'"]),
+        ("minv", ("--formats", "auto14"), ["the formats are 'auto14'"]),
         ("minv", ("--formats", "auto", "--max-error", "1e-3"), ["0.001 cannot be requested"]),
         ("rnea", ("--formats", "auto"), ["cannot use 'rnea'", "fd_derivatives"]),
         ("minv", ("--formats", "auto", "--ranges", "nowhere"), ["nowhere"]),

@@ -76,7 +76,10 @@ def test_version(pinion: Pinion) -> None:
             ["'lf_lowerleg'", "'rh_lowerleg'", "--tip"],
         ),
         (["export", "x", "--tip", "lf_lowerleg", "-o", "y"], ["--tip", "--cpu"]),
-        (["verify", "x", "--samples", "0"], ["'--samples' takes a number of at least 1, not '0'"]),
+        (
+            ["verify", "x", "--samples", "0"],
+            ["'--samples' must be a number of at least 1, not '0'"],
+        ),
         (
             ["verify", "x", "--samples", "many"],
             ["'--samples'", "in digits, not 'many'", "verify -"],
@@ -85,14 +88,14 @@ def test_version(pinion: Pinion) -> None:
         (["verify", "x", "--samples", "10,000"], ["such as 10000, not '10,000'"]),
         (
             ["verify", "x", "--samples", "2.5"],
-            ["'--samples' takes a whole number in digits, not '"],
+            ["'--samples' must be a whole number in digits, not '"],
         ),
         (
             ["build", "x", "y", "-o", "z", "--clock", "fast"],
-            ["'--clock' takes a number, not 'fast'"],
+            ["'--clock' must be a number, not 'fast'"],
         ),
         (["build", "x", "y", "-o", "z", "--max-error", "1%"], ["a number, such as 0.01, not '1%'"]),
-        (["build", "x", "y", "-o", "z", "--max-error", "1,5"], ["takes a number, not '1,5'"]),
+        (["build", "x", "y", "-o", "z", "--max-error", "1,5"], ["must be a number, not '1,5'"]),
         (["build", "x", "y", "-o", ""], ["An argument is empty"]),
         (["verify", "x", "--netlist", "--promises"], ["leave", "--promises"]),
         (["verify", "x"], ["'x' is not a build folder", "it does not exist"]),

@@ -225,9 +225,9 @@ def test_rotations_are_refused_as_by_the_float_model(
         if not refusal:
             assert not kernel(**call).saturated.any()
             continue
-        kind = "cosine and sine" if size == 2 else "quaternion"
+        kind = "cosine-sine pair" if size == 2 else "quaternion"
         for order in (np.ascontiguousarray, np.asfortranarray):
-            with pytest.raises(InputError, match=f"is a {kind} of length") as caught:
+            with pytest.raises(InputError, match=rf"The {kind} q.* has norm") as caught:
                 kernel(**{name: order(values) for name, values in call.items()})
             assert str(caught.value) == refusal or layout == "blocks"
     assert checked == len(off_by)
@@ -239,7 +239,7 @@ def test_one_rotation_for_all_and_one_alone(rolling: dict[str, Model], cache_fol
     q = np.zeros(model.nq)
     v = np.zeros((5, model.nv))
     for arguments in ((q, v, v), (q, v[0], v[0]), (np.tile(q, (5, 1)), v, v)):
-        with pytest.raises(InputError, match="is a quaternion of length 0, not 1"):
+        with pytest.raises(InputError, match=r"The quaternion q.* has norm 0, not 1"):
             kernel(*arguments)
     q[6] = 1.0
     assert kernel(q, v, v).tau.shape == (5, model.nv)
@@ -269,5 +269,5 @@ def test_nan_passes_where_it_is_let_through(rolling: dict[str, Model], cache_fol
     result = kernel(q, v, v)
     assert np.flatnonzero(result.saturated).tolist() == [4, 9]
     q[11, 6] = 0.5
-    with pytest.raises(InputError, match=r"q\[11, 3:7\] is a quaternion of length 0.5"):
+    with pytest.raises(InputError, match=r"The quaternion q\[11, 3:7\] has norm 0.5"):
         kernel(q, v, v)

@@ -148,7 +148,7 @@ def test_torch_refuses_what_does_not_fit() -> None:
         call(q.float(), qd, tau)
     with pytest.raises(InputError, match=r"'tau' has the shape \(2, 2\): give \(\.\.\., 2\), with"):
         call(q, qd, tau[:2])
-    with pytest.raises(InputError, match="takes q, qd, tau, not 2 arrays"):
+    with pytest.raises(InputError, match=r"needs 3 arrays \(q, qd, tau\), not 2"):
         call(q, qd)
     step = dynamics("two_link", "euler_step")
     with pytest.raises(InputError, match="'euler_step' has no gradient with respect to 'dt'"):

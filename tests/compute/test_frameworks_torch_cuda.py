@@ -243,9 +243,9 @@ def test_what_is_refused(gpu: Player, change: dict[int, Any], message: str) -> N
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("cuda", "does not support 'cuda' here"),
-        ("meta", "does not support 'meta' here"),
-        ("gpu", "Unknown device 'gpu': use cpu, cuda or cuda:1"),
+        ("cuda", "'cuda' is not available"),
+        ("meta", "'meta' is not available"),
+        ("gpu", "Unknown device 'gpu': use 'cpu', 'cuda' or 'cuda:1'"),
     ],
 )
 def test_without_a_gpu_a_sentence_says_what_to_take(device: str, message: str) -> None:

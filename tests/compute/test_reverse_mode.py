@@ -236,7 +236,7 @@ def test_a_row_without_a_gradient_names_what_can_be_used(name: str) -> None:
 def test_wrong_names_are_refused() -> None:
     with pytest.raises(InputError, match=r"'torque' has no gradient: choose one of rnea, "):
         differentiable("two_link", "torque")
-    with pytest.raises(InputError, match="'rk4_step' has no result 'A' with a gradient; those"):
+    with pytest.raises(InputError, match="'rk4_step' has no result 'A' with a gradient; the"):
         differentiable("two_link", "rk4_step", outputs="A")
 
 
@@ -281,7 +281,7 @@ def test_shapes_have_the_same_batch_or_none() -> None:
         call.batch([(4, 2), (2,), (3, 2), ()])
     with pytest.raises(InputError, match=r"'q' has the shape \(3,\): give \(\.\.\., 2\)"):
         call.batch([(3,), (2,), (2,), ()])
-    with pytest.raises(InputError, match="takes q, qd, tau, dt, not 1 array"):
+    with pytest.raises(InputError, match=r"needs 4 arrays \(q, qd, tau, dt\), not 1"):
         call.batch([(2,)])
 
 
@@ -295,7 +295,7 @@ def test_joints_that_follow_others_have_no_derivative_of_the_jacobian() -> None:
     check("forward_kinematics", tied)
     check("minv", tied)
     call = differentiable(tied, "frame_jacobian", compile=compiled)
-    assert "has joints that follow others" in call.refusal(["q"])
+    assert "has mimic joints" in call.refusal(["q"])
 
 
 @pytest.mark.slow
@@ -308,6 +308,6 @@ def test_gradients_by_figures_of_joints_and_loads_on_an_axis_are_slopes(name: st
 def test_frames_and_references_are_refused() -> None:
     for options in ({"frames": ("iiwa_link_4",)}, {"reference": "world"}):
         with pytest.raises(
-            InputError, match=r"'frame_jacobian' has .* only for the robot's tip.*leave "
+            InputError, match=r"'frame_jacobian' has .* only for the robot's tip.*omit '"
         ):
             differentiable("iiwa14", "frame_jacobian", compile=compiled, **options)

@@ -105,14 +105,14 @@ def test_a_tip_that_is_no_link() -> None:
 @pytest.mark.parametrize(
     ("arrays", "sentence"),
     [
-        ({"start": [0.0, 0.0, 0.0]}, "'start' ends in 3 numbers"),
+        ({"start": [0.0, 0.0, 0.0]}, "The last axis of 'start' has length 3"),
         ({"start": [[[0.0, 0.0]]]}, "'start' has the shape"),
         ({"start": [0.0, np.inf]}, "'start' at .1,. is inf"),
         ({"start": 1.0}, "'start' is a single number"),
-        ({"start": [0.0, 0.0], "goal": np.zeros((2, 2))}, "'goal' is for 2 problems"),
+        ({"start": [0.0, 0.0], "goal": np.zeros((2, 2))}, "'goal' has values for 2 problems"),
         ({"start": [0.0, 0.0], "goal": np.zeros((1, 5, 2))}, "and 5 knots"),
-        ({"start": [0.0, 0.0], "tip": np.zeros((1, 2))}, "'tip' ends in 2 numbers"),
-        ({"start": [0.0, 0.0], "tau": np.zeros(3)}, "'tau' ends in 3 numbers"),
+        ({"start": [0.0, 0.0], "tip": np.zeros((1, 2))}, "The last axis of 'tip' has length 2"),
+        ({"start": [0.0, 0.0], "tau": np.zeros(3)}, "The last axis of 'tau' has length 3"),
         ({"start": [0.0, 0.0], "knots": 0}, "at least 1 step"),
     ],
 )

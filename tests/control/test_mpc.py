@@ -165,7 +165,7 @@ def test_flagged_gradients_are_replaced_by_the_last_trusted_ones(
     for run in (some, all_of_them, spoiled):
         assert not np.array_equal(run.x, clean.x)
         assert run.errors.max() < 1.3 * clean.errors.max()
-    with pytest.raises(ControlError, match="All 8 gradients of the first horizon were flagged"):
+    with pytest.raises(ControlError, match="All 8 gradients of the first horizon are flagged"):
         tracked_with(scene, motion, flag(slice(None)))
 
 
@@ -190,8 +190,8 @@ def test_a_flipped_bit_is_noticed(scene: Scenario, folder: Path) -> None:
     def unflag(results: dict[str, Any], flags: Any) -> None:
         flags[3] = not flags[3]
 
-    for change, sentence in ((flip, r"Request 127 has dqdd_dq\[1,2\] = 0x.*1 of 22 words"),
-                         (unflag, "Request 123 is flagged by the card, and not by")):  # fmt: skip
+    for change, sentence in ((flip, r"Request 127 has dqdd_dq\[1,2\] = 0x.*words: 1 of 22"),
+                         (unflag, "Request 123 is flagged by the card, but not by")):  # fmt: skip
         # The second to the fourth batch fill a block and begin another.
         card = Changed(integers, change, since=3, until=4)
         with Compared(card, integers, block=100) as watched:
@@ -345,17 +345,20 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
         )
 
     for sentence, other in (
-        ("0.012 s is no multiple", {"motion": replace(motion, dt=0.005), "plant": replaced(0.012)}),
-        ("at least 2 knots, not 1", {"knots": 1}),
-        ("no backward pass 'sideways'; choose one of single, serial", {"backward": "sideways"}),
+        (
+            "0.012 s is not a multiple",
+            {"motion": replace(motion, dt=0.005), "plant": replaced(0.012)},
+        ),
+        ("At least 2 knots and 1 iteration are needed, not 1 and 1", {"knots": 1}),
+        ("no backward pass 'sideways': choose one of single, serial", {"backward": "sideways"}),
         ("shorter than a horizon of 0.32 s", {"knots": 40}),
-        ("weighs the tip 'link_3', but the motion is of 'hand'", {"cost": other_tip(scene)}),
+        ("for the tip 'link_3', but the motion is for 'hand'", {"cost": other_tip(scene)}),
         ("has 2 joints, but arm has 3", {"motion": replace(motion, q=motion.q[:, :2])}),
     ):
         with pytest.raises(ControlError, match=sentence):
             made(**other)
     controller = made(compiled=False)
-    with pytest.raises(ControlError, match="periods 0 to 25, not 26"):
+    with pytest.raises(ControlError, match="no period 26: the motion has periods 0 to 25"):
         controller.update(26, np.zeros(6))
     with pytest.raises(ControlError, match="period 3 is not finite"):
         controller.update(3, np.full(6, np.nan))

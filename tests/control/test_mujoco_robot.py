@@ -201,5 +201,5 @@ def test_what_it_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
     monkeypatch.setattr(mujoco_robot, "import_module", gone)
-    with pytest.raises(ControlError, match="simulated with MuJoCo: install"):
+    with pytest.raises(ControlError, match="simulates the robot, is not installed: install"):
         MujocoRobot(arm)

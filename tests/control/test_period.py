@@ -147,7 +147,7 @@ def test_a_horizon_that_diverges_is_a_sentence(scene: Scenario, motion: Motion) 
         assert compiled.log.restarts == plain.log.restarts == 2
         with pytest.raises(ControlError, match="is not finite"):
             compiled.update(1, np.full(6, np.nan))
-        with pytest.raises(ControlError, match="periods 0 to 100, not 101"):
+        with pytest.raises(ControlError, match="no period 101: the motion has periods 0 to 100"):
             compiled.update(101, x)
         # It goes on from the motion.
         assert np.isfinite(compiled.update(2, motion.states()[2]).K).all()

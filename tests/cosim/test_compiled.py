@@ -236,7 +236,7 @@ def test_the_share_of_results_is_read_while_it_runs(
 
 def test_yosys_returns_its_log_and_names_its_failure(tmp_path: Path) -> None:
     assert "hello there" in run_yosys(["log hello there"], folder=tmp_path)
-    with pytest.raises(YosysError, match=r"refused mine\.ys .*nosuchcommand.*mine\.log"):
+    with pytest.raises(YosysError, match=r"failed on mine\.ys .*nosuchcommand.*mine\.log"):
         run_yosys(["nosuchcommand"], folder=tmp_path, name="mine")
 
 
@@ -249,9 +249,9 @@ def test_records_and_beats_are_inverse() -> None:
     assert last[2::3].all()
     assert not beats[2::3, 5:].any()
     assert np.array_equal(unpack_records(beats, words=21, beats=3), words)
-    with pytest.raises(ValueError, match="21 words, but 2 x 8 beats and lanes hold only 16"):
+    with pytest.raises(ValueError, match="21 words, but only 16 fit into 2 beats of 8 lanes"):
         pack_records(words, lanes=8, beats=2)
-    with pytest.raises(ValueError, match="number of beats, 20, is not a multiple"):
+    with pytest.raises(ValueError, match="20 beats cannot be divided into records"):
         unpack_records(beats[:-1], words=21, beats=3)
 
 

@@ -49,7 +49,7 @@ def test_cores_without_such_blocks_are_refused(folder: Path, tmp_path: Path) -> 
     without = shutil.copytree(folder, tmp_path / "without")
     (without / VERILOG).unlink()
     write_digests(without)
-    with pytest.raises(BuildError, match="no explicit blocks"):
+    with pytest.raises(BuildError, match="no explicit DSP48E2 blocks"):
         verify(without, dsp48e2=True)
 
 

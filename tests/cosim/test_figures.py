@@ -145,7 +145,7 @@ def test_a_part_of_a_stream_begins_at_its_reset(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_explicit_blocks_that_a_build_has_not_are_refused(folder: Path) -> None:
-    with pytest.raises(BuildError, match="has no explicit blocks"):
+    with pytest.raises(BuildError, match="has no explicit DSP48E2 blocks"):
         module.verify(folder, samples=2, dsp48e2=True)
 
 

@@ -81,7 +81,7 @@ def test_records_are_laid_out_as_beats_and_back() -> None:
     [
         (np.zeros(5, np.uint32), r"not \(5,\) of uint32"),
         (np.zeros((1, 5), np.int64), r"not \(1, 5\) of int64"),
-        (np.zeros((1, 7), np.uint32), "record has 7 words, but 3 x 2 beats and lanes hold only 6"),
+        (np.zeros((1, 7), np.uint32), "record has 7 words, but only 6 fit into 3 beats of 2 lanes"),
     ],
 )
 def test_what_are_no_records_is_refused(words: np.ndarray, sentence: str) -> None:
@@ -91,10 +91,10 @@ def test_what_are_no_records_is_refused(words: np.ndarray, sentence: str) -> Non
 
 def test_beats_of_other_records_are_refused() -> None:
     beats = np.zeros((6, 2), np.uint32)
-    with pytest.raises(ValueError, match="number of beats, 6, is not a multiple of 4"):
+    with pytest.raises(ValueError, match="6 beats cannot be divided into records of 4 beats"):
         unpack_records(beats, words=5, beats=4)
     with pytest.raises(
-        ValueError, match="record has 7 words, but 3 x 2 beats and lanes hold only 6"
+        ValueError, match="record has 7 words, but only 6 fit into 3 beats of 2 lanes"
     ):
         unpack_records(beats, words=7, beats=3)
 

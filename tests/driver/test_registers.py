@@ -34,7 +34,7 @@ def test_registers_by_name(device: Device) -> None:
     assert function_id("made_up") == registers.FUNCTION_0
     assert (registers.ACCEPTED, registers.ANSWERED, registers.FLAGGED) == (10, 10, 1)
     assert registers.BATCHES == 3 and registers.BUSY == 21 and registers.ERROR == 0
-    with pytest.raises(AttributeError, match=r"no register 'TYPO'; there are IDENTITY, "):
+    with pytest.raises(AttributeError, match=r"no register 'TYPO'; use one of IDENTITY, "):
         _ = registers.TYPO
     assert {"ACCEPTED", "BUSY", "dump"} <= set(dir(registers))
 

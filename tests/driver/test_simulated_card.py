@@ -151,7 +151,7 @@ def test_the_simulated_card_has_no_address_and_needs_its_core(folder: Path, tmp_
     with pytest.raises(ManifestError, match=r"has no digests\.json"):
         driver.open(tmp_path)
     write_digests(tmp_path)
-    with pytest.raises(TransportError, match="cannot be made: There is no RTLIL"):
+    with pytest.raises(TransportError, match="cannot be built: There is no RTLIL"):
         driver.open(tmp_path)
 
 

@@ -72,7 +72,7 @@ def test_trap_2_memory_that_is_not_aligned(monkeypatch: pytest.MonkeyPatch) -> N
             return memory[start + 16 : start + 16 + length]
 
     # The check in front of the system call is the first to notice ...
-    with pytest.raises(DmaBufferError, match="must be whole beats"):
+    with pytest.raises(DmaBufferError, match="must be multiples of 64 bytes"):
         run(StrictNodes(), Plain)
     # ... and the card is the second.
     monkeypatch.setattr(xdma, "check_buffer", lambda packet: None)

@@ -571,7 +571,7 @@ def test_loops_survive_files_and_edits_drop_them_with_a_note() -> None:
         ((("crank", "nobody"),), "There is no link"),
         (
             (("crank", "crank@0,0,1", "3d"),),
-            "closes nothing: both frames belong to the body 'crank'",
+            "does not connect two bodies: both frames belong to the body 'crank'",
         ),
         ((("ground", "ground@1,0,0"),), "both frames belong to the base"),
         ((("crank", "rocker", "4d"),), "The loops are"),

@@ -129,7 +129,9 @@ def test_a_plan_of_a_task_is_built_again_as_it_stands(folder: Path, tmp_path: Pa
 
 
 def test_a_measure_that_always_says_good_is_caught_by_what_was_held_out(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match=r"lose .* on motions that the search did not see, but"):
+    with pytest.raises(
+        TaskError, match=r"a loss of .* on motions that the search did not see, but"
+    ):
         made(tmp_path / "core", goal_of(lambda candidate: 0.0, error_of))
     assert not (tmp_path / "core").exists()
 
@@ -170,7 +172,7 @@ def test_a_scheduled_core_that_does_not_hold_is_not_kept(tmp_path: Path) -> None
         # The second measurement of the same words is that of the design.
         return 0.0 if bits >= 14 and bits_measured.count(bits) == 1 else 1.0
 
-    with pytest.raises(TaskError, match="scheduled core loses 1 in the task"):
+    with pytest.raises(TaskError, match="scheduled core has a loss of 1 in the task"):
         made(tmp_path / "core", goal_of(forgetful))
 
 
@@ -181,7 +183,7 @@ def test_the_number_of_measurements_is_bounded(tmp_path: Path) -> None:
         calls.append(1)
         return error_of(candidate)
 
-    with pytest.raises(TaskError, match=r"reached its 'evaluations' \(2\)"):
+    with pytest.raises(TaskError, match=r"reached its limit of 'evaluations' \(2\)"):
         made(tmp_path / "core", goal_of(counted, evaluations=2))
     assert len(calls) == 2
 
@@ -202,8 +204,8 @@ def test_words_in_which_a_pivot_becomes_zero_are_refused_and_others_are_tried() 
 
 def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
     for options, message in (
-        ({"formats": "q16.16"}, "the formats are q16.16: give formats auto"),
-        ({"formats": "auto14"}, "the formats are auto14: give formats auto"),
+        ({"formats": "q16.16"}, "the formats are 'q16.16': give formats 'auto'"),
+        ({"formats": "auto14"}, "the formats are 'auto14': give formats 'auto'"),
         ({"formats": "auto", "max_error": 1e-3}, "error of 0.001 cannot be requested as well"),
     ):
         with pytest.raises(BuildError, match=message):
@@ -239,11 +241,11 @@ def failed_one(record: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("forge", "message"),
     [
-        (worse, "loses 0.5 in the task, but at most 0.1 is allowed"),
-        (worse_elsewhere, "loses 0.5 on motions that the search did not see"),
-        (generous, "says that a loss of .* held"),
+        (worse, "core's loss is 0.5 in the task, but at most 0.1 is allowed"),
+        (worse_elsewhere, "core's loss is 0.5 on motions that the search did not see"),
+        (generous, "says that a loss .* is within the limit"),
         (other_words, r"words have \d+ bits, but the task chose"),
-        (failed_one, "did not do the task|words have"),
+        (failed_one, "did not perform the task|words have"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )

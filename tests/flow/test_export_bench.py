@@ -221,7 +221,7 @@ def _slow(text: str) -> str:
     ("break_it", "message"),
     some_rows(
         [
-            (_lose, "23 of 24 results given"),
+            (_lose, "23 of 24 results sent"),
             (_repeat, "25 results for 24 requests"),
             (_unknown, "s_axis_tready is X after reset"),
             (_withdraw, "an offer was changed or withdrawn"),

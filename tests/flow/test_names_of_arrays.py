@@ -124,7 +124,7 @@ def described(**changes: Any) -> OwnFunction:
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\x00", "\x1b", "\x7f", "\u2028", "\u202e"])
 def test_a_unit_is_one_line_that_can_be_seen(character: str) -> None:
-    with pytest.raises(UserError, match=r"\.py:\d+: the unit 'a\\.* holds the control character"):
+    with pytest.raises(UserError, match=r"\.py:\d+: the unit 'a\\.* contains the control char"):
         described(unit=f"a{character}b")
     # Documentation may be written in lines; it is shown in one.
     assert described(doc=f"One{character} number").doc.split() == ["One", "number"]

@@ -176,7 +176,7 @@ def test_a_plan_of_another_core_is_refused(
     folder = tmp_path / "deep" / "b"
     refused(
         PlanError,
-        r"belongs to another core: .*formats auto",
+        r"belongs to another core: .*formats 'auto'",
         folder,
         lambda: build(robot, function, folder, ii=ii, formats=str(auto_build / PLAN)),
     )
@@ -228,7 +228,7 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
     "too narrow": (first_value("[1, 0]"), r"has the format \[1, 0\]; write .* 2 to 36"),
     "too wide": (first_value("[37, 24]"), r"has the format \[37, 24\]; write .* 2 to 36"),
     "too fine": (first_value("[27, 101]"), r"has the format \[27, 101\]; write .* 60"),
-    "angle": (swap("angle = [27,", "angle = [99,"), r"Signal angle of .* \[99, \d+\]; write"),
+    "angle": (swap("angle = [27,", "angle = [99,"), r"The angle of .* \[99, \d+\]; write"),
 }
 
 

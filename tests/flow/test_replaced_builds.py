@@ -112,7 +112,7 @@ def test_what_became_of_the_earlier_build_is_said(tmp_path: Path) -> None:
     place = tmp_path / "b"
     assert pinion.build("pendulum", "gravity", place).notes.replaced == ""
     core = pinion.build("pendulum", "gravity", place, ii=2)
-    assert "earlier build is replaced" in core.notes.replaced
+    assert "earlier build was replaced" in core.notes.replaced
     assert core.notes.replaced in core.notes.sentences
     _write(place, "mine")
     core = pinion.build("pendulum", "gravity", place, ii=2)

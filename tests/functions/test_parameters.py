@@ -329,7 +329,7 @@ def test_springs_of_a_free_flyer_are_refused() -> None:
     model = load("hyq", floating_base=True)
     name = f"{model.joint_names[0]}:stiffness"
     row = FUNCTIONS["rnea"].with_terms(True).with_parameters((name,))
-    with pytest.raises((FunctionError, dynamics.DynamicsError), match="joints of one position"):
+    with pytest.raises((FunctionError, dynamics.DynamicsError), match="joints with one position"):
         row.trace(model)
 
 

@@ -126,11 +126,11 @@ def test_a_state_needs_a_name_of_its_own(changes: Any, sentence: str) -> None:
 
 
 def test_initial_values_are_finite_and_as_many_as_elements() -> None:
-    with pytest.raises(FunctionError, match="begins with None: give finite numbers"):
+    with pytest.raises(FunctionError, match="initial value is None: give finite numbers"):
         state(initial=None)  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(FunctionError, match="begins with nan: give finite numbers"):
+    with pytest.raises(FunctionError, match="initial value of 's' is nan: give finite numbers"):
         State(name="s", shape=(), unit="1", initial=float("nan"))
-    with pytest.raises(FunctionError, match="has 3 elements, but 2 initial values"):
+    with pytest.raises(FunctionError, match="has size 3, but its initial value has size 2"):
         State(name="s", shape=(3,), unit="1", initial=(0.0, 1.0)).initials(ARM)
     with pytest.raises(FunctionError, match="is symmetric or has a sampling"):
         State(name="s", shape=(2, 2), unit="1", symmetric=True)
@@ -164,7 +164,7 @@ def test_a_decorated_function_returns_next_states_by_name_or_behind_its_outputs(
 @pytest.mark.parametrize(
     ("states", "body", "sentence"),
     [
-        ({"s": state()}, lambda x, s: {"y": x}, "returns no 's', the next value of that state"),
+        ({"s": state()}, lambda x, s: {"y": x}, "returns no 's', the next value of a state"),
         ({"s": array()}, lambda x, s: {"y": x, "s": s}, r"described by array\(\): describe states"),
         ({"s": None}, lambda x, s: {"y": x, "s": s}, "is described by None"),
         ({"x": state()}, lambda x: {"y": x}, "has the name of an input or an output"),

@@ -233,11 +233,11 @@ def test_the_rows_have_their_names() -> None:
 
 def test_an_unknown_function_is_a_sentence() -> None:
     with pytest.raises(
-        FunctionError, match=r"no function .dance.; choose one of rnea, .*fd_second.*, or write"
+        FunctionError, match=r"no function .dance.; choose one of rnea, .*fd_second.*\. For your"
     ):
         named_function("dance")
     with pytest.raises(
-        FunctionError, match=r"no function .rnae.; the nearest is rnea \(.*or write"
+        FunctionError, match=r"no function .rnae.; the nearest is rnea \(.*\. For your own"
     ):
         named_function("rnae")
 

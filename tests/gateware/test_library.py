@@ -131,7 +131,7 @@ DOT2, ADD, SINCOS, RECIPROCAL = (uniform_kinds("q16.16")[k] for k in (1, -4, -2,
         ),
         (
             replace(DOT2, widths=(32, 32, 30, 32)),
-            r"products of a dot unit must have one shape, not \(32, 32, 3",
+            r"products of a dot unit must have the same operand widths, not \(32, 32, 3",
         ),
         (replace(ADD, shift=2), r"point, not widths \(32, 32\) and a shift by 2\."),
         (replace(ADD, widths=(32, 30)), r"point, not widths \(32, 30\) and a shift by 0"),

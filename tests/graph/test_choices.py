@@ -195,8 +195,8 @@ def test_integers_are_pythons_own_at_every_word() -> None:
 @pytest.mark.parametrize(
     ("node", "formats", "message"),
     [
-        (Node("minimum", (0, 1), (5, 2)), [SMALL, Format(5, 1)], "have its format, q3.2, not"),
-        (Node("select", (0, 1, 2), (5, 2)), [SMALL, SMALL, Format(6, 2)], "have its format"),
+        (Node("minimum", (0, 1), (5, 2)), [SMALL, Format(5, 1)], "that of the result, q3.2"),
+        (Node("select", (0, 1, 2), (5, 2)), [SMALL, SMALL, Format(6, 2)], "have the formats"),
         (Node("less", (0, 1), (5, 2)), [SMALL, Format(5, 1)], "have the same format, not q3.2 and"),
         (Node("less", (0, 1), (5, 4)), [SMALL, SMALL], "cannot represent 1"),
     ],

@@ -20,7 +20,7 @@ X, Y = Node("input", (), ("x",)), Node("input", (), ("y",))
 @pytest.mark.parametrize(
     ("nodes", "outputs", "message"),
     [
-        ((X, Node("div", (0, 0))), (), r"Node %1 has the unknown operation 'div'; the table has "),
+        ((X, Node("div", (0, 0))), (), r"Node %1 has the unknown operation 'div'; the operations"),
         ((X, Node("add", (0,))), (), r"Node %1 \(add, no line\): add takes 2 operands, not 1\."),
         (
             (X, Node("mul", (0, 0), (2,), None, "f.py:3")),
@@ -44,8 +44,8 @@ X, Y = Node("input", (), ("x",)), Node("input", (), ("y",))
         ((X, Node("add", (0, 5))), (), r"uses %5, which does not precede it"),
         ((X, Node("neg", (-1,))), (), r"uses %-1, which does not precede it"),
         ((X, X), (), r"Node %1 repeats the input 'x'\."),
-        ((X, Y), (("a", 2),), r"Output 'a' is %2, which does not exist\."),
-        ((X, Y), (("a", -1),), r"Output 'a' is %-1, which does not exist\."),
+        ((X, Y), (("a", 2),), r"The output 'a' is node %2, which does not exist\."),
+        ((X, Y), (("a", -1),), r"The output 'a' is node %-1, which does not exist\."),
         ((X, Y), (("a", 0), ("a", 1)), r"The output 'a' is listed twice\."),
     ],
 )
@@ -54,7 +54,7 @@ def test_every_rule_of_the_form_is_checked(
 ) -> None:
     with pytest.raises(GraphError, match=message) as error:
         verify(Graph(nodes, outputs))
-    assert str(error.value).endswith(".") or "the table has" in str(error.value)
+    assert str(error.value).endswith(".") or "the operations are" in str(error.value)
 
 
 def test_a_good_graph_verifies_to_itself_and_answers_about_itself() -> None:
@@ -141,7 +141,7 @@ def test_the_parser_names_the_line(text: str, message: str) -> None:
 def test_the_parser_verifies_what_it_read() -> None:
     with pytest.raises(GraphError, match=r"Node %2 has the unknown operation 'div'"):
         parse_graph(GOOD + "%2 = div %0 %1\n")
-    with pytest.raises(GraphError, match=r"Output 'y' is %9, which does not exist"):
+    with pytest.raises(GraphError, match=r"The output 'y' is node %9, which does not exist"):
         parse_graph(GOOD + "out y = %9\n")
 
 

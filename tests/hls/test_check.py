@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pinion.base.amounts import amount
 from pinion.gateware.library import timing_for
 from pinion.graph import Graph, Node
 from pinion.graph.check import verify
@@ -286,8 +287,8 @@ def test_a_port_that_is_read_in_another_cycle_is_found(core_design: Design, cycl
         for k, late in enumerate(unit_offsets(operation, plan)):
             wrong = other_port(plan, i, k, offset=late + cycles)
             message = (
-                rf"Operand {k} of %{operation.node} is read {late + cycles} cycles after the "
-                rf"operation starts; the unit expects it after {late}\."
+                rf"Operand {k} of %{operation.node} is read {amount(late + cycles, 'cycle')} "
+                rf"after the operation starts; the unit expects it after {late}\."
             )
             with pytest.raises(CheckError, match=message):
                 check_schedule(core_design.fixed, wrong)

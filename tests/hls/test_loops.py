@@ -35,7 +35,7 @@ def test_an_interval_below_a_loop_is_refused_and_the_one_named_works() -> None:
     with pytest.raises(StateLoopError) as refused:
         made(INTEGRATOR, 3)
     sentence = str(refused.value)
-    assert sentence.startswith("A result every 3 cycles is out of reach: the loop through 'turn' ")
+    assert sentence.startswith("An interval of 3 cycles is out of reach: the loop through 'turn' ")
     ask = f"Ask for ii={refused.value.ii} (--ii) or more, or for ii=None (--ii auto)."
     assert sentence.endswith(f"cycles. {ask}")
     at_bound = made(INTEGRATOR, refused.value.ii)
@@ -130,7 +130,7 @@ def test_a_register_of_state_that_is_wrong_is_found(biquad: Design) -> None:
     ):
         with pytest.raises(CheckError, match=rf"The state '{state.name}' is bound as"):
             check_binding(biquad.fixed, replace(binding, states=(wrong, *others)))
-    with pytest.raises(CheckError, match="has 4 states, but 3 of them are bound"):
+    with pytest.raises(CheckError, match="has 4 states, but the binding has 3"):
         check_binding(biquad.fixed, replace(binding, states=tuple(others)))
     stages = {**binding.stages, state.node: 0}
     with pytest.raises(CheckError, match="has no register"):

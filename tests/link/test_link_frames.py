@@ -209,10 +209,12 @@ def test_a_response_that_was_cut_off_says_so() -> None:
 def test_a_packet_of_another_length_is_refused(change: int) -> None:
     packet, _, _ = respond(LAYOUT, 3, 9, seed=5)
     longer = np.concatenate([packet, packet])[: len(packet) + change]
-    with pytest.raises(FrameError, match=f"3 records takes {len(packet)} bytes, not"):
+    with pytest.raises(FrameError, match=rf"3 records needs an array of shape \({len(packet)},\)"):
         read_response(LAYOUT, longer, 3, 9)
     request = np.zeros(LAYOUT.request_bytes(3) + change, dtype=np.uint8)
-    with pytest.raises(FrameError, match=f"3 records takes {LAYOUT.request_bytes(3)} bytes, not"):
+    with pytest.raises(
+        FrameError, match=rf"3 records needs .* shape \({LAYOUT.request_bytes(3)},\)"
+    ):
         seal_request(LAYOUT, request, 3, 9)
 
 

@@ -69,5 +69,5 @@ def test_words_that_are_not_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_state_is_no_measurement() -> None:
-    with pytest.raises(ValueError, match="at least 1 state, not 0"):
+    with pytest.raises(ValueError, match="states must be at least 1, not 0"):
         measured("fine", 0)

@@ -145,9 +145,11 @@ def test_what_is_no_program_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"holds a program .* but a core is needed"):
         Manifest.read_core(folder)
     program = ProgramFolder.read(folder)
-    with pytest.raises(ProgramError, match="does not run on 'sim': give processor, processor:sim"):
+    with pytest.raises(
+        ProgramError, match="does not run on 'sim': give 'processor', 'processor:sim'"
+    ):
         open_program_folder(program, "sim")
-    with pytest.raises(DriverError, match="There is no processor at 'fog'"):
+    with pytest.raises(DriverError, match="There is no processor 'fog'"):
         open_program_folder(program, "processor:fog")
 
 

@@ -82,12 +82,12 @@ def copied(folder: Path, tmp_path: Path) -> Path:
 def test_a_build_that_was_not_verified_says_so(folder: Path, tmp_path: Path) -> None:
     copy = copied(folder, tmp_path)
     (copy / "errors.json").unlink()
-    with pytest.raises(ReportError, match=r"holds no errors of this build.*pinion verify"):
+    with pytest.raises(ReportError, match=r"has no measured errors of this build.*pinion verify"):
         draw_build(copy, tmp_path)
     errors = ErrorDistribution.find(folder)
     assert errors is not None
     ErrorDistribution(**{**vars(errors), "build": "0" * 16}).write(copy)
-    with pytest.raises(ReportError, match="holds no errors of this build"):
+    with pytest.raises(ReportError, match="has no measured errors of this build"):
         draw_build(copy, tmp_path)
 
 

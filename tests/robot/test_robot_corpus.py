@@ -81,7 +81,7 @@ PACKAGES = {
     "rtb-data": 8,
     "scikit-robot": 2,
 }
-REFUSED = {"test.urdf": "not XML"}
+REFUSED = {"test.urdf": "cannot be read as XML"}
 OFF = {
     "convex_convex.xml": "MuJoCo takes centres of mass 3e-9 m away for the origin (body_sameframe)",
 }

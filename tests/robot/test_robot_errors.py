@@ -15,9 +15,9 @@ Z = '<axis xyz="0 0 1"/>'
 LIMIT = '<limit lower="{}" upper="{}" effort="{}" velocity="{}"/>'
 
 BAD: dict[str, tuple[str, tuple[str, ...]]] = {
-    "empty": ("", ("not XML", "bad.urdf")),
-    "not XML": ("solid cube", ("not XML", "bad.urdf")),
-    "unclosed": ('<robot name="r"><link', ("not XML", "bad.urdf")),
+    "empty": ("", ("cannot be read as XML", "bad.urdf")),
+    "not XML": ("solid cube", ("cannot be read as XML", "bad.urdf")),
+    "unclosed": ('<robot name="r"><link', ("cannot be read as XML", "bad.urdf")),
     "not a robot": ("<mujoco/>", ("<mujoco>", "<robot>")),
     "xacro": (
         '<robot xmlns:xacro="http://x/xacro"><xacro:include/></robot>',
@@ -87,15 +87,15 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "point mass": (
         robot(A, link("b", "1", tensor(ixx="0", iyy="0", izz="0")), joint()),
-        ("'j'", "'b'", "no inertia", "about its axis"),
+        ("'j'", "'b'", "no inertia", "about the joint's axis"),
     ),
     "rod": (
         robot(A, link("b", "1", tensor(izz="0")), joint(extra=Z)),
-        ("'j'", "'b'", "no inertia", "about its axis"),
+        ("'j'", "'b'", "no inertia", "about the joint's axis"),
     ),
     "massless slide": (
         robot(A, '<link name="b"/>', C, joint(kind="prismatic"), joint("k", "a", "c")),
-        ("'j'", "'b'", "no inertia", "along its axis"),
+        ("'j'", "'b'", "no inertia", "along the joint's axis"),
     ),
     "lightest mass": (robot(A, link("b", "5e-324"), joint()), ("'b'", "5e-324", "negligible")),
     "bad fixed link": (
@@ -147,8 +147,8 @@ BAD: dict[str, tuple[str, tuple[str, ...]]] = {
         robot(A, B, C, joint(), joint("k", "a", "c"), joint("l", "c", "b")),
         ("'b'", "two parents", "'j'", "'l'"),
     ),
-    "unknown child": (robot(A, B, joint(child="z")), ("'z'", "unknown link", "'j'")),
-    "unknown parent": (robot(A, B, joint(parent="z")), ("'z'", "unknown link", "'j'")),
+    "unknown child": (robot(A, B, joint(child="z")), ("'z'", "does not exist", "'j'")),
+    "unknown parent": (robot(A, B, joint(parent="z")), ("'z'", "does not exist", "'j'")),
     "no parent element": (
         robot(A, B, '<joint name="j" type="fixed"><child link="b"/></joint>'),
         ("'j'", "parent"),
@@ -297,7 +297,7 @@ def test_missing_file_directory_and_binary(tmp_path: Path) -> None:
     binary.write_bytes(b"\x7fELF\x00\xff\xfe")
     with pytest.raises(RobotError) as error:
         load(binary)
-    check(error, "binary.urdf", "not XML")
+    check(error, "binary.urdf", "cannot be read as XML")
     with pytest.raises(RobotError) as error:
         load("nul\0.urdf")
     check(error, "nul", "cannot be read")

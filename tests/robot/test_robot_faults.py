@@ -97,8 +97,8 @@ def test_an_impossible_link_of_a_possible_body_is_noted() -> None:
     light = link("c", "1e-6", "ixx='1e-6' ixy='1e-6' ixz='0' iyy='1e-6' iyz='0' izz='1e-6'")
     for odd in (light, link("c", "0", tensor(ixx="1e-6", iyy="1e-6", izz="1e-6"))):
         model = load_text(robot(A, B, odd, joint(), joint("f", "b", "c", "fixed")))
-        (note,) = [note for note in model.notes if "all the same" in note]
-        assert "link 'c'" in note and "the body 'b'" in note
+        (note,) = [note for note in model.notes if "physical nevertheless" in note]
+        assert "link 'c'" in note and "the whole body 'b'" in note
         # The inertia of a massless link still counts in its body.
         assert model.bodies[0].inertia.I[5] == pytest.approx(0.1 + 1e-6, rel=1e-12)
 
@@ -190,7 +190,7 @@ def test_a_joint_must_move_some_inertia(parts: Iterable[str], names: tuple[str, 
         return
     with pytest.raises(RobotError) as error:
         load_text(text)
-    remedy = "the link 'b' an <inertial>" if "floating" in text else "or the joint an armature"
+    remedy = "the link 'b' an <inertial>" if "floating" in text else "or give the joint an armature"
     check(error, *map(repr, names), "no inertia", "'b'", remedy)
 
 

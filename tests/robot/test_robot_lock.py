@@ -199,7 +199,7 @@ def test_locks_are_read_from_text() -> None:
     assert parse_lock(" a = -1.5e-1 ") == ("a", -0.15)
     for text, needle in (("=1", "names no joint"), ("", "names no joint"), ("a=", "''"),
                          ("a=up", "'up'"), ("a=nan", "'nan'"), ("a=1_0", "'1_0'"),
-                         ("a=0,3", "metres, and a point instead of the comma")):  # fmt: skip
+                         ("a=0,3", "metres and a decimal point, not a comma")):  # fmt: skip
         with pytest.raises(RobotError) as error:
             parse_lock(text)
         check(error, repr(text), needle)

@@ -153,7 +153,7 @@ def test_omissions_are_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "needles"),
     [
-        (("<body pos=", "<body shape="), ("MuJoCo refuses", "shape")),
+        (("<body pos=", "<body shape="), ("MuJoCo cannot load", "shape")),
         (("</mujoco>", "</mujoca>"), ("arm.xml",)),
     ],
 )  # fmt: skip

@@ -102,7 +102,7 @@ class Atan2:
 
     @property
     def sum_guard(self) -> int:
-        """Number of bits of that sum below the result's LSB."""
+        """Number of bits of the sum of angles below the result's LSB."""
         return _SUM_GUARD_BITS
 
     @property

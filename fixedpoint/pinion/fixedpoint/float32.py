@@ -40,7 +40,7 @@ def check_float32_target(target: Format) -> None:
 
 
 def check_float32_source(source: Format) -> None:
-    """Raise `FormatError` unless single precision has a format's values as normal numbers.
+    """Raise `FormatError` unless a format's values are normal numbers in single precision.
 
     Raises
     ------

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 
 MOST_SEGMENTS = 1024
@@ -59,7 +60,7 @@ class Piecewise:
         if self.degree not in (1, 2) or not -1000 <= self.step <= 1000:
             raise ValueError(
                 f"A table needs polynomials of degree 1 or 2 on segments of 2**-1000 to 2**1000, "
-                f"not of degree {self.degree} on segments of 2**{self.step}."
+                f"but this one has degree {self.degree} and segments of 2**{self.step}."
             )
         count = segments(self.low, self.high, self.step)[1]
         if not 1 <= count <= MOST_SEGMENTS:
@@ -69,7 +70,7 @@ class Piecewise:
             )
         if len(self.coefficients) != count * (self.degree + 1):
             raise ValueError(
-                f"A table of {count} segments of degree {self.degree} needs "
+                f"A table of {amount(count, 'segment')} of degree {self.degree} needs "
                 f"{count * (self.degree + 1)} coefficients, not {len(self.coefficients)}."
             )
 
@@ -117,8 +118,9 @@ class Piecewise:
             step -= 1
         raise ValueError(
             f"No table of up to {MOST_SEGMENTS} segments from {low!r} to {high!r} is within "
-            f"{error!r} of the function: the closest is off by {best:.3g}. Allow that error, "
-            "choose a shorter range, or split it where the function has a corner or a jump."
+            f"{error!r} of the function: the closest is off by {best:.3g}. Allow slightly more "
+            "than that, choose a shorter range, or split it where the function has a corner or a "
+            "jump."
         )
 
     @classmethod
@@ -133,7 +135,7 @@ class Piecewise:
         across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if across.ndim != 1 or across.shape != up.shape or len(across) < 2:
             raise ValueError(
-                f"A table needs at least two samples, with as many x as y, not shapes "
+                f"A table needs at least two samples, with as many x as y; the shapes are "
                 f"{across.shape} and {up.shape}."
             )
         if not (np.diff(across) > 0).all():
@@ -196,7 +198,8 @@ class Piecewise:
         low, high, step, degree, error, *coefficients = numbers
         if int(step) != step or int(degree) != degree:
             raise ValueError(
-                f"A table's step and degree must be whole numbers, not {step!r} and {degree!r}."
+                f"The step and degree of a table must be whole numbers; these are {step!r} and "
+                f"{degree!r}."
             )
         return cls(
             low=float(low),

@@ -207,7 +207,7 @@ class Reciprocal:
 
     @property
     def linear_below(self) -> int:
-        """Number of bits that the linear coefficient keeps below its LSB when shifted back."""
+        """Number of bits that the linear coefficient keeps below its LSB when denormalised."""
         _, linear, _ = self.widths
         return _below(linear, 27)
 
@@ -416,6 +416,6 @@ def _below(width: int, port: int) -> int:
 
 
 def _shifted(value: Ints, below: int, back: Ints) -> Ints:
-    """Shift truncated coefficients back; an extra LSB represents the middle of the interval."""
+    """Denormalise truncated coefficients; an extra LSB represents the middle of the interval."""
     moved: Ints = ((value << 1 | 1) << below) >> (back + 1) << 1 | 1
     return moved

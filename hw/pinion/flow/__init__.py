@@ -1,4 +1,4 @@
-"""From a robot and a function to a build folder."""
+"""Builds of cores: from a robot and a function to a build folder."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ FUNCTION, GRAPH, VERILOG = "function.json", "graph.txt", "core.v"
 
 
 class BuildError(ValueError):
-    """Error for a request that cannot be built, or not in this folder."""
+    """Error for a build that is impossible, or impossible in this folder."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,9 @@ class Build:
             computed = BuiltFunction.from_json(json.loads((folder / FUNCTION).read_text()))
             graph = parse_graph((folder / GRAPH).read_text())
             if content_digest(computed, graph, rows) != manifest.content:
-                raise ValueError(f"{FUNCTION}, {GRAPH} and {SCHEDULE.name} do not match {MANIFEST}")
+                raise ValueError(
+                    f"{FUNCTION}, {GRAPH} or {SCHEDULE.name} does not match {MANIFEST}"
+                )
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ManifestError(
                 f"The build folder '{folder}' is not intact ({error}): build it again."
@@ -157,7 +159,7 @@ class BuildDraft(DesignDraft):
 
     @property
     def max_error(self) -> float:
-        """Largest relative error that the design is made for and must promise."""
+        """Largest relative error that the design may have and must promise."""
         saved = self.design.saved
         return saved.max_error if saved else self.request.max_error or GATE
 
@@ -288,7 +290,7 @@ def _state_task(draft: BuildDraft) -> None:
 
 
 def _elaborate(draft: BuildDraft) -> None:
-    """Elaborate the core, whose latencies the manifest states and its hash covers."""
+    """Elaborate the core; its latencies enter the manifest and the build hash."""
     draft.progress.step("Elaborating the gateware")
     model, row, design = draft.model, draft.row, draft.design
     probe = Core(graph=design.fixed, binding=design.binding, build_hash=0)
@@ -355,13 +357,14 @@ def _check_goal(request: BuildRequest) -> None:
     formats = request.formats or find_target(request.target).formats
     if formats != AUTO:
         raise BuildError(
-            f"A task chooses per-signal formats, but the formats are {formats}: give formats "
-            f"{AUTO}, or leave the task out."
+            f"A task chooses per-signal formats, but the formats are '{formats}': give formats "
+            f"'{AUTO}', or leave the task out."
         )
     if request.max_error is not None:
         raise BuildError(
             "A task chooses the formats by its loss, so a largest error of "
-            f"{request.max_error:g} cannot be requested as well: leave one of the two out."
+            f"{request.max_error:g} cannot be requested as well: leave out the task, or max_error "
+            "(--max-error)."
         )
 
 
@@ -378,6 +381,6 @@ def _refuse_foreign(folder: Path) -> None:
         )
     if ours and holds_us(folder):
         raise BuildError(
-            f"'{folder}' holds a build, which cannot be replaced from inside: run the command from "
-            "another folder, or give a new folder."
+            f"'{folder}' holds a build, which cannot be replaced from inside it: run the command "
+            "from another folder, or give a new folder."
         )

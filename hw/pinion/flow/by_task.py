@@ -45,7 +45,7 @@ _WIDTHS = (4, 3, 2)
 
 
 class TaskError(ValueError):
-    """Error if no formats do the task as well as required, or none can be chosen."""
+    """Error if no formats perform the task as well as required, or none can be chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,18 +262,18 @@ class TaskSearch:
         self.found = self.goal.measure(core)
         if not _holds(self.found.loss, self.goal.loss):
             raise TaskError(
-                f"The scheduled core loses {self.found.loss:.3g} in the task '{self.goal.name}', "
-                f"but at most {self.goal.loss:g} is allowed. Its formats held before it was "
-                "scheduled: the measure must differ from call to call."
+                f"The scheduled core has a loss of {self.found.loss:.3g} in the task "
+                f"'{self.goal.name}', but at most {self.goal.loss:g} is allowed. Its formats met "
+                "this limit before scheduling: the task must give equal results the same loss."
             )
         self.progress.step("Measuring it on motions that the search did not see")
         self.held_out = self.goal.held_out(core)
         if not _holds(self.held_out.loss, self.goal.held_out_loss):
             raise TaskError(
-                f"The formats chosen by the task '{self.goal.name}' ({self._words}) lose "
-                f"{self.held_out.loss:.3g} on motions that the search did not see, but at most "
-                f"{self.goal.held_out_loss:g} is allowed there: state a smaller loss, or a task "
-                "that shows more of what the robot does."
+                f"The formats chosen by the task '{self.goal.name}' ({self._words}) have a "
+                f"loss of {self.held_out.loss:.3g} on motions that the search did not see, but at "
+                f"most {self.goal.held_out_loss:g} is allowed there: state a smaller loss, or a "
+                "task that shows more of what the robot does."
             )
 
     @property
@@ -318,7 +318,7 @@ class TaskSearch:
         return holding[0]
 
     def _first_that_holds(self, ladder: Sequence[Words]) -> Tried | None:
-        """Return the shortest lengths that hold and whose next longer ones hold too."""
+        """Return the shortest word lengths that meet the goal, as do the next longer ones."""
         low, high = 0, len(ladder)
         while low < high:
             middle = (low + high) // 2
@@ -336,7 +336,7 @@ class TaskSearch:
         return None
 
     def _narrow(self, words: Words) -> None:
-        """Try narrower product ports for words that hold, for all products or for most."""
+        """Try narrower product ports, for all or most products, at lengths that meet the goal."""
         ports = [
             replace(words, narrow=narrow) for narrow in range(-(-words.wide // 2), words.narrow)
         ]
@@ -366,8 +366,9 @@ class TaskSearch:
             return earlier
         if not self._left:
             raise TaskError(
-                f"The search for formats for the task '{self.goal.name}' reached its 'evaluations' "
-                f"({len(self.tried)}) before the cheapest formats were known: allow more."
+                f"The search for formats for the task '{self.goal.name}' reached its limit of "
+                f"'evaluations' ({len(self.tried)}) before it found the cheapest formats: allow "
+                "more."
             )
         try:
             blocks, bits = self._cost(words)
@@ -388,7 +389,7 @@ class TaskSearch:
             meets_goal=_holds(outcome.loss, self.goal.loss),
         )
         self.tried.append(result)
-        verdict = "holds" if result.meets_goal else "does not hold"
+        verdict = "is allowed" if result.meets_goal else "is too large"
         self.progress.step(
             f"{words}: about {blocks} blocks, {bits} bits of operands; loss {outcome.loss:.3g} "
             f"{verdict}"
@@ -456,7 +457,7 @@ class TaskSearch:
 
 
 def _like(words: Words, first: Words) -> bool:
-    """Return whether words are as long as the shortest that hold, with narrower ports."""
+    """Return whether words are as long as the shortest that meet the goal, with narrower ports."""
     return words.wide == first.wide and words.narrow < first.narrow and not first.share
 
 

@@ -1,4 +1,4 @@
-"""Design of a robot's function: traced, in formats, scheduled and bound."""
+"""Design of a robot's function: traced, given formats, scheduled and bound."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def trace(draft: DesignDraft) -> None:
 
 
 def leave_out_words(draft: DesignDraft) -> None:
-    """Fold the graph, remove words that need no transfer, and find the scales of its results."""
+    """Fold the graph, remove words that need no transfer, and find the scales of the results."""
     matrices = [block for block in draft.row.inputs if len(block.shape) > 1]
     draft.droppable = {word for block in matrices for word in block.words(draft.model)}
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.droppable)
@@ -84,7 +84,7 @@ def leave_out_words(draft: DesignDraft) -> None:
 
 
 def set_interval(draft: DesignDraft) -> None:
-    """Take the interval of the request, or choose one."""
+    """Use the interval of the request, or choose one."""
     if draft.request.ii is not None:
         draft.interval = IntervalChoice(draft.request.ii, "")
         return
@@ -119,7 +119,7 @@ def choose_formats(draft: DesignDraft) -> None:
 
 
 def schedule(draft: DesignDraft) -> None:
-    """Schedule and bind at the interval, or at that of a longer loop through states.
+    """Schedule and bind at the interval, or at a longer one that a loop through states needs.
 
     Raises
     ------

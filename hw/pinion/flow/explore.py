@@ -29,7 +29,7 @@ GOALS = (("dsp", 1), ("latency_cycles", 1), ("results_per_second", -1), ("error_
 
 
 class ExploreError(ValueError):
-    """Error for a sweep that cannot be made."""
+    """Error for a sweep that cannot be run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ def code_version() -> str:
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Return, for each row, if no other row is at least as good in every goal and better in one.
+    """Return, for each row, whether no other is at least as good in every goal and better in one.
 
     The goals are few DSP blocks, low latency, many results per second and a small largest error (to
     two digits). Rows that lack a figure are never among the best.

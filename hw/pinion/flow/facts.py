@@ -82,7 +82,7 @@ def build_facts(
 
 
 def passes(build: Build) -> dict[str, Any]:
-    """Return the operations after each pass.
+    """Return the counts of operations after each pass.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def passes(build: Build) -> dict[str, Any]:
 
 
 def _reduction(build: Build) -> list[dict[str, Any]] | None:
-    """Return the steps of the reduction, or None if this version of Pinion would make other ones.
+    """Return the steps of the reduction, or None if this version of Pinion reduces differently.
 
     Only this package's table is searched, so that a folder cannot run code of another package.
     """
@@ -131,7 +131,7 @@ def _row(build: Build) -> Function | None:
 
 
 def operation_sources(build: Build) -> dict[str, str]:
-    """Return the source lines that made the operations, by ``file.py:line``.
+    """Return the source lines that the operations come from, by ``file.py:line``.
 
     Only lines of Pinion's code are looked up, and only if this version's trace comes from the same
     lines as the folder's. The result is empty for any other function.

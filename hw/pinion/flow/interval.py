@@ -1,4 +1,4 @@
-"""Choice of the initiation interval: as fast as the link feeds the core, if it fits the part."""
+"""Choice of the initiation interval: as short as the link sustains, if the core fits the part."""
 
 from __future__ import annotations
 

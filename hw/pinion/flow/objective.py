@@ -214,7 +214,7 @@ def finite_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
             subject = f"'{node.params[0]}'" if read else f"The result of {node.op} in {node.line}"
             raise ObjectiveError(
                 f"{subject} is not finite on some of the states that formats are chosen on: sample "
-                "inputs where it is defined and limit states that grow without bound, or give "
-                "formats such as q16.16."
+                "inputs where the function is defined and limit states that grow without bound, or "
+                "give formats such as q16.16."
             )
     return ranges

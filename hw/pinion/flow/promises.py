@@ -154,7 +154,7 @@ def gate_sentence(manifest: Manifest) -> str:
     if home not in manifest.measured:
         return (
             f"None of the {home} states that were tried has a valid result in {manifest.formats}, "
-            "most likely because values leave its range: give formats auto, or a format with "
+            "most likely because values exceed its range: give formats auto, or a format with "
             "more integer bits."
         )
     error = manifest.measured[home]

@@ -132,7 +132,9 @@ def _broken_losses(figures: Mapping[str, float]) -> str:
     ):
         loss = figures[key]
         if not (math.isfinite(loss) and loss <= figures[limit]):
-            return f"The core loses {loss:g} {where}, but at most {figures[limit]:g} is allowed."
+            return (
+                f"The core's loss is {loss:g} {where}, but at most {figures[limit]:g} is allowed."
+            )
     return ""
 
 
@@ -141,10 +143,14 @@ def _broken_choice(record: Mapping[str, Any], graph: Graph) -> str:
     for candidate in candidates:
         loss = candidate["loss"]
         if candidate["held"] != (loss is not None and loss <= record["loss"]):
-            verdict = "held" if candidate["held"] else "did not hold"
-            return f"The record says that a loss of {loss} {verdict}: build the folder again."
+            shown = "a loss that is not finite" if loss is None else f"a loss of {loss}"
+            verdict = "is" if candidate["held"] else "is not"
+            return (
+                f"The record says that {shown} {verdict} within the limit of {record['loss']}: "
+                "build the folder again."
+            )
     if not choice["held"]:
-        return "The formats that were chosen did not do the task: build the folder again."
+        return "The chosen formats did not perform the task: build the folder again."
     pairs = zip(graph.nodes, formats(graph), strict=True)
     longest = max(fmt.width for node, fmt in pairs if node.op == names.INPUT)
     if longest != choice["wide"]:

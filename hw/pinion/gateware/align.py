@@ -33,7 +33,9 @@ class AlignUnit(Unit):
         self, *, source: Format, target: Format, rounding: Rounding, overflow: Overflow
     ) -> None:
         if source.width < 2 or target.width < 2:
-            raise ValueError(f"Formats need at least 2 bits, not {source.name} and {target.name}.")
+            raise ValueError(
+                f"Formats need at least 2 bits; these are {source.name} and {target.name}."
+            )
         self.source = source
         self.target = target
         self.rounding = rounding

@@ -96,7 +96,8 @@ class LessUnit(Unit):
         self.width = _checked(width)
         if not 0 <= target_frac < target_width - 1:
             raise ValueError(
-                f"{target_width} bits with {target_frac} fraction bits cannot represent 1."
+                f"A word of {target_width} bits cannot represent 1 with {target_frac} fraction "
+                "bits."
             )
         self.target_width = target_width
         self.target_frac = target_frac

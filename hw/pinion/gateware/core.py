@@ -323,7 +323,7 @@ class Core(Component):
     def _input_move(
         self, m: Module, lane: int, accept: Signal, coming: Signal | None
     ) -> dict[str, Signal]:
-        """Return the registered `move` port of a lane's converter, by beat; none if it has none."""
+        """Return the registered `move` port of a lane's converter, by beat, if it has one."""
         if coming is None:
             return {}
         moves = {}
@@ -426,7 +426,7 @@ class Core(Component):
         return freed
 
     def _sticky(self, m: Module, flag: Value, fresh: Value, closes: Value) -> Value:
-        """Return a record's flag or that of any earlier record since the state was reset."""
+        """Return whether a record, or any earlier one since the state was reset, is flagged."""
         spoiled, flagged = Signal(name="spoiled"), Signal(name="spoiled_before")
         m.d.comb += flagged.eq(flag | (spoiled & ~fresh))
         with m.If(closes):

@@ -168,7 +168,7 @@ class Datapath(Component):
         return self._slots[m]
 
     def _next_slot_of(self, m: Module) -> Signal:
-        """Return the slot of the next cycle for one more function, in registers of the module.
+        """Return the next cycle's slot, in a register of the module, for one more function of it.
 
         A single register would have a thousand loads all over the chip.
         """
@@ -182,7 +182,7 @@ class Datapath(Component):
         return copy
 
     def _by_slot(self, m: Module, table: dict[int, int], shape: ShapeLike, name: str) -> Value:
-        """Return a constant for each slot, from registers; slots without an entry may hold any.
+        """Return a constant for each slot, from registers; slots without an entry have any value.
 
         Each distinct bit has a register, which no other table shares: all tables of a cell
         together would load one register with hundreds of selectors.
@@ -488,7 +488,7 @@ class Datapath(Component):
                 m.d.sync += flag[stage].eq(getattr(self, f"flag{stage}"))
 
     def _in_slots(self, m: Module, slots: list[int]) -> Value:
-        """Return whether the slot is one of these, from a register."""
+        """Return, from a register, whether the current slot is one of `slots`."""
         members = frozenset(slots)
         if self.ii == 1 or len(members) == self.ii:
             return C(1)
@@ -501,7 +501,7 @@ class Datapath(Component):
 
 
 def _pieces(stages: int, taps: Collection[int] | None) -> Iterator[tuple[int, int]]:
-    """Yield the first and last register of each piece of a chain: one, or several unread ones.
+    """Yield the first and last register of each piece of a chain: single or unread registers.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class DotUnit(Unit):
                 f"{': split longer sums' if products > 8 else ''}."
             )
         if width_a < 2 or width_b < 2:
-            raise ValueError(f"Operands need at least 2 bits, not {width_a} and {width_b}.")
+            raise ValueError(f"Operands need at least 2 bits; these have {width_a} and {width_b}.")
         if shift < 0:
             raise ValueError(
                 f"The shift is {shift}, but a sum of products can only drop bits: the target must "
@@ -122,7 +122,7 @@ class DotUnit(Unit):
         )
 
     def offset(self, port: str) -> int:
-        """Return k for product k; an addend is read with the sum that it enters."""
+        """Return k for product k; an addend is read when it is added."""
         return self.multiplier_stages - 1 if port in ("c", "add") else int(port.lstrip("abneg"))
 
     @property

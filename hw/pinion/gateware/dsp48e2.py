@@ -35,7 +35,7 @@ _PRODUCT = 0b0101
 
 
 def explicit_modules(blocks: Mapping[str, Mac]) -> str:
-    """Return the Verilog of modules by name; "" if there are none."""
+    """Return the Verilog of blocks, given by module name; "" if there are none."""
     if not blocks:
         return ""
     head = "// The blocks of core.v as explicit DSP48E2 instances: read them in place of those.\n\n"

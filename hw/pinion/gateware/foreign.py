@@ -83,7 +83,7 @@ _DIRECTIVES = ("`ifdef", "`ifndef", "`else", "`endif", "`timescale", "`default_n
 
 
 class ForeignDesignError(ManifestError):
-    """A design contains something that no core of Pinion does, so it is not run."""
+    """Error for a design with something that no core of Pinion contains; it is not run."""
 
 
 def check_rtlil(text: str, *, where: object) -> None:
@@ -130,6 +130,6 @@ def check_verilog(text: str, *, where: object) -> None:
 
 def _foreign(where: object, number: int, text: str) -> ForeignDesignError:
     return ForeignDesignError(
-        f"Line {number} of '{where}' contains {text.strip()[:80]!a}, as no core of Pinion does, "
-        "so it is not run: build the folder again from its robot."
+        f"Line {number} of '{where}' contains {text.strip()[:80]!a}, which no core of Pinion "
+        "contains, so the design is not run: build the folder again from its robot."
     )

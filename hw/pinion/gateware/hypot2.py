@@ -41,7 +41,7 @@ class Hypot2Unit(Unit):
 
     def __init__(self, *, width: int, shift: int, target_width: int) -> None:
         if min(width, target_width) < 2:
-            raise ValueError(f"Words need at least 2 bits, not {width} and {target_width}.")
+            raise ValueError(f"Words need at least 2 bits; these have {width} and {target_width}.")
         self.width = width
         self.shift = shift
         self.target_width = target_width

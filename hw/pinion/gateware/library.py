@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from amaranth.hdl import Module
 
+from pinion.base.amounts import amount
 from pinion.fixedpoint import Format, FormatError, Overflow, Rounding
 from pinion.fixedpoint.atan2 import Atan2
 from pinion.fixedpoint.piecewise import Piecewise
@@ -224,7 +225,9 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
         factors = kind.widths[: 2 * kind.products]
         widths_a, widths_b = set(factors[::2]), set(factors[1::2])
         if len(widths_a) > 1 or len(widths_b) > 1:
-            raise ValueError(f"The products of a dot unit must have one shape, not {kind.widths}.")
+            raise ValueError(
+                f"The products of a dot unit must have the same operand widths, not {kind.widths}."
+            )
         unit = DotUnit(
             products=kind.products,
             width_a=widths_a.pop(),
@@ -243,8 +246,8 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
     elif kind.name == "add":
         if kind.shift or len(set(kind.widths)) > 1:
             raise ValueError(
-                "An adder's operands must have one width, and its result their binary point, not "
-                f"widths {kind.widths} and a shift by {kind.shift}."
+                "An adder's operands must have one width, and its result their binary point; here "
+                f"the widths are {kind.widths} and the result is shifted by {kind.shift}."
             )
         unit = AddUnit(
             width=kind.widths[0],
@@ -275,14 +278,14 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
         )
     if unit.latency != expected:
         raise ValueError(
-            f"The {kind.label} unit has a latency of {unit.latency} cycles, but the schedule "
-            f"assumes {expected}."
+            f"The {kind.label} unit has a latency of {amount(unit.latency, 'cycle')}, but the "
+            f"schedule assumes {expected}."
         )
     return unit
 
 
 def _check_offsets(kind: UnitKind, unit: Unit, timing: Timing) -> None:
-    """Raise if the unit reads a port in another cycle than the schedule assumes."""
+    """Raise if the unit reads a port in a different cycle from the one the schedule assumes."""
     if kind.name != "dot":
         return
     ports = operand_ports(kind)
@@ -290,8 +293,8 @@ def _check_offsets(kind: UnitKind, unit: Unit, timing: Timing) -> None:
         counted = timing.offset(names.DOT, len(ports), k, wide=kind.wide)
         if unit.offset(port) != counted:
             raise ValueError(
-                f"The {kind.label} unit reads its port {port} after {unit.offset(port)} cycles, "
-                f"but the schedule assumes {counted}."
+                f"The {kind.label} unit reads its port {port} after "
+                f"{amount(unit.offset(port), 'cycle')}, but the schedule assumes {counted}."
             )
 
 

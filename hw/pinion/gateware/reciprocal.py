@@ -87,7 +87,7 @@ class ReciprocalUnit(Unit):
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:
-        """Build normalisation, magnitude, table, shift back and polynomial, in data order."""
+        """Build normalisation, magnitude, table, denormalisation, polynomial, in dataflow order."""
         m = Module()
         p = self.parameters
         width = p.source.width
@@ -201,7 +201,7 @@ def _product(m: Module, a: Value, b: Value, down: int, stages: int, name: str) -
 
 
 def _shift_back(m: Module, value: Value, distance: Value, name: str) -> Value:
-    """Shift `value` right, two binary digits at a time: one lookup table each."""
+    """Shift `value` right by two binary digits of the distance at a time, in one table each."""
     for low in reversed(range(0, len(distance), 2)):
         digit = distance[low : low + 2]
         cases = 1 << len(digit)

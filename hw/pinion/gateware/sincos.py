@@ -91,7 +91,7 @@ class SinCosUnit(Unit):
         return self.parameters.compute(x, cosine)
 
     def elaborate(self, platform: object) -> Module:
-        """Build range reduction, if any, table, polynomial and rounding, in data order."""
+        """Build range reduction, if any, table, polynomial and rounding, in dataflow order."""
         m = Module()
         table = self.parameters.method
         if isinstance(table, TurnTable):

@@ -65,7 +65,7 @@ class TableUnit(Unit):
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:
-        """Build clamping, segment, table beside the square, products and sum."""
+        """Build clamping, segment, table alongside the square, products and sum."""
         m = Module()
         p = self.parameters
         stages, bits = self.multiplier_stages, p.position_bits

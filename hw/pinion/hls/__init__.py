@@ -1,4 +1,4 @@
-"""From a graph with formats to hardware: schedule, binding, and their checker.
+"""Scheduling and binding of a graph with formats, and the checker of both.
 
 The arithmetic is in :mod:`pinion.graph` and :mod:`pinion.formats`.
 """

@@ -113,13 +113,13 @@ class Design:
 
     @property
     def multipliers(self) -> int:
-        """Number of multipliers in dot units, without those inside sine units."""
+        """Number of multipliers in dot units, excluding those inside sine units."""
         units = self.binding.schedule.units
         return sum(kind.products * count for kind, count in units.items())
 
     @property
     def adders(self) -> int:
-        """Number of shared adders, without those inside dot units."""
+        """Number of shared adders, excluding those inside dot units."""
         return sum(n for label, n in self.units().items() if label.startswith("add"))
 
 

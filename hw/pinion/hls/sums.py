@@ -166,7 +166,7 @@ def _even_out(
 
 @dataclass(frozen=True)
 class _Step:
-    """A dot of a group of products, with or without an addend; without a group a sum of terms."""
+    """A dot of a group of products, with or without an addend; without a group, a sum of terms."""
 
     group: tuple[_Term, ...] | list[_Term]
     terms: tuple[int, ...]
@@ -293,7 +293,7 @@ class _Builder:
         return self.to.finish(outputs, self.states)
 
     def plain(self, place: Signed, like: Node) -> int:
-        """Return a value, with its negative sign made an operation."""
+        """Return a value; a negative sign becomes an operation."""
         sign, number = place
         return self.emit(names.NEG, (number,), (), like) if sign < 0 else number
 
@@ -336,7 +336,7 @@ class _Builder:
         return products, others
 
     def _chains(self, third: int | None, ready: int) -> bool:
-        """Return whether a third summand joins an addition of two that are ready in ``ready``."""
+        """Return whether a third summand joins an addition of two that are ready at ``ready``."""
         return self.timing.chained > 1 and third is not None and third <= ready
 
     def arrange(
@@ -523,7 +523,7 @@ class _Builder:
 
 
 def _state_arrival(graph: Graph, timing: Timing) -> int:
-    """Return the cycle in which all operands read beside state-dependent ones are ready."""
+    """Return the cycle in which all operands read alongside state-dependent ones are ready."""
     if not graph.states:
         return 0
     ready: list[int] = []

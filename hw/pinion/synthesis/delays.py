@@ -184,7 +184,7 @@ def load_delays(family: str) -> DelayTable:
     """
     file = resources.files(__package__) / "delays" / f"{family}.toml"
     if not file.is_file():
-        raise DelayError(f"There is no delay table '{family}'; there are xcup and ecp5.")
+        raise DelayError(f"There is no delay table '{family}'; choose xcup or ecp5.")
     data = tomllib.loads(file.read_text())
     for line in _lines(data):
         if line.get("source") not in data["sources"]:

@@ -67,7 +67,7 @@ def use_of_kind(label: str) -> str:
 
 
 def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]:
-    """Return the multipliers of a design, those of products first, the most frequent first.
+    """Return a design's multipliers: those of products first, then by falling number.
 
     Parameters
     ----------

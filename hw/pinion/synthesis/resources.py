@@ -88,7 +88,7 @@ class Resources:
         return self._whole[module]
 
     def by_module(self) -> dict[str, Count]:
-        """Return ``instances`` in the design and the counts of one, without submodules."""
+        """Return, by module, ``instances`` and the counts of one instance, excluding submodules."""
         times: dict[str, int] = {}
 
         def visit(name: str, number: int) -> None:

@@ -38,7 +38,7 @@ def selectors_verilog(selectors: Iterable[tuple[str, int, int]]) -> str:
 
 
 class _Selector:
-    """Text of one module, cell by cell; each cell stands for one per bit."""
+    """Text of one module, in arrays of cells with one cell per bit."""
 
     def __init__(self, name: str, inputs: int, width: int) -> None:
         self.name = name

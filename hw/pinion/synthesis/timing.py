@@ -212,7 +212,7 @@ class TimingGraph:
 
 
 class PathTiming:
-    """Slowest paths of a design with nets of one scale.
+    """Slowest paths of a design, with one factor on estimated net delays.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ def _as_data(path: Path, table: DelayTable) -> dict[str, Any]:
 
 
 def _all_or_none(rows: Rows, checked: Flags, good: Flags, nodes: int) -> Flags:
-    """Return nodes of the checked rows whose ports have only good rows (a port: cell and pin)."""
+    """Return the nodes of checked rows at ports (a cell and a pin) whose rows are all good."""
     nodes_kept = np.zeros(nodes, np.bool_)
     if not checked.any():
         return nodes_kept

@@ -1,4 +1,4 @@
-"""A function for very many requests on CPUs and GPUs, with results but no comparison.
+"""Batches: a function computed for very many requests on CPUs and GPUs, without comparison.
 
 No build is needed: each worker receives the robot and the function's name and compiles it once.
 """
@@ -102,7 +102,9 @@ def batch(
     devices, kind = devices_of(device, scheduler, workers, client)
     requests: dict[str, NDArray[Any]] | None = None
     if (arrays is None) == (states is None):
-        raise CampaignError("Give either requests or a number of states to sample: one of the two.")
+        raise CampaignError(
+            "A batch needs either requests or a number of states to sample, not both."
+        )
     if arrays is not None:
         requests = _full_arrays(arrays_of(row.inputs, model), arrays, dtype)
         states, distribution = len(next(iter(requests.values()))), GIVEN

@@ -127,7 +127,7 @@ def worker_resources(device: str) -> dict[str, float]:
 
 
 def wanted(device: str) -> dict[str, float]:
-    """Return the resources that a chunk needs, so that a device computes one at a time."""
+    """Return the resources that a chunk needs, so that a device computes one chunk at a time."""
     return {} if device in ANYWHERE else {split_device(device)[0]: 1.0}
 
 
@@ -179,7 +179,7 @@ def check_workers(client: Client, device: str = "") -> None:
 
 
 def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
-    """Refuse a worker whose figures could differ from ours.
+    """Refuse a worker whose results could differ from those of this process.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
         if theirs[name] != ours[name]:
             raise ClusterError(
                 f"The worker {address} has {package} {theirs[name]} instead of {ours[name]}: "
-                "install the same version there, or end that worker."
+                "install the same version there, or stop that worker."
             )
 
 

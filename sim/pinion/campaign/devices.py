@@ -91,7 +91,7 @@ def known(device: str) -> str:
 
 
 def check_device(device: str, *, program: bool) -> None:
-    """Refuse a device that does not run what a folder holds.
+    """Refuse a device that cannot run the build or program in a folder.
 
     Raises
     ------
@@ -101,12 +101,13 @@ def check_device(device: str, *, program: bool) -> None:
     name = split_device(device)[0]
     if program and name not in (PROCESSOR, *BACKENDS):
         raise CampaignError(
-            f"A program does not run on '{device}': give {PROCESSOR}, {CARD}, or one of "
-            f"{', '.join(BACKENDS)}."
+            f"A program does not run on '{device}'; choose one of "
+            f"{', '.join((PROCESSOR, CARD, *BACKENDS))}."
         )
     if not program and name == PROCESSOR:
         raise CampaignError(
-            f"A core does not run on '{device}': give {RTL}, or a folder of `pinion program`."
+            f"A core does not run on '{device}': give the device '{RTL}', or a folder of "
+            "`pinion program`."
         )
 
 
@@ -246,7 +247,7 @@ def table_row(name: str, options: Mapping[str, str]) -> Function:
     if name not in FUNCTIONS:
         raise CampaignError(
             f"The function '{name}' is user-defined, and its code is not in the build: run it on "
-            "integers, rtl or a card; campaigns on cpu, cuda or float need functions of the table."
+            "'integers', 'rtl' or a card; 'cpu', 'cuda' and 'float' need a built-in function."
         )
     return named_function(name, **options_from_text(options))
 

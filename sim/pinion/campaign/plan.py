@@ -177,8 +177,9 @@ def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
         )
     if -(-states // chunk) > MOST_CHUNKS:
         raise CampaignError(
-            f"{states:,} states in chunks of {chunk:,} make {-(-states // chunk):,} records: give "
-            f"chunks of at least {-(-states // MOST_CHUNKS):,}."
+            f"{states:,} states in chunks of {chunk:,} need {-(-states // chunk):,} records, but "
+            f"at most {MOST_CHUNKS:,} are allowed: give chunks of at least "
+            f"{-(-states // MOST_CHUNKS):,}."
         )
 
 

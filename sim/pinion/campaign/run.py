@@ -14,6 +14,7 @@ from distributed import Client, Future, KilledWorker, as_completed
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
+from pinion.base.amounts import amount
 from pinion.base.progress import SILENT, Progress
 from pinion.card.programs import ProgramReference
 from pinion.cosim.reference import checked_words
@@ -243,7 +244,7 @@ def devices_of(
     kind = split_device(names[0])[0]
     if any(split_device(name)[0] != kind for name in names) or len(set(names)) < len(names):
         raise CampaignError(
-            f"The devices '{device}' must be different and of the same kind, as in cuda:0,cuda:1."
+            f"The devices '{device}' must be different and of the same kind, as in 'cuda:0,cuda:1'."
         )
     if (scheduler is not None or client is not None) and names != [kind]:
         raise CampaignError(
@@ -252,8 +253,9 @@ def devices_of(
         )
     if workers not in (None, len(names)):
         raise CampaignError(
-            f"Each device has one worker, so '{device}' needs {len(names)}, not {workers}: leave "
-            "the number out, or name as many devices."
+            f"Each device has one worker, so '{device}' needs "
+            f"{amount(len(names), 'worker')}, not {workers}: leave the number out, or name as many "
+            "devices."
         )
     return names, kind
 

@@ -112,8 +112,8 @@ class StateStore(Closing):
                 and database.execute("SELECT 1 FROM chunks LIMIT 1").fetchone()
             ):
                 raise CampaignError(
-                    f"'{path}' holds other results ({plan_difference(new_plan, stored_plan)}): "
-                    "name another file with -o, or use the arguments it was started with."
+                    f"'{path}' contains another run ({plan_difference(new_plan, stored_plan)}): "
+                    "name another file with -o, or use the arguments of that run."
                 )
             if stored_plan != new_plan:
                 database.execute("BEGIN IMMEDIATE")
@@ -217,7 +217,7 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
         plan = _plan(database, path)
         if not plan["keep"]:
             raise CampaignError(
-                f"'{path}' holds figures but no results: start another campaign with keep=True "
+                f"'{path}' contains figures but no results: start another campaign with keep=True "
                 "(--keep)."
             )
         numbers = [row[0] for row in database.execute("SELECT number FROM chunks ORDER BY number")]
@@ -260,12 +260,12 @@ def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:
         raise CampaignError(
-            f"'{path}' is a database, but not a Pinion campaign: name another file with -o."
+            f"'{path}' is a database, but not a Pinion campaign: give another file."
         )
     if version != VERSION:
         raise CampaignError(
             f"'{path}' is a campaign of version {version}, but this Pinion reads version "
-            f"{VERSION}: name another file with -o."
+            f"{VERSION}: give another file."
         )
     plan: dict[str, Any] = json.loads(database.execute("SELECT plan FROM campaign").fetchone()[0])
     return plan
@@ -273,8 +273,8 @@ def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, error: object) -> CampaignError:
     return CampaignError(
-        f"'{path}' cannot be used for results ({error}): name another file with -o, or free some "
-        "space if the disk is full."
+        f"'{path}' cannot be used for results ({error}): give another file, or free some space "
+        "if the disk is full."
     )
 
 

@@ -1,4 +1,4 @@
-"""Points of a design space on Dask: each on a worker, which sends its folder back.
+"""Measurement of design-space points on Dask workers, which send the points' folders back.
 
 Workers share no file system: the files of a point that an earlier sweep has finished are sent to
 the worker, and its results are sent back. So the folder of a sweep is the same whether its points

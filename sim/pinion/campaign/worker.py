@@ -1,4 +1,4 @@
-"""Code inside a worker: its parcel and its open devices."""
+"""State inside a worker: its parcel and its open devices."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class SimulatedProcessor(TopTransport):
                 path.write_text(processor_rtlil(machine, link_khz=LINK_KHZ))
                 top = CompiledTop.build(rtlil=path, progress=progress)
         except (FileNotFoundError, CompileError, YosysError) as error:
-            raise TransportError(f"The simulated processor cannot be made: {error}") from error
+            raise TransportError(f"The simulated processor cannot be built: {error}") from error
         super().__init__(top=top, idle=idle, stall=stall, wait=wait)
 
 
@@ -74,7 +74,5 @@ def open_processor(
     """
     del layout
     if address:
-        raise DriverError(
-            f"The device 'processor:sim' has no address, but '{address}' follows the colon."
-        )
+        raise DriverError(f"The device 'processor:sim' has no address: leave ':{address}' out.")
     return SimulatedProcessor(machine=machine, progress=progress)

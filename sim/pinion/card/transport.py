@@ -151,7 +151,7 @@ class SimulatedCard(InProcessCard):
         try:
             self._core = CompiledCore.build(rtlil=folder / RTLIL, progress=progress)
         except (FileNotFoundError, CompileError, YosysError) as error:
-            raise TransportError(f"The simulated card cannot be made: {error}") from error
+            raise TransportError(f"The simulated card cannot be built: {error}") from error
         self._fresh = False
         khz = round(1000 * manifest.clock_mhz)
         card = PacketCard(
@@ -361,7 +361,7 @@ class SimulatedTop(TopTransport):
             rtlil = write_top(folder, crossing=crossing)
             top = CompiledTop.build(rtlil=rtlil, progress=progress)
         except (FileNotFoundError, CompileError, YosysError) as error:
-            raise TransportError(f"The simulated top cannot be made: {error}") from error
+            raise TransportError(f"The simulated top cannot be built: {error}") from error
         top.clocks(link=link, core=core)
         super().__init__(top=top, idle=idle, stall=stall, wait=wait)
 
@@ -387,7 +387,7 @@ def seconds_to_open(folder: Path, address: str) -> float:
     try:
         return CompiledTop.seconds_to_build(write_top(folder))
     except (FileNotFoundError, CompileError, YosysError) as error:
-        raise TransportError(f"The simulated top cannot be made: {error}") from error
+        raise TransportError(f"The simulated top cannot be built: {error}") from error
 
 
 def open_transport(

@@ -22,6 +22,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiStreamBus, AxiStreamFrame, AxiStreamSink, AxiStreamSource
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Flags, Words
 
 from .runner import COMPLAINTS, DONE, RESULT, SPEC, STIMULI
@@ -113,8 +114,9 @@ def differing_records(actual: Words | Flags, expected: Words | Flags, *, name: s
         return []
     record, word = (int(k) for k in wrong[0])
     return [
-        f"{len(wrong)} words of {len(np.unique(wrong[:, 0]))} records differ from {name}; the "
-        f"first is word {word} of record {record}: {int(actual[record, word]):#010x} instead of "
+        f"The results differ from {name} in {amount(len(wrong), 'word')} of "
+        f"{amount(len(np.unique(wrong[:, 0])), 'record')}; the first is word {word} "
+        f"of record {record}: {int(actual[record, word]):#010x} instead of "
         f"{int(expected[record, word]):#010x}."
     ]
 
@@ -144,7 +146,9 @@ def _check(
         requests = stimuli["beats"].reshape(len(ends), -1)[:, :words_in]
         expected_words, expected_flags = reference.expected(requests)
         complaints += differing_records(words, expected_words, name="the reference's words")
-        complaints += differing_records(flags[:, None], expected_flags[:, None], name="its flags")
+        complaints += differing_records(
+            flags[:, None], expected_flags[:, None], name="the reference's flags"
+        )
         complaints += reference.check_floats(requests, words)
     return complaints
 

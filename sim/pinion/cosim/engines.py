@@ -103,7 +103,7 @@ _RUNTIME_FILES = ("verilated", "verilated_threads")
 
 
 class CompileError(RuntimeError):
-    """A compiler is missing or refused the design; the message names the log."""
+    """A compiler is missing or failed on the design; the message names the log."""
 
 
 def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrtl", "verilator"]:
@@ -348,7 +348,7 @@ def _build_verilator(
         )
     if process.returncode != 0:
         reason = _reason(log, mark="%Error", status=process.returncode)
-        raise CompileError(f"Verilator refused the Verilog ({reason}); its log is {log}.")
+        raise CompileError(f"Verilator failed on the Verilog ({reason}); its log is {log}.")
     include = root / "include"
     model = _model("verilator", design=f"{prefix}.h", rtlil=rtlil)
     headers = [f"-I{include}", f"-I{include / 'vltstd'}", "-w"]
@@ -424,7 +424,7 @@ def _gxx(arguments: Sequence[str], *, work: Path, log: Path) -> None:
         )
     if process.returncode != 0:
         reason = _reason(log, mark="error:", status=process.returncode)
-        raise CompileError(f"g++ refused the C++ ({reason}); its log is {log}.")
+        raise CompileError(f"g++ failed to compile the C++ ({reason}); its log is {log}.")
 
 
 def _gxx_version() -> str:

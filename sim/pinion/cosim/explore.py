@@ -100,11 +100,11 @@ def explore(
         After the processes have been stopped; finished points remain.
     """
     if not points:
-        raise ExploreError("There is no point to explore: give every option at least one value.")
+        raise ExploreError("There are no points to explore: give every option at least one value.")
     if jobs < 1:
         raise ExploreError(f"Exploring needs at least 1 process, not {jobs}.")
     if measure.samples < 1:
-        raise ExploreError(f"Errors need at least 1 sample, not {measure.samples}.")
+        raise ExploreError(f"Measuring errors needs at least 1 sample, not {measure.samples}.")
     version = code_version()
     rows: dict[str, Row] = {}
     waiting = []
@@ -229,7 +229,7 @@ def _read(place: Path, point: SweepPoint, version: str | None) -> dict[str, Any]
 
 
 def _run(points: Sequence[SweepPoint], folder: Path, measure: Measurements, jobs: int) -> Outcomes:
-    """Run points in a fresh process each; yield each with its failure, if any.
+    """Measure each point in a new process; yield each with its failure, if any.
 
     Each point has a pool of one process: a crash ends only that point, and its memory is freed.
     """
@@ -258,7 +258,7 @@ def _outcome(future: Future[str | None]) -> str | None:
     try:
         return future.result()
     except (BrokenProcessPool, SystemExit):
-        return "The process was stopped, perhaps for lack of memory; try fewer jobs."
+        return "The process was stopped, perhaps for lack of memory; with several jobs, try fewer."
 
 
 def task_of(

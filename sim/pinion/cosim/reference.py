@@ -119,7 +119,7 @@ class FloatReference(Generic[DescribedT]):
         simulator: str,
         verdict: Verdict,
     ) -> ErrorDistribution:
-        """Return the error distribution of valid requests, for the folder."""
+        """Return the error distribution of valid requests, as the folder stores it."""
         error = comparison.error[comparison.valid]
         blocks, start = [], 0
         for array in self.build.manifest.outputs:

@@ -59,7 +59,7 @@ class Divergence:
         if self.node < 0:
             return (
                 f"Request {self.request}: every unit agrees with the integer model, so the fault "
-                f"is after them, in the output lanes or converters; see {self.waveform}."
+                f"is in the output lanes or converters; see {self.waveform}."
             )
         return (
             f"Request {self.request}: the first difference is %{self.node} ({self.op}, "

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Flags, Words
 
 Cycles = NDArray[np.int64]
@@ -102,8 +103,9 @@ def deadlock(
 ) -> StreamDeadlockError:
     """Return the error of a batch that stopped, common to all engines."""
     return StreamDeadlockError(
-        f"The core stopped: {accepted} of {n_beats} input beats taken and {emitted} of {expected} "
-        f"output beats given in {cycles} cycles, the last {limit} of them without progress."
+        f"The core stopped: {accepted} of {n_beats} input beats accepted and {emitted} of "
+        f"{expected} output beats sent in {cycles} cycles, the last {limit} of them without "
+        "progress."
     )
 
 
@@ -127,8 +129,9 @@ def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]
     n, width = words.shape
     if width > lanes * beats:
         raise ValueError(
-            f"A record has {width} words, but {beats} x {lanes} beats and lanes hold only "
-            f"{beats * lanes}: take the numbers of beats and lanes from the manifest."
+            f"A record has {amount(width, 'word')}, but only {beats * lanes} fit into "
+            f"{amount(beats, 'beat')} of {amount(lanes, 'lane')}: take the numbers of beats and "
+            "lanes from the manifest."
         )
     padded = np.zeros((n, beats * lanes), dtype=np.uint32)
     padded[:, :width] = words
@@ -154,15 +157,17 @@ def unpack_records(
     n, lanes = beats_array.shape
     if records is not None and n != records * beats:
         raise StreamError(
-            f"The number of beats from the core is {n} instead of {records} x {beats}, results x "
-            "beats."
+            f"The core sent {amount(n, 'beat')} instead of {records * beats:,}: "
+            f"{amount(records, 'result')} of {amount(beats, 'beat')} each."
         )
     if n % beats:
-        raise ValueError(f"The number of beats, {n}, is not a multiple of {beats}, as in a record.")
+        raise ValueError(
+            f"{amount(n, 'beat')} cannot be divided into records of {amount(beats, 'beat')}."
+        )
     if words > beats * lanes:
         raise ValueError(
-            f"A record has {words} words, but {beats} x {lanes} beats and lanes hold only "
-            f"{beats * lanes}."
+            f"A record has {amount(words, 'word')}, but only {beats * lanes} fit into "
+            f"{amount(beats, 'beat')} of {amount(lanes, 'lane')}."
         )
     return np.ascontiguousarray(beats_array.reshape(n // beats, beats * lanes)[:, :words])
 

@@ -175,7 +175,7 @@ class CompiledTop:
         ValueError : If a period is below 1, or they differ for a top with a single clock.
         """
         if link < 1 or core < 1:
-            raise ValueError(f"Periods must be positive integers, not link={link} and core={core}.")
+            raise ValueError(f"Periods must be positive integers; given: link={link}, core={core}.")
         if link != core and not self.crossing:
             raise ValueError(
                 f"This top has one clock, so link={link} and core={core} cannot differ: "

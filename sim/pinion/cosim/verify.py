@@ -119,8 +119,8 @@ def verify(
     build = Build.read(folder)
     if dsp48e2 and not explicit_text(build.folder):
         raise BuildError(
-            f"The build '{folder}' has no explicit blocks, because its products do not fit one "
-            "DSP48E2 each: build with formats 'auto'."
+            f"The build '{folder}' has no explicit DSP48E2 blocks, because its products do not "
+            "each fit into one: build with formats 'auto'."
         )
     reference = Reference(build, function)
     manifest = build.manifest

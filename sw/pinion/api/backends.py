@@ -39,7 +39,7 @@ GROUP = "pinion.backends"
 
 
 class CardOptions(CoreOptions, total=False):
-    """Options of cards; they concern the build that is made for a card.
+    """Options of the build that is made for a card.
 
     Members
     -------
@@ -275,7 +275,7 @@ def backend(
 def _with_defaults(
     opened: Backend, model: Model, row: Function, layout: str | None, accept_inertia: bool
 ) -> Backend:
-    """Return the backend, with defaults for its parameters if it has any and samples come first."""
+    """Return the backend, with default parameters if it has any and samples are the first axis."""
     if not row.parameters or layout not in (None, "aos"):
         return opened
     return ParametricBackend(
@@ -323,11 +323,12 @@ def _check_options(device: str, allowed: Sequence[str], options: Mapping[str, An
     for name in options:
         if name not in allowed:
             near = get_close_matches(name, (*every, *allowed), n=1)
+            specific = ", ".join(allowed)
             raise InputError(
                 f"The device '{device}' has no option '{name}'"
                 + (f" (did you mean '{near[0]}'?)" if near else "")
-                + f"; its own options are {', '.join(allowed) or 'none'}, and every device has "
-                + f"{', '.join(every)}."
+                + (f"; its own options are {specific}" if specific else "; it has none of its own")
+                + f", and every device has {', '.join(every)}."
             )
 
 
@@ -342,7 +343,9 @@ def open_float(
         If the device has an address.
     """
     if address:
-        raise InputError(f"The device 'float' has no address, but '{address}' follows the colon.")
+        raise InputError(
+            f"The device 'float' has no address, but '{address}' follows the colon: leave it out."
+        )
     del progress
     return FloatBackend(model=model, function=function)
 
@@ -382,7 +385,7 @@ def _card(
 
 
 def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) -> bool:
-    """Return whether a folder holds an intact build of this request for a robot of equal numbers.
+    """Return whether a folder has an intact build of this request for an equal robot.
 
     A build with formats from a file is never reused: the file may have changed.
     """

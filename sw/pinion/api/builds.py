@@ -434,7 +434,7 @@ def build_requested(
 def _replaced(folder: Path, place: Path | None) -> str:
     """Return what happened to the earlier build."""
     if place is None:
-        return "The earlier build is replaced, with its results of verify and synth."
+        return "The earlier build was replaced, along with its results of verify and synth."
     # `samefile`, since the folder may be a link.
     if place.samefile(folder):
         return "The folder already held the same build; it is unchanged."

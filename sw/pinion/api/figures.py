@@ -27,7 +27,7 @@ def frozen(value: Any) -> Any:
 
 
 def short(value: object) -> str:
-    """Return a figure as a short string, a dash for None."""
+    """Return a figure as a short string, or a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
@@ -78,7 +78,7 @@ class Verification:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """Create it from the result of `verify`."""
+        """Create a `Verification` from the result of `verify`."""
         members = frozen({"undecided": 0, "bound": {}, **figures})
         names = [name for name in cls.__dataclass_fields__ if name != "figures"]
         return cls(**{name: members[name] for name in names}, figures=frozen(figures))
@@ -118,7 +118,7 @@ class NetlistCheck:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """Create it from the result of `check_netlist`."""
+        """Create a `NetlistCheck` from the result of `check_netlist`."""
         names = ("ok", "requests", "mismatches", "cells")
         return cls(**{name: figures[name] for name in names}, figures=frozen(figures))
 
@@ -130,7 +130,7 @@ class NetlistCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class PromiseCheck:
-    """Promised errors of a build on every distribution, and the measured ones.
+    """Promised and measured errors of a build on every distribution.
 
     Members
     -------
@@ -152,7 +152,7 @@ class PromiseCheck:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """Create it from the result of `check_promises`."""
+        """Create a `PromiseCheck` from the result of `check_promises`."""
         distributions = figures["distributions"]
         return cls(
             ok=figures["ok"],
@@ -203,7 +203,7 @@ class Synthesis:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """Create it from the result of `synth`."""
+        """Create a `Synthesis` from the result of `synth`."""
         members = frozen(figures)
         names = [name for name in cls.__dataclass_fields__ if name != "figures"]
         return cls(**{name: members[name] for name in names}, figures=members)
@@ -255,7 +255,7 @@ class Bitstream:
 
     @classmethod
     def of(cls, figures: Mapping[str, Any]) -> Self:
-        """Create it from the result of `make_bitstream`."""
+        """Create a `Bitstream` from the result of `make_bitstream`."""
         file = figures["bitstream"]
         return cls(
             target=figures["target"],

@@ -70,8 +70,8 @@ def write_report(
         manifest = Manifest.read(folder)
         if manifest.is_program:
             raise ReportError(
-                f"'{folder}' holds a program, but the page shows only cores: for its schedule, "
-                "see the picture schedule.svg in the folder."
+                f"'{folder}' contains a program, but the page shows only cores: for the program's "
+                "schedule, see the picture schedule.svg in the folder."
             )
         if synth and builds.resource_record(folder, manifest) is None:
             count(folder, progress=progress)

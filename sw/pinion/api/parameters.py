@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.amounts import amount
 from pinion.batch import Backend, InputError, Result
 from pinion.dynamics import DynamicsError, parameters_of
 from pinion.dynamics.parametric import Parameter, check_values, rigid_body
@@ -26,7 +27,7 @@ ROUND = 1e-6
 
 
 class ParametricBackend(Backend):
-    """A backend whose input ``parameters`` is optional, and is checked.
+    """A backend whose input ``parameters`` is optional and checked.
 
     By default it has the values of the robot's file plus those of the attached loads. Other
     attributes are those of the wrapped backend.
@@ -144,8 +145,8 @@ class ParametricBackend(Backend):
                 return parameter
         listed = ", ".join(repr(p.name) for p in self._parameters)
         raise InputError(
-            f"There are no parameters of {name!r}, only of {listed}: name it in parameters= when "
-            "the backend is opened."
+            f"There are no parameters of {name!r}, only of {listed}: name {name!r} in "
+            "parameters= when you open the backend."
         )
 
     def _of_link(self, name: str) -> Parameter:
@@ -204,7 +205,7 @@ class ParametricBackend(Backend):
 
 
 def _possible(parameter: Parameter) -> bool:
-    """Return whether a body can have the values of the robot's file."""
+    """Return whether the values in the robot's file are physically possible."""
     try:
         check_values([replace(parameter, first=0)], parameter.reading @ parameter.file)
     except DynamicsError:
@@ -231,8 +232,8 @@ def _set_of(parameter: Parameter, value: Any) -> Array:
         if parameter.count < numbers:
             described = f", the {parameter.count} of {parameter.name!r}{described}"
         raise InputError(
-            f"The set of {parameter.name!r} has the wrong form: give {numbers} "
-            f"number{'s' if numbers > 1 else ''}{described}, for all samples or for each."
+            f"The set of {parameter.name!r} has the wrong form: give "
+            f"{amount(numbers, 'number')}{described}, for all samples or for each."
         )
     if not parameter.of_link:
         return array
@@ -251,7 +252,7 @@ def _rigid_body(parameter: Parameter, described: Mapping[str, Any]) -> Array:
 
 
 def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.0) -> Array:
-    """Return the values of ten numbers (..., 10), which must be those of a link on the axis."""
+    """Return a parameter's values from ten numbers (..., 10), which its basis must represent."""
     values = numbers @ parameter.reading.T
     beside = np.abs(numbers - origin - values @ basis.T).max(axis=-1)
     if np.any(beside > ROUND * np.abs(numbers).max(axis=-1)):
@@ -261,8 +262,8 @@ def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.
         ):  # a whole set, which the file's remainder is part of
             raise InputError(
                 f"The set of {parameter.owner!r} differs from the robot's file in quantities that "
-                f"{parameter.name!r} does not set: give only its {parameter.count} numbers, "
-                f"or {advice}"
+                f"{parameter.name!r} does not set: give only the "
+                f"{amount(parameter.count, 'number')} of {parameter.name!r}, or {advice}"
             )
         raise InputError(
             f"The load on {parameter.owner!r} is not symmetric about its joint's axis, as "

@@ -37,8 +37,8 @@ def rewritten(page: str, tables: Tables) -> str:
     names = sorted(match[1] for match in _MARKED.finditer(page))
     if names != sorted(tables):
         raise PageError(
-            f"The page has the tables {', '.join(names) or 'none'}: it needs each of "
-            f"{', '.join(sorted(tables))} once, between '<!-- table: NAME -->' and '<!-- end -->'."
+            f"The tables between '<!-- table: NAME -->' and '<!-- end -->' must be "
+            f"{', '.join(sorted(tables))}, each once, not {', '.join(names) or 'none'}."
         )
     return _MARKED.sub(
         lambda match: f"<!-- table: {match[1]} -->\n{tables[match[1]]()}<!-- end -->", page

@@ -1,4 +1,4 @@
-"""Output paths: checks before minutes of work, and folders that are replaced as a whole."""
+"""Output paths: checks before any work starts, and folders that are replaced as a whole."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _lock(file: BinaryIO) -> bool:
 
 
 def settle(completed: Path, folder: Path) -> None:
-    """Move a completed folder to a path where nothing or an empty folder is.
+    """Move a completed folder to a path that is free or is an empty folder.
 
     An empty folder that cannot be replaced, the working directory or a mount point, is filled.
     """

@@ -52,7 +52,7 @@ SILENT = Progress()
 
 @contextmanager
 def watching(progress: Progress, look: Callable[[], None]) -> Iterator[None]:
-    """Poll from another thread while this one waits for work that reports no progress.
+    """Poll from another thread while the caller waits for work that reports no progress.
 
     Parameters
     ----------

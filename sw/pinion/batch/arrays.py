@@ -22,7 +22,7 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name among inputs."""
+        """Name of the input."""
         ...
 
 
@@ -102,7 +102,7 @@ def validate_arrays(
     dtype: type[np.floating[Any]] = np.float32,
     finite: bool = True,
 ) -> RequestArrays:
-    """Check arrays as `check_arrays` does, without copying or converting: every value fits a dtype.
+    """Check arrays as `check_arrays` does, for float32 or float64, without converting them.
 
     Parameters
     ----------
@@ -139,14 +139,14 @@ def validate_arrays(
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in lengths.items())
         raise InputError(
-            f"The arrays hold different numbers of requests on axis 0 ({listed}): give the same "
-            f"number in each, or leave the batch axis out of an array that serves all requests."
+            f"The arrays have different numbers of requests on axis 0 ({listed}): give the same "
+            f"number in each, or leave the batch axis out of an array that all requests share."
         )
     return RequestArrays(arrays, next(iter(lengths.values()), 1), not lengths)
 
 
 def check_mask(array: Array, values: NDArray[Any]) -> None:
-    """Raise `InputError` if a mask holds anything but 0 and 1; the message has the index."""
+    """Raise `InputError` if a mask contains anything but 0 and 1; the message has the index."""
     wrong = (values != 0) & (values != 1)
     if wrong.any():
         raise InputError(
@@ -168,14 +168,15 @@ def _shape(shape: tuple[int, ...]) -> str:
 def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     if _masked(value):
         raise InputError(
-            f"'{array.name}' has masked elements, which no core and no program supports: give a "
-            "plain array of numbers, such as its filled()."
+            f"'{array.name}' has masked elements, which are not supported: give a plain array "
+            "of numbers, such as a masked array's filled()."
         )
     try:
         values = np.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise InputError(
-            f"'{array.name}' is not an array ({error}): give {_shape(array.shape)} numbers."
+            f"'{array.name}' is not an array ({error}): give numbers of shape "
+            f"{_shape(array.shape)}."
         ) from None
     if array.unit == MASK_UNIT and values.dtype == np.bool_:
         return values.astype(dtype)

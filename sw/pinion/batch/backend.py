@@ -21,7 +21,7 @@ class Closing(Protocol):
     """An object that is closed at the end of a ``with`` block."""
 
     def close(self) -> None:
-        """Release its resources; by default there are none."""
+        """Release the resources of the object; by default there are none."""
         return  # not abstract
 
     def __enter__(self) -> Self:
@@ -44,7 +44,7 @@ class Backend(Closing, Protocol):
 
     @abstractmethod
     def run(self, /, *values: ArrayLike, **arrays: Any) -> Result:
-        """Compute a batch: arrays (...) or (n, ...) in, named arrays out.
+        """Compute a batch from arrays (...) or (n, ...), and return named arrays.
 
         Arrays by position are the function's inputs in their order; the others go by name.
         """
@@ -81,8 +81,8 @@ class Backend(Closing, Protocol):
         """
         del mass, com, inertia
         raise InputError(
-            f"This {type(self).__name__} takes no loads: to attach one, open the backend by "
-            f"pinion.api.backend with parameters=({link!r},) and the layout aos."
+            f"This {type(self).__name__} does not accept loads: to attach one, open the backend by "
+            f"pinion.api.backend with parameters=({link!r},) and the layout 'aos'."
         )
 
 

@@ -1,10 +1,10 @@
-"""Errors shared by all ways to compute a function."""
+"""Errors common to all backends."""
 
 from __future__ import annotations
 
 
 class InputError(ValueError):
-    """A mistake of the caller: an array, a device or a build that does not fit.
+    """A mistake of the caller, such as an unsuitable array, device or build.
 
     The message says what is wrong and what to do. Every backend raises it or a
     subclass, such as :class:`pinion.driver.DriverError`.

@@ -49,7 +49,7 @@ class Result(Mapping[str, NDArray[Any]]):
 
     @property
     def saturated(self) -> NDArray[np.bool_]:
-        """Results that are not valid, (n,) bool, or () for a single request."""
+        """Whether each result is invalid, (n,) bool, or () for a single request."""
         return self._arrays[SATURATED]
 
     @property
@@ -122,7 +122,7 @@ class Result(Mapping[str, NDArray[Any]]):
         )
 
     def _of_a_card(self) -> list[str]:
-        """Return the flags and cycles of a card as text; empty for floats without a flag."""
+        """Return the flags and cycles of a card as text; empty for float results without a flag."""
         flagged = int(np.count_nonzero(self.saturated))
         counted = self._cycles is not None
         parts = [f"saturated: {flagged} of {self.saturated.size}"] if counted or flagged else []

@@ -27,7 +27,7 @@ row's unit is for two joints of the same kind.)"""
 
 
 def mixed_units_sentence(arrays: Iterable[Array]) -> str:
-    """Explain two units of an array, and the units of a matrix between two kinds of joints.
+    """Return a sentence on arrays with two units, and on matrices between two kinds of joints.
 
     Parameters
     ----------

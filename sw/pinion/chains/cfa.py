@@ -187,7 +187,7 @@ def free_bodies(
     if chain.has_armature:
         raise DynamicsError(
             f"The chain {chain.name!r} has armature, which the constraint force algorithm does not "
-            "support: use aba or hybrid_aba, or set it to 0."
+            "support: use aba or hybrid_aba, or set the armature to 0."
         )
     main = chain.main
     nothing = np.zeros((at.count, chain.bodies, k), at.dtype)
@@ -208,10 +208,11 @@ def free_bodies(
     try:
         diagonal = diagonalise(D, U, method=solver, count=count)
     except np.linalg.LinAlgError:
+        other = "" if solver == "ldl" else "the solver 'ldl', "
         raise DynamicsError(
             f"Rounding in {at.dtype} makes a block of the chain {chain.name!r} not positive "
-            f"definite with the solver {solver!r}, because the inertias differ too much: use the "
-            "solver 'ldl', a wider type, or aba."
+            f"definite with the solver {solver!r}, because the inertias differ too much: use "
+            f"{other}a wider type, or aba."
         ) from None
     return Bodies(at=at, J=J, X=X, T=T, W=W, idle=idle, D=D, U=U, diagonal=diagonal)
 
@@ -260,10 +261,11 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
     numbers = np.maximum(1.0, np.nan_to_num(error / eps, nan=np.inf))
     worst = float(np.max(eps * numbers, initial=0.0))
     if worst > eps**0.25:
+        others = " or ".join(repr(name) for name in ("oer", "ldl") if name != solver)
         warnings.warn(
-            f"Constraint forces of the chain {chain.name!r} lose digits: solved by {solver!r}, "
-            f"their error is about {worst:.0e} unrefined, and its square refined once. Choose the "
-            "solver 'oer' or 'ldl', or use aba.",
+            f"Constraint forces of the chain {chain.name!r} lose digits with the solver "
+            f"{solver!r}: their relative error is about {worst:.0e} unrefined, and about the "
+            f"square of {worst:.0e} refined once. Choose the solver {others}, or use aba.",
             ConditionWarning,
             stacklevel=2,
         )
@@ -271,7 +273,7 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
 
 
 def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
-    """Return bases of the forces that do no work on motions H, and their unused columns.
+    """Return bases of the forces that do no work on motions H, and which columns are unused.
 
     Parameters
     ----------
@@ -324,7 +326,8 @@ def _metric(chain: Chain, I_X: ArrayLike | None, dtype: np.dtype[np.floating]) -
         factorise(metric)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            "I_X has a matrix that is not positive definite: pass inertias, or None for identities."
+            "I_X contains a matrix that is not positive definite: pass inertias, or None for "
+            "identities."
         ) from None
     return metric
 

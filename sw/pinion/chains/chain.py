@@ -42,7 +42,7 @@ class Chain:
     r : (bodies, 3) origin of the child's frame there, parent coordinates [m].
     I : (bodies, 6, 6) inertia about the body's origin, body coordinates.
     S : (bodies, 6, 6) motion subspace in body coordinates; columns after the first `dof` are 0.
-    dof : (bodies,) number of velocities of each joint, 0 to 6.
+    dof : (bodies,) degrees of freedom of each joint, 0 to 6.
     parent : (bodies,) number of the body's parent, which precedes it; -1 is the base.
     kinds : of each joint; None means that its displacement is the exponential of ``S q``.
     main : (n,) numbers of the links, from the base to the tip.
@@ -74,7 +74,9 @@ class Chain:
             "gravity": (3,),
         } | ({} if self.armature is None else {"armature": (count, 6)})
         if count == 0 or len(self.main) == 0:
-            raise DynamicsError(f"The chain {self.name!r} has no links: it needs at least one.")
+            raise DynamicsError(
+                f"The chain {self.name!r} has no links: a chain needs at least one."
+            )
         for name, shape in shapes.items():
             array = np.asarray(getattr(self, name))
             if array.shape != shape:
@@ -94,9 +96,10 @@ class Chain:
         previous = -1
         for link in self.main:
             if not 0 <= link < count or self.parent[link] != previous:
+                parent = "the base" if previous < 0 else f"body {previous}"
                 raise DynamicsError(
                     f"main of the chain {self.name!r} is not a path from the base: body {link} is "
-                    f"not a child of {previous}."
+                    f"not a child of {parent}."
                 )
             previous = int(link)
 
@@ -104,7 +107,8 @@ class Chain:
         for i, (dof, parent) in enumerate(zip(self.dof, self.parent, strict=True)):
             if not 0 <= dof <= 6:
                 raise DynamicsError(
-                    f"Joint {i} of the chain {self.name!r} has {dof} velocities instead of 0 to 6."
+                    f"Joint {i} of the chain {self.name!r} has {dof} degrees of freedom: a joint "
+                    "has 0 to 6."
                 )
             if not -1 <= parent < i:
                 raise DynamicsError(
@@ -114,8 +118,8 @@ class Chain:
             S = self.S[i]
             if np.any(S[:, dof:]) or np.linalg.matrix_rank(S[:, :dof]) < dof:
                 raise DynamicsError(
-                    f"S of joint {i} of the chain {self.name!r} must have independent columns up "
-                    f"to its number of velocities, {dof}, and zeros after them."
+                    f"S of joint {i} of the chain {self.name!r} must have independent columns "
+                    f"for its degrees of freedom ({dof}), followed by columns of zeros."
                 )
             kind = self.kinds[i]
             if kind is not None and kind.nv != dof:
@@ -126,7 +130,7 @@ class Chain:
 
     @property
     def has_armature(self) -> bool:
-        """Whether any joint has a rotor."""
+        """Whether any joint has armature."""
         return self.armature is not None and bool(np.any(self.armature))
 
     @property
@@ -146,33 +150,33 @@ class Chain:
 
     @property
     def nv(self) -> int:
-        """Number of velocities."""
+        """Number of velocities, the length of qd."""
         return int(self.dof.sum())
 
     @property
     def nq(self) -> int:
-        """Number of coordinates."""
+        """Number of coordinates, the length of q."""
         return int(self.q_slices[-1].stop)
 
     @property
     def width(self) -> int:
-        """Largest number of velocities of a joint, at least 1: the number of columns of S."""
+        """Largest number of degrees of freedom of a joint, at least 1: the columns of S in use."""
         return max(1, int(self.dof.max()))
 
     @cached_property
     def q_slices(self) -> tuple[slice, ...]:
-        """Slice of q of each body's joint."""
+        """Slices of q, one for each body's joint."""
         kinds = zip(self.kinds, self.dof, strict=True)
         return _slices([int(dof) if kind is None else kind.nq for kind, dof in kinds])
 
     @cached_property
     def v_slices(self) -> tuple[slice, ...]:
-        """Slice of qd and tau of each body's joint."""
+        """Slices of qd and tau, one for each body's joint."""
         return _slices([int(dof) for dof in self.dof])
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """Body and column of S of each velocity, (nv, 2)."""
+        """Body and column of S for each element of qd, (nv, 2)."""
         pairs = [(i, k) for i, dof in enumerate(self.dof) for k in range(dof)]
         return np.array(pairs, np.int64).reshape(-1, 2)
 
@@ -210,9 +214,8 @@ class Chain:
         elif tip in names:
             last = names.index(tip)
         else:
-            raise DynamicsError(
-                f"The robot {model.name!r} has no body {tip!r}; its bodies are {', '.join(names)}."
-            )
+            listed = f"; its bodies are {', '.join(names)}" if names else ""
+            raise DynamicsError(f"The robot {model.name!r} has no body {tip!r}{listed}.")
         path = []
         while last >= 0:
             path.append(last)
@@ -228,7 +231,7 @@ class Chain:
                 raise DynamicsError(
                     f"The joint {joint.name!r} of {model.name!r} has an armature in the axes of "
                     "the base, as in MuJoCo's free joints, which chains do not support: use "
-                    "pinion.dynamics, or set it to 0."
+                    "pinion.dynamics, or set the armature to 0."
                 )
         return cls(
             name=model.name,

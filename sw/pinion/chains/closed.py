@@ -378,8 +378,8 @@ def _contact_solver(
         bad = True
     if bad:
         raise DynamicsError(
-            f"The contact of the chain {chain.name!r} does not determine the wrench, because it "
-            "holds the tip in a direction in which the joints cannot move it at one of the "
-            "states: hold fewer directions, or pass some damping."
+            f"The contact of the chain {chain.name!r} does not determine the wrench at one of the "
+            "states: hold only independent directions in which the joints can move the tip, or "
+            "pass some damping."
         )
     return lambda b: column * solve((row * b)[..., None])[..., 0]

@@ -59,7 +59,7 @@ def factorisation(k: int) -> Operations:
 
 
 def solution(k: int, m: int) -> Operations:
-    """Return the operations needed to solve for m right-hand sides with these factors."""
+    """Return the operations needed to solve for m right-hand sides with the factors L and D."""
     return Operations(k * (k - 1) + k, k * (k - 1)).times(m)
 
 
@@ -185,7 +185,7 @@ def schedule(n: int) -> tuple[CostPhase, ...]:
 
 
 def prices() -> dict[str, int]:
-    """Return the operations of a processor in a level of each kind, for blocks of 5 x 5.
+    """Return the operations per processor in a level of each kind, for 5 x 5 blocks.
 
     A scan combines two displacements and their vectors: a product of rotations and three of a
     rotation and a vector. A local step counts as a link's inverse dynamics.

@@ -1,4 +1,4 @@
-"""Machine-independent evidence for the papers' claims: depth, work, conditions, errors.
+"""Machine-independent evidence for the papers' claims: depth, work, condition numbers, errors.
 
 The claims are in :mod:`pinion.bench.scaling.data`.
 """
@@ -124,7 +124,7 @@ def _hybrid() -> dict[str, int]:
 
 
 def _upper_blocks(seeds: int = 10) -> dict[str, Any]:
-    """Compute conditions of the blocks right of the diagonal, for joints with one velocity."""
+    """Compute condition numbers of the upper blocks, for joints with one degree of freedom."""
     conditions_by_chain = []
     for inertias in ("unit", "arm", "taper", "finger"):
         for seed in range(seeds):
@@ -141,7 +141,7 @@ def _upper_blocks(seeds: int = 10) -> dict[str, Any]:
 
 
 def _any_joint() -> dict[str, float]:
-    """Measure the largest relative errors of the corrected form, and of the original on screws."""
+    """Measure the largest errors of the corrected form, and of the original for helical joints."""
     chain = random_chain(8, 1, joints=[6, 1, 2, 0, 3, 4, 5, 1], branches=2)
     helical = random_chain(8, 1, joints="helical")
     return {
@@ -180,7 +180,7 @@ def _levels_with_branches() -> dict[str, int]:
 
 
 def _branch_lengths(chain: Chain) -> list[int]:
-    """Return the number of bodies from each side body to its link."""
+    """Return the number of bodies on the path from each side body to its link."""
     links = set(map(int, chain.main))
     lengths: dict[int, int] = {}
     for body in chain.branches:
@@ -190,7 +190,7 @@ def _branch_lengths(chain: Chain) -> list[int]:
 
 
 def _serial_cfa() -> dict[str, float]:
-    """Compute the ratio of operations of the serial constraint force algorithm and the ABA."""
+    """Compute the operations of the serial constraint force algorithm relative to the ABA's."""
     return {
         "ratio": cfa_operations().total / aba_operations().total,
         "refined": cfa_operations(1).total / aba_operations().total,

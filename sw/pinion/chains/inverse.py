@@ -154,7 +154,7 @@ def columns_of_efforts(
 
 
 def _from_next(x: Array) -> Array:
-    """Move (B, n, ...) by one place towards the base; the last place keeps its value."""
+    """Shift (B, n, ...) by one link towards the base; the last link keeps its value."""
     return np.concatenate([x[:, 1:], x[:, -1:]], axis=1)
 
 
@@ -180,7 +180,7 @@ def note_branches(chain: Chain, count: Count | None) -> None:
 def _motion(
     at: ChainState, method: str, form: str, count: Count | None
 ) -> tuple[Array, Array, Array | None]:
-    """Return velocities and accelerations of the links, (B, n, 6), and F^ if the form has it."""
+    """Return velocities and accelerations of the links, (B, n, 6), and F^ if computed."""
     main = at.chain.main
     X, vel, acc = at.X[:, main], at.along("qd")[:, main], at.along("qdd")[:, main]
     base = np.broadcast_to(at.base, (at.count, 1, 6))

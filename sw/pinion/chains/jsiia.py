@@ -65,8 +65,8 @@ def jsiia(
     except np.linalg.LinAlgError:
         raise DynamicsError(
             f"The joint space inertia of the chain {chain.name!r} (nv {chain.nv}) is "
-            f"not positive definite in {at.dtype}: give every joint some mass to move, use a "
-            "wider type, or use hybrid_aba, which needs no M."
+            f"not positive definite in {at.dtype}: give every joint mass and inertia to move, "
+            "use a wider type, or use hybrid_aba, which needs no joint space inertia."
         ) from None
     if count is not None:
         count.steps("Cholesky columns", chain.nv)

@@ -79,7 +79,7 @@ class Rotation:
 
 
 def quaternion_product(a: Array, b: Array) -> Array:
-    """Return the product of quaternions (x, y, z, w), (..., 4): the rotation b, then a."""
+    """Return the product of quaternions (x, y, z, w), (..., 4): the rotation by b, then by a."""
     u, v = a[..., :3], b[..., :3]
     vector = a[..., 3:] * v + b[..., 3:] * u + np.cross(u, v)
     scalar = a[..., 3:] * b[..., 3:] - np.sum(u * v, axis=-1, keepdims=True)
@@ -234,7 +234,7 @@ def quadratic_matrix(X: Array, acc: Array, vel: Array, I: Array) -> Array:  # no
 
 
 def _once(like: Array) -> Array:
-    """Return (6,): 1 for products of different components, which ``w w^T`` has twice, else 0."""
+    """Return (6,): 0 for squares of w's components, 1 for the others, which ``w w^T`` has twice."""
     return np.asarray([a != b for a, b in zip(_FIRST, _SECOND, strict=True)], like.dtype)
 
 

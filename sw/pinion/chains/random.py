@@ -175,8 +175,8 @@ def _joint(
     if isinstance(joint, JointKind):
         if joint.nq == joint.nv:
             raise DynamicsError(
-                f"joints has {joint.value!r}: specify joints without a quaternion by 'mixed', "
-                "'revolute', 'prismatic', 'helical' or their number of velocities."
+                f"joints contains {joint.value!r}: specify joints without a quaternion by 'mixed', "
+                "'revolute', 'prismatic', 'helical' or their number of degrees of freedom."
             )
         return kind_subspace(joint), joint
     if isinstance(joint, str):
@@ -191,7 +191,7 @@ def _joint(
             column[3:, 0] = rng.uniform(0.1, 0.5) * length * axis
         return column, None
     if not 0 <= joint <= 6:
-        raise DynamicsError(f"joints has {joint}: a joint has 0 to 6 velocities.")
+        raise DynamicsError(f"joints contains {joint}: a joint has 0 to 6 degrees of freedom.")
     columns, _ = np.linalg.qr(rng.normal(size=(6, max(1, joint))))
     return columns[:, :joint], None
 

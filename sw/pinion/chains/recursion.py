@@ -79,7 +79,7 @@ def _from_base(at: ChainState, terms: Array, base: Array) -> Array:
 
 
 def outwards(at: ChainState, x: Array, base: Array, which: Iterable[int]) -> None:
-    """Add to the motions of bodies those of their parents, parents before children.
+    """Add the motions of parents to those of their children, parents before children.
 
     x : (B, bodies, 6, m) in the bodies' coordinates, in place. base : (6, m).
     """
@@ -89,7 +89,7 @@ def outwards(at: ChainState, x: Array, base: Array, which: Iterable[int]) -> Non
 
 
 def inwards(at: ChainState, f: Array, which: Iterable[int]) -> None:
-    """Add forces of bodies to those of their parents, children before parents.
+    """Add the forces of children to those of their parents, children before parents.
 
     f : (B, bodies, 6, m) in the bodies' coordinates, in place.
     """
@@ -149,7 +149,7 @@ def articulated(at: ChainState, bias: Array, c: Array, which: Iterable[int]) -> 
         except np.linalg.LinAlgError:
             raise DynamicsError(
                 f"Joint {i} of the chain {chain.name!r} moves no inertia in one of its directions: "
-                "give mass to the bodies that it carries."
+                "give mass and inertia to the bodies that it carries."
             ) from None
         u[:, i] = at["tau"][:, i] - times(transposed(S[i]), p[:, i])
         parent = chain.parent[i]
@@ -169,7 +169,7 @@ def articulated(at: ChainState, bias: Array, c: Array, which: Iterable[int]) -> 
 def answers(
     at: ChainState, bodies: ArticulatedBodies, c: Array, qdd: Array, a: Array, which: Iterable[int]
 ) -> None:
-    """Fill accelerations of bodies, parents before children: qdd (B, bodies, k), a (B, bodies, 6).
+    """Fill in joint and body accelerations, parents first: qdd (B, bodies, k), a (B, bodies, 6).
 
     a : must contain the accelerations of parents that are not in `which`.
     """

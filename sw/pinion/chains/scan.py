@@ -105,8 +105,9 @@ def scan(
     heads = {a.shape[: axis + 1] for a in elements}
     if len(heads) != 1 or len(next(iter(heads))) <= axis or next(iter(heads))[axis] == 0:
         raise DynamicsError(
-            f"The arrays of a scan begin with the shapes {sorted(heads)}: pass at least one array, "
-            f"all of the same batch and length, with at least one element along axis {axis}."
+            f"The leading axes of the arrays of a scan have the shapes {sorted(heads)}: pass at "
+            "least one array, all of the same batch and length, with at least one element along "
+            f"axis {axis}."
         )
     line = _Line(op, axis, Count() if count is None else count)
     if from_tip:

@@ -12,7 +12,7 @@ from .chain import Array
 
 
 def solve_positive(A: Array, R: Array) -> Array:
-    """Solve ``A x = R`` by L D L^T, A symmetric and positive definite.
+    """Solve ``A x = R`` by L D L^T for A symmetric and positive definite.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class ChainState:
     -------
     chain : the chain of the bodies.
     X : (B, bodies, 6, 6) transforms of motions from parent to body coordinates.
-    S : (bodies, 6, k) motion subspaces, k the largest number of velocities of a joint.
+    S : (bodies, 6, k) motion subspaces, k the largest number of degrees of freedom of a joint.
     I : (bodies, 6, 6) inertias.
     unused : (bodies, k, k) one on the diagonal for each column that a joint lacks: added to
         ``S^T I S`` it gives an invertible matrix.
@@ -71,7 +71,7 @@ class ChainState:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the computation."""
+        """Data type of the computation."""
         return self.X.dtype
 
     def shaped(self, x: Array) -> Array:
@@ -125,8 +125,8 @@ def state_of(
             )
         if x.shape[:-1] != batch:
             raise DynamicsError(
-                f"{name} has shape {x.shape} but q has {numbers['q'].shape}: pass one state each, "
-                "or batches of the same length."
+                f"{name} has shape {x.shape}, but q has {numbers['q'].shape}: pass one state in "
+                "each, or batches of the same length."
             )
         check_finite(name, x)
         numbers[name] = np.asarray(x, dtype).reshape(-1, widths[name])

@@ -41,4 +41,4 @@ def interrupted(finished: int, noun: str, file: Path, context: typer.Context) ->
         if file.exists()
         else "before a chunk was finished"
     )
-    return f"Interrupted {left}. To go on: {again(context)}"
+    return f"Interrupted {left}. To continue: {again(context)}"

@@ -198,7 +198,7 @@ def _number(error: Exception) -> str | None:
         return None
     option = parameter.param_type_name == "option"
     hint = max(parameter.opts, key=len) if option else parameter.name.upper()
-    return f"'{hint}' takes {accepted[0]}, not '{value}'"
+    return f"'{hint}' must be {accepted[0]}, not '{value}'"
 
 
 _THOUSANDS = r"-?\d{1,3}(,\d{3})+"

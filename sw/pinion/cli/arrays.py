@@ -42,7 +42,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             f"'{path}' cannot be read as an .npz file of plain arrays ({why}): write it with "
             "numpy.savez."
         ) from None
-    raise UsageError(f"'{path}' holds a single array: write arrays by name with numpy.savez.")
+    raise UsageError(f"'{path}' contains a single array: write arrays by name with numpy.savez.")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

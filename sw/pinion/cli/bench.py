@@ -135,18 +135,26 @@ def command(
     if benchmark not in HERE:
         raise UsageError(f"There is no benchmark '{benchmark}': choose one of {benchmarks}.")
     if measure and benchmark != "core":
-        raise UsageError(f"The option --measure is only for core: {benchmark} is always measured.")
+        raise UsageError(
+            f"The option --measure is only for 'core': leave it out for '{benchmark}'."
+        )
     if target and benchmark not in ("link", "cpu", "cuda", "compare", "mpc"):
         raise UsageError(
-            "Only link, cpu, cuda, compare and mpc take a target: leave "
-            f"'{target[0]}' out for {benchmark}."
+            "Only 'link', 'cpu', 'cuda', 'compare' and 'mpc' accept targets: leave "
+            f"'{target[0]}' out for '{benchmark}'."
         )
     if builds and benchmark != "compare":
-        raise UsageError(f"The option --build is only for compare: leave it out for {benchmark}.")
+        raise UsageError(
+            f"The option --build is only for 'compare': leave it out for '{benchmark}'."
+        )
     if partitions and benchmark != "cuda":
-        raise UsageError(f"The option --partitions is only for cuda: leave it out for {benchmark}.")
+        raise UsageError(
+            f"The option --partitions is only for 'cuda': leave it out for '{benchmark}'."
+        )
     if parameters and benchmark != "cpu":
-        raise UsageError(f"The option --parameters is only for cpu: leave it out for {benchmark}.")
+        raise UsageError(
+            f"The option --parameters is only for 'cpu': leave it out for '{benchmark}'."
+        )
     if benchmark == "link":
         bench_link.run(
             target or (),

@@ -130,7 +130,9 @@ def command(
     )
     row = request.row.row(function)  # runs a user's file, once
     if (folder / MANIFEST).is_file():
-        notice(f"'{folder}' holds a build, which is replaced once this one is complete.")
+        notice(
+            f"'{folder}' contains an earlier build, which is replaced once the new one is complete."
+        )
     with steps() as progress:
         core = build_requested(
             robot,

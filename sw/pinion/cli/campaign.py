@@ -64,11 +64,11 @@ class RequestArguments:
             )
         if self.scheduler is not None and self.workers is not None:
             raise UsageError(
-                f"The scheduler {self.scheduler} has its own workers: leave --workers out."
+                f"The scheduler '{self.scheduler}' has its own workers: leave --workers out."
             )
         if self.source is not None and (self.distribution, self.seed) != ("reference", 0):
             raise UsageError(
-                f"The requests come from {self.source}: leave --distribution and --seed out."
+                f"The requests come from '{self.source}': leave --distribution and --seed out."
             )
 
     def keywords(self) -> dict[str, Any]:
@@ -235,8 +235,8 @@ def _verdict(result: Mapping[str, Any]) -> str:
     """Return the verdict on all checks that were made."""
     if result["finished"] and not result["valid"]:
         return (
-            f"The check failed: all {amount(result['finished'], 'request')} are flagged or "
-            "undecided, so no accuracy was checked."
+            f"The check failed: every request ({result['finished']:,}) is flagged or undecided, so "
+            "no accuracy was checked."
         )
     if not result["ok"]:
         return "The check failed: see above."

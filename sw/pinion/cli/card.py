@@ -53,7 +53,7 @@ def command(
     if not timeout > 0:
         raise UsageError(f"The timeout is {timeout:g} s: give a number above 0.")
     if model not in ("packet", "rtl"):
-        raise UsageError(f"There is no card model '{model}': give packet or rtl.")
+        raise UsageError(f"There is no card model '{model}': give 'packet' or 'rtl'.")
     plan = FaultPlan() if faults is None else FaultPlan.read(faults)
     with steps() as progress:
         progress.step("Preparing the card")

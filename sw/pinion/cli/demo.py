@@ -98,11 +98,11 @@ def _other(
 ) -> None:
     """Run a demonstration by name."""
     if demonstration != "mpc":
-        raise UsageError(f"There is no demonstration '{demonstration}': give mpc, or no name.")
+        raise UsageError(f"There is no demonstration '{demonstration}': give 'mpc', or no name.")
     for option, value in (("--functions", functions), ("--requests", requests)):
         if value is not None:
             raise UsageError(
-                f"The option {option} is only for cores: leave it out for the demonstration mpc."
+                f"The option {option} is only for cores: leave it out for the demonstration 'mpc'."
             )
     from . import demo_mpc
 

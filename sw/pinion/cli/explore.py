@@ -123,7 +123,7 @@ def command(
     require("hw", *(() if scheduler is None else ("campaign",)))
     if scheduler is not None and jobs is not None:
         raise UsageError(
-            f"The points go to the workers of the scheduler {scheduler}: leave --jobs out."
+            f"The points go to the workers of the scheduler '{scheduler}': leave --jobs out."
         )
     from pinion.cosim.explore import explore
     from pinion.flow.explore import Measurements, grid
@@ -166,8 +166,8 @@ def command(
                 )
         except KeyboardInterrupt:
             raise InterruptionError(
-                f"Interrupted with {finished} of {len(points)} points finished; they are kept in "
-                f"{place}. To go on: {again(context)}"
+                f"Interrupted with {finished} of {len(points)} points finished; finished points "
+                f"are kept in '{place}'. To continue: {again(context)}"
             ) from None
     if all(row["dsp"] is None for row in rows):
         raise UsageError(f"No point could be built: {' '.join(sweep_failures(rows))}")
@@ -241,11 +241,11 @@ def axes_of(
     for number in axes["ii"]:
         if not isinstance(number, int | None):
             raise UsageError(
-                f"The interval '{number}' is neither a whole number of cycles nor auto; "
+                f"The interval '{number}' is neither a whole number of cycles nor 'auto'; "
                 "see 'pinion explore --help'."
             )
         if number is not None and number < 1:
-            raise UsageError(f"The interval is {number} cycles: give at least 1, or auto.")
+            raise UsageError(f"The interval is {number} cycles: give at least 1, or 'auto'.")
     return axes
 
 

@@ -141,7 +141,7 @@ def command(
         require("hw")
         if len(sources) != 1:
             raise UsageError(
-                f"Give one build folder, not {' '.join(sources)}; a robot and a function need "
+                f"Give one build folder, not '{' '.join(sources)}'; a robot and a function need "
                 "--cpu or --cuda."
             )
         from pinion.cosim.vectors import export_core
@@ -222,6 +222,6 @@ def _load(
 
     if len(sources) != 2:
         option = "--cpu" if cpu else "--cuda"
-        raise UsageError(f"Give a robot and a function with {option}, not {' '.join(sources)}.")
+        raise UsageError(f"Give a robot and a function with {option}, not '{' '.join(sources)}'.")
     model = load_robot(sources[0], robot_options.options(snap=snap))
     return model, named_function(sources[1], **row_options.options())

@@ -271,7 +271,7 @@ class WithFunctions(TyperCommand):
 
 
 def load_robot(robot: str, options: RobotOptions, *, quiet: bool = False) -> Model:
-    """Load a robot by name or file, with joints that mimic others coupled to them.
+    """Load a robot by name or file, with mimic joints coupled to the joints they follow.
 
     Accepted inertias are reported unless ``quiet``.
 
@@ -352,7 +352,7 @@ def interval(text: str) -> int | None:
         return int(text)
     except ValueError:
         raise UsageError(
-            f"The interval '{text}' is neither a whole number of cycles nor auto; "
+            f"The interval '{text}' is neither a whole number of cycles nor 'auto'; "
             "see 'pinion build --help'."
         ) from None
 

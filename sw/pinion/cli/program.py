@@ -148,5 +148,5 @@ def _moved(target: Path, earlier: Path | None) -> str:
     if earlier is None:
         return ""
     if earlier == target:
-        return " It already held this program."
-    return f" The folder that was there is now {earlier}."
+        return " It already contained this program."
+    return f" The earlier folder is now {earlier}."

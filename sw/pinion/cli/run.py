@@ -222,7 +222,7 @@ def tell_of_compiling(folder: Path, device: str) -> None:
 
 
 def check_target(path: Path) -> None:
-    """Refuse, before the work, a file to which results cannot be written."""
+    """Refuse a file to which results cannot be written, before any work is done."""
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder: give a file for the results.")
     if not path.parent.is_dir():

@@ -97,8 +97,9 @@ def command(
             *("compiled", False, None, False, False, False, None),
         ):
             raise UsageError(
-                "A program is verified on its simulated card, against the machine's model and "
-                "floats: leave out all options except --samples, --seed and --distribution."
+                "A program is verified on its simulated card, against the model of the processor "
+                "and the float model: leave out all options except --samples, --seed, "
+                "--distribution and --json."
             )
         _program(folder, samples or 1000, seed=seed, distribution=distribution, json=json)
         return
@@ -106,15 +107,18 @@ def command(
         options = (distribution, simulator, dsp48e2, bound, promises, function)
         if options != ("reference", "compiled", False, False, False, None):
             raise UsageError(
-                "A netlist runs on reference states, compiled, with its own blocks: leave out "
-                "--distribution, --simulator, --dsp48e2, --bound, --promises and --function."
+                "A netlist is simulated as compiled code, with its own DSP blocks and on reference "
+                "states: leave out --distribution, --simulator, --dsp48e2, --bound, --promises and "
+                "--function."
             )
         if source is not None and (samples is not None or seed):
-            raise UsageError(f"The requests come from {source}: leave --samples and --seed out.")
+            raise UsageError(f"The requests come from '{source}': leave --samples and --seed out.")
         _netlist(folder, samples or 200, seed=seed, recorded=source, json=json)
         return
     if source is not None:
-        raise UsageError(f"Requests from a file ({source}) are only for a netlist: add --netlist.")
+        raise UsageError(
+            f"Requests from a file ('{source}') are only for a netlist: add --netlist."
+        )
     if promises:
         if bound or (distribution, simulator, dsp48e2, function) != (
             "reference",
@@ -156,8 +160,8 @@ def command(
         now = _measured(folder)
         if before is not None and now is not None and now < before:
             say(
-                f"Reports now show these {amount(now, 'request')} instead of the last check's "
-                f"{before:,}: --samples {before} checks as many again."
+                f"Reports now show this check of {amount(now, 'request')} instead of the last one "
+                f"of {before:,}: --samples {before} checks as many again."
             )
     if not result["ok"]:
         raise typer.Exit(CHECK_FAILED)
@@ -294,7 +298,7 @@ def _show(result: Mapping[str, Any]) -> None:
     if result.get("undecided"):
         say(
             f"Undecided requests: {result['undecided']:,}. In each, a comparison is closer than "
-            "the error of its operands, so that its errors are not judged; its bits are."
+            "the error of its operands, so the request's bits are checked, but not its errors."
         )
     if "task" in result:
         say(_task(result["task"]))
@@ -302,9 +306,9 @@ def _show(result: Mapping[str, Any]) -> None:
         say(snapped_errors_sentence(result["snapping"]))
     if result["ok"]:
         say(
-            "Every bit agrees, every error is as promised and within its budget."
+            "Every bit agrees, and every error is as promised and within its budget."
             if result["budget"]
-            else "Every bit agrees, every error is as promised.",
+            else "Every bit agrees, and every error is as promised.",
             style="green",
         )
         return
@@ -319,7 +323,7 @@ def _show(result: Mapping[str, Any]) -> None:
 
 
 def _promise(result: Mapping[str, Any]) -> str:
-    """Return the limit on relative errors, and their scale near rest, as text."""
+    """Return the limit on relative errors, and their smallest scale, as text."""
     floors = ", ".join(f"{block} {value:.2g}" for block, value in result["floor"].items())
     states = f"on {result['distribution']} states"
     promised = f"Promised {states}: at most {result['wrong_above']:g}."
@@ -344,7 +348,7 @@ def _show_bound(result: Mapping[str, Any]) -> None:
 
 
 def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
-    """Return for each broken promise, in words, whether it holds."""
+    """Return whether each check passed, by the words for its failure."""
     return {
         "the RTL and the integers differ": result["mismatches"] == 0,
         "no request has a valid result": result["valid"] > 0,
@@ -365,16 +369,16 @@ def _none_valid(result: Mapping[str, Any]) -> str:
     bits = "Every bit agrees, but no accuracy" if not result["mismatches"] else "No accuracy"
     if flagged < result["samples"]:
         return (
-            f"{bits} was checked: of {samples}, {flagged:,} overflowed their formats, and the "
-            "others are undecided."
+            f"{bits} was checked: of {samples}, {flagged:,} raised the flag, and the others are "
+            "undecided."
         )
     home, distribution = result["home"], result["distribution"]
     other = (
-        f" The core is made for {home} states: --ranges {distribution} makes one for these, with "
-        "formats 'auto'."
+        f" The core is made for {home} states: for {distribution} states, build one with --ranges "
+        f"{distribution} and formats 'auto'."
     )
     return (
-        f"{bits} was checked: all {samples} overflowed their formats."
+        f"{bits} was checked: every request raised the flag ({samples})."
         f"{other if home != distribution else ''}"
     )
 
@@ -392,7 +396,7 @@ def _flags(result: Mapping[str, Any]) -> str:
 
 
 def _task(task: Mapping[str, Any]) -> str:
-    """Return how well formats chosen by a task perform it; single errors may be large."""
+    """Return how well formats chosen by a task perform it, and what is not promised."""
     return (
         f"Formats chosen by the task '{task['name']}': the build measured a loss of "
         f"{task['found']:.2g} of float64's tracking error there ({task['loss']:g} stated), and of "

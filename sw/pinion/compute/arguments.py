@@ -69,7 +69,7 @@ def check_inputs(arrays: Mapping[str, Any], inputs: Sequence[Array]) -> None:
 
 
 def check_out(out: object, results: Sequence[Array]) -> None:
-    """Raise unless ``out`` maps every result's name to an array, as a `Result` does.
+    """Raise `InputError` unless ``out`` maps every result's name to an array, as a `Result` does.
 
     It may have ``saturated`` as well.
 
@@ -92,7 +92,10 @@ def check_out(out: object, results: Sequence[Array]) -> None:
             )
     for name in names:
         if name not in out:
-            raise InputError(f"'out' has no array for the result '{name}': give all or none.")
+            raise InputError(
+                f"'out' has no array for the result '{name}': give an array for every result, or "
+                "omit 'out'."
+            )
 
 
 def flags_for(out: Mapping[str, Any] | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
@@ -122,5 +125,5 @@ def flags_for(out: Mapping[str, Any] | None, shape: tuple[int, ...]) -> NDArray[
         return None
     raise InputError(
         f"The array for '{SATURATED}' must be writeable and contiguous, with shape {shape} and "
-        "dtype bool: give such an array, or leave it out."
+        f"dtype bool: give such an array, or leave '{SATURATED}' out of 'out'."
     )

@@ -63,7 +63,7 @@ def source(
     comments: bool = False,
     **options: Unpack[RowOptions],
 ) -> Source:
-    """Return the C++ source that `compile` compiles, with its counts; takes the same arguments."""
+    """Return the C++ source that `compile` compiles, with its counts, for the same arguments."""
     model = load(model) if isinstance(model, str) else model
     row = row_of(function, **options)
     return kernel_of(
@@ -258,7 +258,7 @@ class Compiled:
             )
 
     def _restrictions(self) -> tuple[tuple[int, int, int], ...]:
-        """Return unit vectors and mask elements, each as input, first element and size."""
+        """Return unit vectors and mask elements, each as (input, first element, size)."""
         restrictions = []
         for k, array in enumerate(self.inputs):
             for vector, _ in self._rotations.get(array.name, ()):
@@ -274,7 +274,7 @@ class Compiled:
 
     @property
     def library(self) -> ctypes.CDLL:
-        """The runtime that runs it, with the functions of ``runtime/abi.h``."""
+        """The runtime that runs the kernel, with the functions of ``runtime/abi.h``."""
         return self._native.runtime.library
 
     def __repr__(self) -> str:
@@ -411,7 +411,8 @@ class Compiled:
         name = array.name
         if not isinstance(values, np.ndarray):
             raise InputError(
-                f"The result '{name}' needs a NumPy array, not a {type(values).__name__}."
+                f"The result '{name}' needs a NumPy array, not an object of type "
+                f"{type(values).__name__}."
             )
         if values.dtype != self.dtype:
             raise InputError(
@@ -433,7 +434,7 @@ class Compiled:
         if not (placed and values.flags.aligned):
             raise InputError(
                 f"The array for the result '{name}' is not contiguous and aligned (its strides are "
-                f"{values.strides}): give one that is."
+                f"{values.strides}): give a contiguous and aligned array."
             )
 
 

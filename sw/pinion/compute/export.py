@@ -89,12 +89,12 @@ def export_library(
         )
     unknown = [dtype for dtype in dtypes if dtype not in _TYPES]
     if unknown or not dtypes:
-        fault = f"Unknown dtype '{', '.join(unknown)}'" if unknown else "No dtype is given"
+        fault = f"Unknown dtype '{unknown[0]}'" if unknown else "No dtype is given"
         raise ComputeError(f"{fault}: choose from {', '.join(_TYPES)}.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ComputeError(
-            f"'{folder}' exists and is not an empty folder: give the name of a new one, so that "
-            "nothing is overwritten."
+            f"'{folder}' exists and is not an empty folder: give the name of a new folder, so "
+            "that nothing is overwritten."
         )
     command = find_compiler(compiler)
     machine, _ = processor()
@@ -150,7 +150,7 @@ def undone_on_failure(folder: Path, kind: str) -> Iterator[None]:
         reason = error.strerror or str(error)
         raise StorageError(
             f"The {kind} cannot be written to '{folder}' ({reason}): check that the folder is "
-            "writable and its disk has space, or choose another one.",
+            "writable and its disk has space, or choose another folder.",
             reason=reason,
         ) from error
 

@@ -83,7 +83,8 @@ def sample_count(layout: str, arrays: Sequence[tuple[Array, NDArray[Any]]]) -> i
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} has {n}" for name, n in counts.items())
         raise InputError(
-            f"The arrays have different numbers of samples ({listed}): they must be equal."
+            f"The arrays have different numbers of samples ({listed}): give the same number "
+            "in each."
         )
     return next(iter(counts.values()), 0)
 

@@ -220,12 +220,12 @@ def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
         library.pinion_get_kernel.restype = ctypes.c_void_p
         address = int(library.pinion_get_kernel())
     except (OSError, AttributeError) as error:
-        raise ComputeError(f"The compiled kernel {path} cannot be loaded: {error}.") from None
+        raise ComputeError(f"The compiled kernel '{path}' cannot be loaded: {error}.") from None
     kernel = KernelStruct.from_address(address)
     if kernel.abi != ABI:
         raise ComputeError(
-            f"The compiled kernel {path} has interface version {kernel.abi}, but this Pinion has "
-            f"{ABI}: compile it again."
+            f"The compiled kernel '{path}' has interface version {kernel.abi}, but this version of "
+            f"Pinion needs {ABI}: delete the file to have it compiled again."
         )
     return library, address
 

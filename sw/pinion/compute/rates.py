@@ -127,7 +127,7 @@ def kernel_case(
 
 
 def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, KernelCall]:
-    """Return copies that read and write as many bytes as a batch's requests and results have.
+    """Return copies that read and write as many bytes as a batch's requests and results.
 
     One stores through the caches and one around them; which is faster depends on the machine.
     """
@@ -224,7 +224,7 @@ def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _padded(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy into rows a cache line longer than needed: their distance is then no power of two."""
+    """Copy into rows a cache line longer than needed, which avoids strides of powers of two."""
     count = values.shape[-1]
     stride = -(-count // 16) * 16 + 16
     memory = _aligned_copy(np.zeros((*values.shape[:-1], stride), dtype=values.dtype))

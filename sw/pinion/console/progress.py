@@ -270,7 +270,7 @@ def _terminal(work: Work, bar: bool) -> Iterator[Callable[[], None]]:
 
 
 class Lines:
-    """Prints a line of progress every `EVERY` seconds, whether or not it has changed.
+    """Printer of a line of progress every `EVERY` seconds, whether or not it has changed.
 
     It is a context manager with a thread that watches the clock.
     """

@@ -117,14 +117,14 @@ class Plant(Closing):
         self.gradients.close()
 
     def accelerations(self, x: Floats, u: Floats) -> Floats:
-        """Return accelerations (..., nv) of states (..., 2 nv) and efforts (..., nv)."""
+        """Return accelerations (..., nv) for states (..., 2 nv) and efforts (..., nv)."""
         n = self.model.nv
         flat, efforts = x.reshape(-1, 2 * n), u.reshape(-1, n)
         qdd = self.forward(q=flat[:, :n], qd=flat[:, n:], tau=efforts).qdd
         return np.asarray(qdd, dtype=np.float64).reshape(u.shape)
 
     def step(self, x: Floats, u: Floats) -> Floats:
-        """Return states (..., 2 nv) after a step from (..., 2 nv) with efforts (..., nv)."""
+        """Return the states after a step from states (..., 2 nv) with efforts (..., nv)."""
         n, h = self.model.nv, self.dt
         if self.method == "semi_implicit":
             qd = x[..., n:] + h * self.accelerations(x, u)
@@ -138,7 +138,7 @@ class Plant(Closing):
         return np.asarray(x + h * total)
 
     def linearise(self, x: Floats, u: Floats) -> Linear:
-        """Linearise steps from (n, knots, 2 nv) with efforts (n, knots, nv), in one batch."""
+        """Linearise steps from states (n, knots, 2 nv) with efforts (n, knots, nv) in one batch."""
         n, h = self.model.nv, self.dt
         if self.method == "rk4":
             A, B, flags = self._gradient(("A", "B"), x, u, dt=np.full(u[..., 0].size, h))
@@ -153,7 +153,7 @@ class Plant(Closing):
         return Linear(A, B, flags)
 
     def _gradient(self, names: Sequence[str], x: Floats, u: Floats, **more: Floats) -> list[Any]:
-        """Return matrices of the gradients' backend by name, and its flags."""
+        """Return the named matrices that the gradients' backend computes, followed by its flags."""
         n, lead = self.model.nv, u.shape[:-1]
         flat = x.reshape(-1, 2 * n)
         # Compiled functions convert arrays of another layout or dtype much more slowly.
@@ -179,7 +179,7 @@ RK4 = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))
 
 
 def gradient_row(method: dynamics.StepMethod = "semi_implicit") -> Function:
-    """Return the function that gives a plant's gradients: fd_derivatives with M^-1, or rk4_step.
+    """Return the function that computes a plant's gradients: fd_derivatives with M^-1, or rk4_step.
 
     In fixed point the gradient of forward dynamics keeps its accuracy however short a step is.
     """
@@ -189,18 +189,18 @@ def gradient_row(method: dynamics.StepMethod = "semi_implicit") -> Function:
 
 
 def forward_of(model: Model, device: str = "cpu") -> Backend:
-    """Return forward dynamics in float64: the float model for ``float``, otherwise compiled."""
+    """Return forward dynamics in float64: the float model for ``float``, else compiled code."""
     return float64_or_backend(model, row_of("aba"), "float" if device == "float" else "cpu")
 
 
 def second_of(plant: Plant) -> Backend:
-    """Return second derivatives of semi-implicit steps, from a source like the plant's."""
+    """Return second derivatives of semi-implicit steps: float or compiled, as in the plant."""
     device = "float" if isinstance(plant.forward, Float64) else "cpu"
     return float64_or_backend(plant.model, row_of("step_second_derivatives"), device)
 
 
 def float64_or_backend(model: Model, row: Function, device: str, **options: Any) -> Backend:
-    """Return the float model in float64 for ``float``, otherwise the device's backend."""
+    """Return the float model in float64 for the device ``float``, else the device's backend."""
     if device == "float":
         return Float64(model, row)
     return backend(model, row, device=device, **options)
@@ -260,7 +260,7 @@ def check_step(dt: float, method: str = "semi_implicit") -> None:
 
 
 def gravity_efforts(model: Model, q: Floats) -> Floats:
-    """Return efforts (..., nv) [N m | N] that hold a robot still at (..., nq)."""
+    """Return efforts (..., nv) [N m | N] that hold a robot still at positions (..., nq)."""
     still = np.zeros((*q.shape[:-1], model.nv)).reshape(-1, model.nv)
     efforts = dynamics.rnea(model, q.reshape(-1, model.nq), still, still)
     return np.asarray(efforts).reshape(*q.shape[:-1], model.nv)

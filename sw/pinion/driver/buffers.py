@@ -88,7 +88,7 @@ class Buffers:
         return len(self._request.bytes) + len(self._response.bytes)
 
     def take(self) -> BufferBatch:
-        """Return a batch that sends the packet and mark the buffers as busy.
+        """Mark the buffers as busy, and return a batch that sends their packet.
 
         Raises
         ------

@@ -82,6 +82,6 @@ def check_card(read: Read, layout: Layout, *, where: str) -> None:
         if actual != value:
             raise WrongBuildError(
                 f"The card at {where} has the right build hash {build:016x}, but its register "
-                f"{name} is {actual:#x} instead of {value:#x}: make the build and its bitstream "
+                f"{name} is {actual:#x} instead of {value:#x}: build the folder and its bitstream "
                 f"again."
             )

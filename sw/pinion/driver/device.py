@@ -315,7 +315,7 @@ class Device(Backend):
         self._session.reset_state()
 
     def recover(self) -> None:
-        """Bring back a card that the device has given up; the same as `reset`."""
+        """Recover a card that the device has given up, as `reset` does."""
         self.reset()
 
     def close(self, *, wait: bool = True) -> None:
@@ -345,7 +345,7 @@ class Device(Backend):
     def __reduce__(self) -> NoReturn:
         raise DriverError(
             f"The open card at {self._connection.transport.where} cannot be copied or sent to "
-            "another process: only one can hold it. Close it here, and open it there."
+            "another process: only one process can use it. Close it here, and open it there."
         )
 
     def __repr__(self) -> str:

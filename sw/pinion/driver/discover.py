@@ -67,7 +67,7 @@ def cards(folder: Path = Path("/dev")) -> list[CardInfo]:
 
 
 def read_card(prefix: Path) -> CardInfo:
-    """Return a card, given the path of its device files up to the underscore."""
+    """Return a card's description, given the path of its device files up to the underscore."""
     where = str(prefix)
     nodes = FileNodes(prefix=prefix)
     action = "open"

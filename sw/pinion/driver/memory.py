@@ -49,15 +49,17 @@ def check_buffer(packet: Bytes) -> None:
     start = packet.__array_interface__["data"][0]
     if start % BEAT or not len(packet) or len(packet) % BEAT:
         raise DmaBufferError(
-            f"A buffer must be whole beats of {BEAT} bytes on a beat boundary, but this one of "
-            f"{len(packet)} bytes begins {start % BEAT} past one: use the transport's allocate()."
+            f"Start and length of a buffer must be multiples of {BEAT} bytes, but this buffer of "
+            f"{len(packet)} bytes starts {start % BEAT} bytes past such an address: use the "
+            f"transport's allocate()."
         )
     flags = packet.flags
     if packet.dtype != np.uint8 or not flags.c_contiguous or not flags.writeable:
+        state = "contiguous" if flags.c_contiguous else "not contiguous"
+        access = "writable" if flags.writeable else "read-only"
         raise DmaBufferError(
-            f"The DMA engine needs contiguous writable bytes, even for sending, but this buffer "
-            f"of {packet.dtype} is {'not contiguous' if flags.writeable else 'read-only'}: use "
-            f"the transport's allocate()."
+            f"The DMA engine needs contiguous writable uint8, even for sending, but this buffer "
+            f"of {packet.dtype} is {state} and {access}: use the transport's allocate()."
         )
 
 

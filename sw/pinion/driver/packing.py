@@ -78,7 +78,7 @@ class RecordColumn:
             part[:] = values[start : start + len(part)].take(self.gather, axis=1, mode="clip")
 
     def blank(self, count: int, pool: Pool | None = None) -> Floats32:
-        """Return memory for results, (count, size), with elements that are not sent filled in."""
+        """Return memory for results, (count, size), with the elements not sent filled in."""
         length = 4 * count * self.size
         if pool is None or length < LARGE:
             results = np.empty((count, self.size), dtype=np.float32)

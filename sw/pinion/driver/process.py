@@ -39,7 +39,7 @@ class Owner:
 
 
 class OwnedFuture(Future[T], Generic[T]):
-    """A future that only threads of its process settle, so that forked children cannot wait."""
+    """A future settled only in the process that made it; waiting in a forked child is an error."""
 
     def __init__(self) -> None:
         super().__init__()

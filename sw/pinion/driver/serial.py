@@ -53,7 +53,7 @@ class Port(Protocol):
         ...
 
     def write(self, data: bytes) -> None:
-        """Send all bytes; one thread at a time calls this, beside a reader."""
+        """Send all bytes; one thread at a time calls this, alongside a reader."""
         ...
 
     def close(self) -> None:
@@ -162,13 +162,13 @@ class SerialTransport(Transport):
             raise TornStreamError(f"A response from {self.where} arrived damaged.")
         if len(response) != len(packet):
             raise TornStreamError(
-                f"{self.where} sent a response of {len(response)} bytes instead of {len(packet)}: "
-                f"it was cut off, or parts were lost."
+                f"The card at {self.where} sent a response of {len(response)} bytes instead of "
+                f"{len(packet)}: it was cut off, or parts were lost."
             )
         packet.data.cast("B")[:] = response
 
     def drain(self) -> None:
-        """Wait while the line carries all that the card sends."""
+        """Wait until the line has carried all that the card sends."""
         time.sleep(PAUSE)
 
     def close(self) -> None:
@@ -216,8 +216,8 @@ class SerialTransport(Transport):
             left = since + self._patience - now
             if left <= 0:
                 raise CardTimeoutError(
-                    f"{self.where} {symptom} for {self._patience:g} s: the card stopped, or data "
-                    f"was lost."
+                    f"The card at {self.where} {symptom} for {self._patience:g} s: it stopped, or "
+                    f"data was lost."
                 )
             self._changed.wait(left)
 
@@ -226,9 +226,9 @@ class SerialTransport(Transport):
         if self._failure is not None:
             raise LinkError(str(self._failure)) from self._failure
         if self._closing:
-            raise LinkError(f"{self.where} was closed during a transfer.")
+            raise LinkError(f"The port {self.where} was closed during a transfer.")
         if resets != self._resets:
-            raise CardTimeoutError(f"{self.where} was reset during a transfer.")
+            raise CardTimeoutError(f"The card at {self.where} was reset during a transfer.")
 
     def _ask(self, kind: FrameKind, *, offset: int = 0, value: int = 0) -> int:
         """Send a command until it is answered."""
@@ -271,7 +271,7 @@ class SerialTransport(Transport):
             self._port.write(data)
         except (OSError, ValueError) as error:
             raise LinkError(
-                f"{self.where} cannot be written to ({error}): check that it is connected."
+                f"The port {self.where} cannot be written to ({error}): check that it is connected."
             ) from error
 
     def _read(self) -> None:
@@ -286,7 +286,7 @@ class SerialTransport(Transport):
             except (OSError, ValueError, TypeError) as error:
                 with self._changed:
                     self._failure = LinkError(
-                        f"{self.where} is gone ({error}): plug the board in again."
+                        f"The port {self.where} is gone ({error}): plug the board in again."
                     )
                     self._changed.notify_all()
                 return

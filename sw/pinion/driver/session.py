@@ -166,7 +166,7 @@ class Sealer:
         self._sequences = itertools.count(secrets.randbits(32) if first is None else first)
 
     def seal(self, packet: Packet) -> None:
-        """Seal a packet with a new sequence number, so that no old answer is taken for its own."""
+        """Seal a packet with a new sequence number, which no old response has."""
         packet.sequence = next(self._sequences) & 0xFFFFFFFF
         seal_request(packet.batch.layout, packet.request.bytes, packet.count, packet.sequence)
 

@@ -75,8 +75,8 @@ class SpiDevice:
         request = check_arrays(self.manifest.inputs, by_name(self.manifest.inputs, values, arrays))
         if not request.single:
             raise InputError(
-                f"An SPI line takes one request at a time, not a batch of {request.count}: leave "
-                "the batch axis out."
+                f"An SPI line carries one request at a time, not a batch of {request.count}: call "
+                "run() for each request, without the batch axis."
             )
         if self._parameters is not None:
             self._parameters.runs(request)

@@ -99,7 +99,7 @@ class Transport(ABC):
         """Close everything, even if the card is gone; called once."""
 
     def abandon(self) -> None:  # noqa: B027 - most transports have nothing that a child inherits
-        """Close files that a forked child has inherited, without card accesses and locks.
+        """Close files that a forked child has inherited, without using the card or any lock.
 
         The parent's files stay open.
         """
@@ -128,9 +128,9 @@ def find_transport(device: str) -> EntryPoint:
     installed = transports()
     if name not in installed:
         listing = f"installed: {', '.join(sorted(installed)) or 'none'}"
-        choice = "choose one of these, followed by a colon and an address if it needs one"
+        choice = "choose an installed one, followed by a colon and an address if it needs one"
         if not installed:
-            choice = "reinstall Pinion, which includes some"
+            choice = "reinstall Pinion, which includes cards"
         raise DriverError(
             f"There is no card '{device}' ({listing}): {choice}; "
             "for CPUs and GPUs use pinion.backend with device='cpu' or 'cuda'."

@@ -64,7 +64,7 @@ class ArticulatedInertia:
 
 
 def own_articulated(inertia: Inertia) -> ArticulatedInertia:
-    """Return the articulated inertia of a single rigid body: constants of the robot."""
+    """Return the articulated inertia of a single rigid body."""
     x, y, z = inertia.h
     mass = inertia.mass
     H = (0.0, 0.0 - z, y), (z, 0.0, 0.0 - x), (0.0 - y, x, 0.0)

@@ -66,7 +66,7 @@ def axes(joint: Joint) -> tuple[Axis, ...]:
 
 
 def numbered_axes(model: Model) -> list[list[tuple[int, Axis]]]:
-    """Return each body's joint axes, each with its index in a vector of velocities."""
+    """Return each body's joint axes, each with its index in the velocity vector."""
     return [
         list(zip(range(v_at.start, v_at.stop), axes(body.joint), strict=True))
         for body, v_at in zip(model.bodies, model.v_slices, strict=True)
@@ -121,7 +121,7 @@ def quaternion_matrix(quaternion: Sequence[Scalar]) -> Matrix:
 
 
 def unit_pair(c: Scalar, s: Scalar) -> tuple[Scalar, Scalar]:
-    """Return a cosine and a sine of nearly unit length scaled to unit length.
+    """Return a cosine-sine pair of nearly unit norm, scaled to norm 1.
 
     The factor is the first terms of ``(1 + d)^(-1/2)`` with d the error of the squared length: for
     the 2e-6 that are allowed the first omitted term is below 1e-17.

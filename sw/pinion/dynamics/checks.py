@@ -118,10 +118,10 @@ def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:
         model: Any = args[0] if args else kwargs["model"]
         if idle := idle_accepted(model):
             raise DynamicsError(
-                f"The joint-space inertia matrix of {model.name!r} is singular, so forward "
-                f"dynamics does not exist: {', '.join(map(repr, idle[:8]))} "
-                f"{'move' if len(idle) > 1 else 'moves'} no inertia; lock such joints, or give "
-                "them an armature."
+                f"The joint-space inertia matrix of {model.name!r} is singular: the joint"
+                f"{'s' * (len(idle) > 1)} {', '.join(map(repr, idle[:8]))} "
+                f"move{'s' * (len(idle) == 1)} no inertia; lock such joints, or give them an "
+                "armature."
             )
         try:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -131,8 +131,8 @@ def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:
         parts = result if isinstance(result, tuple) else (result,)
         if not all(np.isfinite(part).all() for part in parts):
             raise DynamicsError(
-                "The joint-space inertia matrix is singular in one of these states: in that "
-                "posture the joints move bodies without inertia; pass other positions."
+                "A result is not finite: the joint-space inertia matrix is singular in at least "
+                "one state, or a value overflows; pass other positions, or smaller values."
             )
         return cast("_R", result)
 
@@ -206,7 +206,7 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
         if array.shape[:-1] != states.get(first, array).shape[:-1]:
             raise DynamicsError(
                 f"{name} has shape {array.shape} but {first} has {states[first].shape}: "
-                "pass one state each, or batches of the same length."
+                "pass arrays for one state, or for batches of the same length."
             )
         states[name] = array
     for name, array in states.items():
@@ -228,14 +228,14 @@ def rotations_of(
     rotations = []
     for kind, at in zip(kinds, q_slices, strict=True):
         if kind is JointKind.PLANAR:
-            rotations.append((slice(at.stop - 2, at.stop), "cosine and sine"))
+            rotations.append((slice(at.stop - 2, at.stop), "cosine-sine pair"))
         elif kind in (JointKind.SPHERICAL, JointKind.FREE_FLYER):
             rotations.append((slice(at.stop - 4, at.stop), "quaternion"))
     return rotations
 
 
 def of_unit_length(name: str, q: Array, slices: Sequence[tuple[slice, str]]) -> Array:
-    """Return q (..., nq) with these vectors normalised; raise for one far from unit length."""
+    """Return q (..., nq) with its unit vectors normalised; raise if one is far from norm 1."""
     if not slices:
         return q
     result = np.array(q)
@@ -246,7 +246,7 @@ def of_unit_length(name: str, q: Array, slices: Sequence[tuple[slice, str]]) -> 
 
 
 def unit_lengths(name: str, q: Array, at: slice, noun: str, *, finite: bool = True) -> Array:
-    """Return the lengths (...) of vectors of q (..., nq); raise for one that is far from 1.
+    """Return the norms (...) of vectors in q (..., nq); raise if one is far from 1.
 
     ``finite=False`` accepts vectors with a NaN or an infinity.
     """
@@ -258,7 +258,7 @@ def unit_lengths(name: str, q: Array, at: slice, noun: str, *, finite: bool = Tr
         index = tuple(int(k) for k in np.argwhere(far)[0])
         where = ", ".join([*map(str, index), f"{at.start}:{at.stop}"])
         raise DynamicsError(
-            f"{name}[{where}] is a {noun} of length {lengths[index]:.6g}, not 1: pass "
+            f"The {noun} {name}[{where}] has norm {lengths[index]:.6g}, not 1: pass "
             f"{name} through normalise first."
         )
     return np.asarray(lengths)
@@ -276,7 +276,7 @@ def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:
 def as_numbers(name: str, argument: ArrayLike) -> Array:
     """Return an argument as float64; raise for text, masks, complex numbers and ragged lists."""
     if isinstance(argument, np.ma.MaskedArray) and np.ma.is_masked(argument):
-        raise DynamicsError(f"{name} has masked elements: pass a plain array such as its filled().")
+        raise DynamicsError(f"{name} has masked elements: fill them first, with filled(value).")
     try:
         array = np.asarray(argument)
     except ValueError as problem:

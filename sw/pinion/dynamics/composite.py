@@ -59,7 +59,7 @@ class Composite:
     I: Symmetric = NO_SYMMETRIC  # noqa: E741 - the symbol in the literature
 
     def times(self, angular: Vector, linear: Vector) -> Spatial:
-        """Return ``IC [angular; linear]``, moment first; constants of an axis cost no product."""
+        """Return ``IC [angular; linear]``, moment first; constants 0 and 1 cost no product."""
         moment = vadd(times(full(self.I), angular), cross(self.h, linear))
         return moment, vadd(scale(self.mass, linear), cross(angular, self.h))
 
@@ -83,7 +83,7 @@ class Coriolis:
 
 
 def own_composite(inertia: Inertia) -> Composite:
-    """Return the composite inertia of one body: constants of the robot."""
+    """Return the composite inertia of a single body."""
     return Composite(mass=inertia.mass, h=inertia.h, I=inertia.I)
 
 
@@ -119,7 +119,7 @@ def joined_coriolis(a: Coriolis, b: Coriolis) -> Coriolis:
 
 
 def levered(d: Vector, composite: Composite) -> Composite:
-    """Return the composite inertia about ``-d`` [m], from where the old origin is at ``+d``."""
+    """Return the composite inertia about ``-d`` [m], so that the old origin is at ``+d``."""
     h = vadd(composite.h, scale(composite.mass, d))
     xx, yy, zz = (mul(d[k], add(composite.h[k], h[k])) for k in range(3))
     change = (

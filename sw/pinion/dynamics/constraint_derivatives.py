@@ -121,7 +121,7 @@ class ConstraintGradient(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Eliminated:
-    """The inverse of K in blocks: of the branches, the trunk and the contacts.
+    """The inverse of K in blocks for the branches, the trunk and the contacts.
 
     Members
     -------

@@ -54,7 +54,7 @@ def add_velocities(
     linear: dict[int, Vector],
     region: Region,
 ) -> None:
-    """Add the velocities [m/s] of the origins of the bodies from the base to ``body``."""
+    """Add to ``linear`` the velocities [m/s] of the origins of bodies from the base to ``body``."""
     for i in path_to(model, body):
         if i in linear:
             continue

@@ -1,4 +1,4 @@
-r"""Forward dynamics of a robot whose contacts are held by the world.
+r"""Forward dynamics of a robot with rigid contacts and loops.
 
 With the contacts' Jacobian J, in the contacts' axes, and the accelerations gamma that contacts have
 at ``qdd = 0``,
@@ -56,7 +56,7 @@ from .scalar import Scalar, SingularError, add, mul, select, sub
 from .stabilisation import Gains, Stabilisation
 
 REDUNDANT = (
-    "The contacts are redundant in one of these states, or the joint-space inertia matrix is "
+    "The contacts are redundant in at least one state, or the joint-space inertia matrix is "
     "singular: give the contacts a damping, such as 1e-6, or pass other positions."
 )
 
@@ -220,8 +220,8 @@ def contact_arguments(
         if np.any((mask[..., i] * mask[..., j] > 0.0) & (compliance == 0.0)):
             raise DynamicsError(
                 f"The contacts {contacts[i].name!r} and {contacts[j].name!r} of {model.name!r} "
-                "hold the same point, so their forces are not determined: set one of them to "
-                "0 in active, or give a damping, such as 1e-6."
+                "hold the same point, so their forces are not determined: set one of the "
+                "contacts to 0 in active, or give a damping, such as 1e-6."
             )
     states = [columns_of(vector) for vector in x.values()]
     return ContactArguments(columns=(*states, columns_of(mask), compliance[()]), batch=batch)

@@ -143,7 +143,7 @@ def _directions_of(
 
 
 def masked(on: Scalar, x: Scalar) -> Scalar:
-    """Return x if a contact is on the ground, else 0."""
+    """Return x if a contact is active, else 0."""
     return x if is_zero(x) else select(on, x, 0.0)
 
 

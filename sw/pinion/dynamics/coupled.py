@@ -62,7 +62,7 @@ class Coupling:
         return gathered
 
     def columns(self) -> list[tuple[int, float]]:
-        """Return G: for each joint velocity, an independent one's index and the ratio to it."""
+        """Return G: each joint velocity's independent one, by its index, and the ratio to it."""
         v_slices = self.free.v_slices
         return [
             (v_slices[tie.leader].start + k, tie.ratio)
@@ -159,5 +159,5 @@ def elimination_parents(model: Model) -> tuple[int, ...]:
 
 
 def owners(model: Model) -> list[int]:
-    """Return each velocity's body, by its number counted from 1."""
+    """Return the number of each velocity's body, counted from 1."""
     return [i + 1 for i, v_at in enumerate(model.v_slices) for _ in range(v_at.start, v_at.stop)]

@@ -149,7 +149,7 @@ def discrete_derivatives(
 
 @dataclass(frozen=True, kw_only=True)
 class _Start:
-    """Checked states with a batch axis in front, the step, and dynamics under efforts and forces.
+    """Checked states with a leading batch axis, the time step, and dynamics for efforts and forces.
 
     ``batch`` is the caller's batch shape: () for one state, in which case n is 1.
     """

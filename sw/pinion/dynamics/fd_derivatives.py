@@ -112,7 +112,7 @@ def fd_derivatives_scalars(
 def answers_of_bases(
     model: Model, q: Sequence[Scalar], qd: Sequence[Scalar], terms: JointTerms
 ) -> tuple[dict[int, list[Scalar]], dict[int, list[Scalar]]]:
-    """Return the columns of dqdd/dq and of dqdd/dqd to which only a joint at the base responds.
+    """Return the columns of dqdd/dq and dqdd/dqd in which only a joint at the base responds.
 
     Their change of motion is an acceleration along the joint's own axes: all positions of a
     free-flyer or planar joint, and the rates of its shifts. There are none for a base with joint
@@ -192,7 +192,7 @@ def minus_minv_times_scalars(
     dtau_dqd: Sequence[Sequence[Scalar]],
     region: Region = no_region,
 ) -> tuple[Rows, Rows]:
-    """Return ``dqdd/dq`` and ``dqdd/dqd`` from M^-1 and inverse dynamics' gradient.
+    """Return ``dqdd/dq`` and ``dqdd/dqd`` from M^-1 and the gradient of inverse dynamics.
 
     This is Algorithm 3's last line.
 

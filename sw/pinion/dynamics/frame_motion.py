@@ -103,7 +103,7 @@ def _motion_of_body(
     qdd: Sequence[Scalar],
     region: Region,
 ) -> tuple[BodyMotion, Vector]:
-    """Return a body's motion and the velocity of its origin [m/s], in its coordinates."""
+    """Return a body's motion and its origin's velocity [m/s], in the body's coordinates."""
     motion, linear = base_motion(model), ZERO
     for i in path_to(model, number):
         at, place = model.q_slices[i], model.v_slices[i]

@@ -101,7 +101,7 @@ class JointTerms:
         return total
 
     def slope(self, k: int, qd: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`effort` with respect to velocity k, zero for a jump.
+        """Return the derivative of :meth:`effort` with respect to velocity k; a jump gives zero.
 
         :meth:`across` has the derivatives with respect to other rates.
         """
@@ -258,7 +258,7 @@ def joint_terms_of(
         if kind.nq > 1 and spring and "stiffness" in names:
             raise DynamicsError(
                 f"The joint {body.joint.name!r} of {model.name!r} is {kind.value} and "
-                "has a spring, which only joints of one position can have: set every coefficient "
+                "has a spring, which only joints with one position can have: set every coefficient "
                 "of its stiffness to 0."
             )
 

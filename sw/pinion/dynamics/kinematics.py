@@ -196,7 +196,7 @@ def frame_jacobian_scalars(
 
 
 def _seen_from_the_frame(model: Model, q: Sequence[Scalar], named: Frame, region: Region) -> Rows:
-    """Return the Jacobian in the frame's axes, walking from the frame to the base.
+    """Return the Jacobian in the frame's axes, computed from the frame towards the base.
 
     With R and p the frame's pose in a body, a joint's ``[w; v]`` in the body's coordinates is
     ``[R^T w; R^T (v + w x p)]`` in the frame's. R is stored as its columns, the frame's axes, which

@@ -1,4 +1,4 @@
-r"""Kinematic loops: frames of two bodies that hold each other, for any scalar type.
+r"""Kinematic loops: frames of two bodies constrained to each other, for any scalar type.
 
 A loop is a contact between two links (:class:`pinion.robot.Contact`). The two branches from the
 link where they part, the fork, to the frames are a robot of their own (:class:`Loop`), whose base
@@ -43,7 +43,7 @@ from .spatial import ZERO, Spatial, Vector, cross, dot, times_constant, vadd, vs
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A loop of a robot without ties, as a robot of its two branches on a fork at rest.
+    """A loop of a robot without ties, as a robot of the loop's two branches on a fixed fork.
 
     Members
     -------
@@ -63,7 +63,7 @@ class Loop:
 
     @classmethod
     def of(cls, tree: Model, contact: Contact) -> Loop:
-        """Return the loop of a robot's contact, which has a partner."""
+        """Return the loop of a robot's contact, which must have a partner."""
         partner = contact.partner
         assert partner is not None
         first, second = (set(path_to(tree, body)) for body in (contact.body, partner.body))
@@ -158,7 +158,7 @@ class LoopMotion:
         return first, second
 
     def carried(self, vector: Vector, up: Sequence[int], down: Sequence[int]) -> Vector:
-        """Return a vector in the axes of another body: up a branch to the fork, down the other."""
+        """Rotate a vector into another body's axes: up one branch to the fork, down the other."""
         for i in reversed(up):
             with self.around("contact", i + 1):
                 vector = self.states[i].X.to_parent(vector)
@@ -367,7 +367,7 @@ class LoopMotion:
 
 
 def _turning(axis: Axis, moment: Vector) -> Scalar:
-    """Return the component of a moment along an axis, 0 if it does not turn."""
+    """Return the component of a moment along an axis, 0 for a linear axis."""
     return axis_effort(axis, (moment, ZERO))
 
 

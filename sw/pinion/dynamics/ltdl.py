@@ -1,4 +1,4 @@
-r"""Sparse factorisation ``M = L^T D L`` of branched trees, its inverse and products with it.
+r"""Sparse factorisation ``M = L^T D L`` for branched trees, the inverse, and products with it.
 
 Source: Featherstone 2008, chapter 6.5 (efficient factorization of the joint-space inertia matrix in
 branched kinematic trees). L is unit lower triangular, with entries only where one joint is between
@@ -34,13 +34,13 @@ class Factors:
 
 
 def by_velocity(model: Model, region: Region) -> Region:
-    """Return a region that takes a velocity's number, 1 for the first, instead of a body's."""
+    """Return a region called with a velocity's number, 1 for the first, instead of a body's."""
     bodies = owners(model)
     return lambda name, k: region(name, bodies[k - 1])
 
 
 def region_at(region: Region, body: int) -> Region:
-    """Return a region whose steps are all of one body."""
+    """Return a region whose steps all belong to one body."""
     return lambda name, _: region(name, body)
 
 

@@ -48,7 +48,7 @@ def product(first: Sequence[Sequence[Scalar]], second: Sequence[Sequence[Scalar]
 
 
 def combined(*terms: tuple[Scalar, Sequence[Sequence[Scalar]]]) -> Rows:
-    """Return a sum of matrices, each with its factor."""
+    """Return a linear combination of matrices."""
     (factor, first), *others = terms
     result = [[mul(factor, x) for x in row] for row in first]
     for factor, matrix in others:

@@ -72,7 +72,7 @@ class MimicMap:
         f_ext: ArrayLike | None = None,
         **options: Any,
     ) -> Array:
-        """Return inverse dynamics' efforts of the independent joints."""
+        """Return the inverse-dynamics efforts of the independent joints."""
         states = self.positions(q), self.rates(qd), self.rates(qdd)
         return self.efforts(arrays.rnea(self.model, *states, f_ext, **options))
 
@@ -89,7 +89,7 @@ class MimicMap:
         except np.linalg.LinAlgError:
             raise DynamicsError(
                 f"The inertia matrix of the independent joints of {self.model.name!r} is not "
-                "positive definite: a joint moves bodies without inertia; give those bodies mass."
+                "positive definite: a joint moves bodies without inertia; add mass and inertia."
             ) from None
         return np.asarray(np.swapaxes(root, -1, -2) @ root)
 
@@ -101,7 +101,7 @@ class MimicMap:
         f_ext: ArrayLike | None = None,
         **options: Any,
     ) -> Array:
-        """Return forward dynamics' accelerations of the independent joints."""
+        """Return the forward-dynamics accelerations of the independent joints."""
         still = np.zeros(np.shape(qd))
         bias = self.rnea(q, qd, still, f_ext, **options)
         free = self._checked("tau", tau, self.G.shape[1]) - bias
@@ -195,7 +195,7 @@ class MimicMap:
         if array.ndim not in (1, 2) or array.shape[-1] != width:
             raise DynamicsError(
                 f"{name} has shape {array.shape}: pass ({width},) for one state or (n, {width}) "
-                f"for a batch of {self.model.name!r} with its mimic joints tied."
+                f"for a batch, with values of {self.model.name!r}'s independent joints only."
             )
         check_finite(name, array)
         return array

@@ -120,7 +120,7 @@ def unit_response(
     body: int,
     j: int,
 ) -> list[Scalar]:
-    """Return the accelerations of axes 0 to j for a unit effort at axis j: of M^-1's column j.
+    """Return the accelerations of axes 0 to j for a unit effort at axis j: part of M^-1's column j.
 
     Later axes follow from symmetry. ``body`` : the body whose joint has the axis j.
     """

@@ -1,4 +1,4 @@
-r"""Operational-space inertia of a link: the inertia that a force at its frame sees.
+r"""Operational-space inertia of a link: the inertia seen by a force at the link's frame.
 
 With the frame's Jacobian J, for velocities ``[angular; linear]``, a wrench F at the frame
 accelerates it by ``J M^-1 J^T F`` (Khatib, "A unified approach for motion and force control of
@@ -167,8 +167,8 @@ def operational_space_inertia(
         inertia = np.linalg.inv(mobility)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            f"The link {frame!r} of {model.name!r} cannot move in every direction in one of these "
-            "postures, so its operational-space inertia does not exist: pass other positions, or a "
+            f"The link {frame!r} of {model.name!r} cannot move in every direction in at least one "
+            "posture, so its operational-space inertia does not exist: pass other positions, or a "
             "positive damping."
         ) from None
     return np.asarray((inertia + np.swapaxes(inertia, -1, -2)) / 2.0)

@@ -124,7 +124,7 @@ def parameters_of(model: Model, names: Sequence[str]) -> list[Parameter]:
         if clash is not None:
             where = GRAVITY if parameter.body < 0 else repr(model.bodies[parameter.body].name)
             raise DynamicsError(
-                f"The parameters {clash.name!r} and {name!r} are both of {where}: keep one of them."
+                f"The parameters {clash.name!r} and {name!r} both describe {where}: keep only one."
             )
         result.append(parameter)
         first += parameter.count
@@ -169,7 +169,7 @@ def _of_joint(model: Model, name: str, figure: str) -> tuple[int, Array]:
     joint = model.bodies[body].joint
     if figure == "stiffness" and joint.kind.nq > 1:
         raise DynamicsError(
-            f"The joint {name!r} is {joint.kind.value}, and only joints of one position can have "
+            f"The joint {name!r} is {joint.kind.value}, and only joints with one position can have "
             f"springs: leave '{name}:{figure}' out of the parameters."
         )
     return body, np.array([float(getattr(joint, figure))])
@@ -223,7 +223,7 @@ def parameter_values(model: Model, names: Sequence[str]) -> list[float]:
 
 
 def rigid_body(mass: Array, com: Array, inertia: Array) -> Array:
-    """Return ten numbers (..., 10) in the order of :data:`.regressor.PARAMETERS`.
+    """Return inertial parameters (..., 10) in the order of :data:`.regressor.PARAMETERS`.
 
     Arguments
     ---------
@@ -298,12 +298,12 @@ def _sample(bad: NDArray[np.bool_]) -> str:
 
 
 def flat(inertia: Parameters) -> Array:
-    """Return ten numbers in the order of :data:`.regressor.PARAMETERS`."""
+    """Return inertial parameters in the order of :data:`.regressor.PARAMETERS`."""
     return np.array([inertia.m, *inertia.h, *_tensor(inertia.I)])
 
 
 def structured(values: Array) -> Parameters:
-    """Return ten numbers in the order of :data:`.regressor.PARAMETERS` as an inertia."""
+    """Return inertial parameters in the order of :data:`.regressor.PARAMETERS` as an inertia."""
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = values
     full = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     return Parameters(m=float(m), h=np.array([hx, hy, hz]), I=full)
@@ -407,14 +407,14 @@ def _change(named: Sequence[Parameter], minimal: bool) -> Callable[[Model], Mode
 
 
 def _columns_of(parameter: Parameter, links: Sequence[Parameter]) -> NDArray[np.bool_]:
-    """Return a mask of a parameter's values among those of all links, one after the other."""
+    """Return a mask of a parameter's values among the concatenated values of all links."""
     return np.concatenate([np.full(p.count, p is parameter) for p in links])
 
 
 def linear_map(
     model: Model, links: Sequence[Parameter], change: Callable[[Model], Model]
 ) -> tuple[Array, Array]:
-    """Return T (bodies, 10, count) and c (bodies, 10): inertias after a change, ``T values + c``.
+    """Return T (bodies, 10, count) and c (bodies, 10): a change gives inertias ``T values + c``.
 
     ``links`` : parameters of links; the values are theirs, one after the other.
     """
@@ -441,7 +441,7 @@ def linear_map(
 
 
 def _clean(array: Array) -> Array:
-    """Return an array with residues of -1, 0 and 1 rounded to them."""
+    """Return an array with entries that are nearly -1, 0 or 1 rounded to them."""
     whole = np.clip(np.round(array), -1.0, 1.0)
     return np.where(np.abs(array - whole) < 1e-14, whole, array)
 

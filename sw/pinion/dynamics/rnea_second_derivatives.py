@@ -211,7 +211,7 @@ def readers(
     weighed: Weighed,
     net: Spatial,
 ) -> tuple[ChangeMap, ChangeMap, ChangeMap]:
-    """Return the readers of the derivatives with respect to a joint's q, qd and qdd.
+    """Return the maps to the derivatives with respect to a joint's q, qd and qdd.
 
     ``w`` is the angular velocity of its body, the others belong to its subtree.
     """

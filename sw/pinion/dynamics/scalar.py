@@ -78,7 +78,7 @@ def cos(x: Scalar) -> Scalar:
 
 
 class SingularError(ValueError):
-    """A joint moves no inertia, so forward dynamics does not exist."""
+    """A joint moves no inertia, so the joint-space inertia matrix is singular."""
 
 
 def reciprocal(x: Scalar) -> Scalar:
@@ -90,8 +90,8 @@ def reciprocal(x: Scalar) -> Scalar:
     """
     if is_zero(x):
         raise SingularError(
-            "The joint-space inertia matrix is singular: a joint moves bodies without inertia, so "
-            "forward dynamics does not exist; give them mass, or give their joint an armature."
+            "The joint-space inertia matrix is singular: a joint moves bodies without inertia; "
+            "give them mass and inertia, or the joint an armature."
         )
     return cast("Scalar", apply("reciprocal", lambda x: 1.0 / x, x))
 
@@ -106,7 +106,7 @@ def clamp(x: Scalar, low: float, high: float) -> Scalar:
     numbers = all(isinstance(end, int | float | np.integer | np.floating) for end in (low, high))
     if not numbers or not -np.inf < low <= high < np.inf:
         raise ValueError(
-            f"clamp takes two finite numbers as bounds, the lower one first, not {low!r:.60} and "
+            f"clamp needs two finite numbers as bounds, the lower one first, not {low!r:.60} and "
             f"{high!r:.60}: for computed bounds write minimum(maximum(x, low), high)"
         )
     return cast("Scalar", apply("clamp", np.clip, x, params=(float(low), float(high))))
@@ -176,7 +176,7 @@ def look_up(table: Piecewise, x: Scalar) -> Scalar:
     """
     if not isinstance(table, Piecewise):
         raise TypeError(
-            f"look_up takes a table and then an argument, not {table!r:.60}: make a table with "
+            f"The first argument of look_up must be a table, not {table!r:.60}: make one with "
             "Piecewise.fit(function, low, high, error=...) or Piecewise.samples(x, y, error=...)."
         )
     floats = partial(_looked_up, table)

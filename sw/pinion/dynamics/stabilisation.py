@@ -113,7 +113,7 @@ class Stabilisation:
 
     @cached_property
     def _distances(self) -> list[Vector]:
-        """The offset of each contact from its target, and in a loop from the second origin."""
+        """Offset of each contact from its target, or of a loop's first origin from its second."""
         contacts = moving_contacts(self.model)
         ends: list[Contact | Frame] = [*contacts]
         ends += [contact.partner for contact in contacts if contact.partner is not None]
@@ -156,7 +156,7 @@ class Stabilisation:
         return total
 
     def derivatives(self, of_velocity: Rows) -> tuple[Rows, Rows]:
-        """Return the position and rate gradients of what is added, (nc, nv) each.
+        """Return the position and rate gradients of the added accelerations, (nc, nv) each.
 
         ``of_velocity`` : (nc, nv) gradient of ``J qd`` by position at constant rates.
         """
@@ -183,7 +183,7 @@ class Stabilisation:
         return by_q, by_qd
 
     def _turns(self, number: int) -> Rows:
-        """Return the rotational Jacobian (3, nv) of a contact's axes; a loop's is from its fork."""
+        """Return the rotational Jacobian (3, nv) of a contact's axes, or a loop's from its fork."""
         at_state, region = self.at_state, self.region
         tree, plain = at_state.tree, at_state.plain
         tied = coupling_of(plain, region) if plain.coupled else None

@@ -53,7 +53,7 @@ _COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(TERMS))
 
 
 def series(coefficients: Sequence[float], x: Scalar) -> Scalar:
-    """Return the polynomial of x with these coefficients, constant first."""
+    """Return the value at x of the polynomial with these coefficients, constant first."""
     total: Scalar = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = add(coefficient, mul(total, x))

@@ -117,7 +117,7 @@ class Enclosure:
             self.real[self.exact[i]] = real  # both have the same value
 
     def middle(self, i: int) -> Interval:
-        """Return the range of the mean of a node's real and core values, a product's slope."""
+        """Return the range of the mean of a node's real and core values, the slope of a product."""
         return self.real[i].middle(self.core[i])
 
     def slope(self, node: Node) -> Interval:

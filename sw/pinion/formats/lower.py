@@ -43,7 +43,7 @@ class FormatPlan:
         fmt = Format.parse(name)
         if fmt.width > 36:
             raise FormatError(
-                f"'{name}' has {fmt.width} bits, but the datapath's products take at most 36."
+                f"'{name}' has {fmt.width} bits, but operands of products have at most 36."
             )
         if fmt.width - fmt.frac < 4:
             raise FormatError(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pinion.base.amounts import amount
 from pinion.base.escaping import one_line
 from pinion.fixedpoint import Format, FormatError
 from pinion.graph import OPS, Graph, Node, format_graph, names
@@ -79,7 +80,7 @@ class SavedPlan:
             raise PlanError(
                 "The plan belongs to another core: robot, function, interval, objective and "
                 "version of Pinion must be those that it was written for. Make a new one with "
-                "formats auto."
+                "formats 'auto'."
             )
         negated = graph.negated_results()
         signals = {
@@ -102,7 +103,7 @@ class SavedPlan:
         ports, value = self.signals.ports.get(i, ()), self.signals.values[i]
         stored, short = self.tables.stored, self.tables.multiplier.narrow
         if len(ports) != len(node.args):
-            return f"its number of ports is {len(node.args)}, not {len(ports)}"
+            return f"it must have {amount(len(node.args), 'port')}, not {len(ports)}"
         function = OPS[node.op].family is Family.FUNCTION
         if angle and value != self.tables.angle and not function:
             return "every angle must have the format `angle` at the top of the file"
@@ -230,7 +231,9 @@ def _multiplier(stored: int, data: Mapping[str, object]) -> Multiplier:
         return multiplier_of(stored)
     narrow, adds = data["narrow"], data.get("adds")
     if type(narrow) is not int or type(adds) is not bool:
-        raise ValueError(f"narrow must be an integer and adds a boolean, not {narrow!r}, {adds!r}")
+        raise ValueError(
+            f"narrow and adds must be an integer and a boolean, not {narrow!r} and {adds!r}"
+        )
     return part_of(stored, narrow, adds=adds)
 
 
@@ -254,21 +257,23 @@ def read_plan(path: Path) -> SavedPlan:
     if data and version != VERSION:
         raise PlanError(
             f"The plan '{path}' has version {version}, but this Pinion reads version {VERSION}: "
-            "make a new one with formats auto."
+            "make a new one with formats 'auto'."
         )
     try:
         values, ports = {}, {}
         for key, entry in data["signal"].items():
-            values[int(key)] = _format(path, key, entry["value"])
+            values[int(key)] = _format(path, f"Signal {key}", entry["value"])
             if "ports" in entry:
-                ports[int(key)] = tuple(_format(path, key, port) for port in entry["ports"])
-        angle = _format(path, "angle", data["angle"])
+                ports[int(key)] = tuple(
+                    _format(path, f"Signal {key}", port) for port in entry["ports"]
+                )
+        angle = _format(path, "The angle", data["angle"])
         return SavedPlan(
             signals=SignalPlan(values=values, ports=ports),
             tables=TableFormats(
                 angle=angle,
                 together=int(data["together"]),
-                turn=_format(path, "turn", data["turn"]),
+                turn=_format(path, "The turn", data["turn"]),
                 multiplier=_multiplier(angle.width, data),  # an angle is a stored word
             ),
             widths=tuple(int(width) for width in data["dot_widths"]),
@@ -296,14 +301,14 @@ def _error(path: Path, value: object, *, any_size: bool) -> float:
     )
 
 
-def _format(path: Path, key: str, pair: object) -> Format:
+def _format(path: Path, what: str, pair: object) -> Format:
     whole = isinstance(pair, list) and len(pair) == 2 and all(type(x) is int for x in pair)
     if whole and isinstance(pair, list) and 2 <= pair[0] <= 36 and abs(pair[1]) <= _MOST_FRAC:
         try:
             return Format(pair[0], pair[1])
         except FormatError as error:
-            raise PlanError(f"Signal {key} of '{path}': {error}") from None
+            raise PlanError(f"{what} of '{path}': {error}") from None
     raise PlanError(
-        f"Signal {key} of '{path}' has the format {pair}; write [bits, fraction bits] with 2 to 36 "
+        f"{what} of '{path}' has the format {pair}; write [bits, fraction bits] with 2 to 36 "
         f"bits and -{_MOST_FRAC} to {_MOST_FRAC} fraction bits, such as [27, 18]."
     )

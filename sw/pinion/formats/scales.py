@@ -29,7 +29,7 @@ def blocks_of(words: Sequence[Word]) -> dict[str, list[int]]:
 
 
 def block_scales(graph: Graph, states: Mapping[str, Floats]) -> dict[str, float]:
-    """Return the root mean square of each block's largest word over states, in the block's unit.
+    """Return the RMS, over states, of each block's largest word, in the block's unit.
 
     Parameters
     ----------

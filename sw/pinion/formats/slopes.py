@@ -94,7 +94,7 @@ class _Sum:
         self.begun = True
 
     def parts(self) -> dict[int, Parts]:
-        """Return the sources of the parts that each angle rotates, like ones merged."""
+        """Return the sources of the parts that each angle rotates, with like ones merged."""
         parts: dict[int, Parts] = {}
         for angle in dict.fromkeys(turn.angle for turn in self.turned):
             both = []

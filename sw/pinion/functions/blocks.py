@@ -38,7 +38,7 @@ PARAMETERS = "parameters"
 
 
 class Quantity(Enum):
-    """Quantity of a robot's state that an input holds: it is sampled along with the others."""
+    """Quantity of a robot's state that is an input: it is sampled along with the others."""
 
     POSITION = "position"
     VELOCITY = "velocity"
@@ -68,7 +68,7 @@ class Quantity(Enum):
 
     @property
     def of_links(self) -> bool:
-        """Whether it has a value for every link."""
+        """Whether the quantity has a value for every link."""
         return self in (
             Quantity.LINK_VELOCITY,
             Quantity.LINK_ACCELERATION,
@@ -122,7 +122,7 @@ class LoadBox:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Numbers sampled uniformly between two bounds, for inputs that are not a robot's quantity."""
+    """Numbers sampled uniformly between two bounds, for inputs that are no quantity of a robot."""
 
     low: float
     high: float
@@ -172,14 +172,14 @@ class Drawn:
         if not np.isfinite(rows).all():
             raise UserError(
                 f"{return_of(self.draw)}: the sampling of '{name}' returns numbers that are not "
-                "finite in float32: return numbers that a request can hold."
+                "finite in float32: return numbers that float32 can represent."
             )
         return Table(words=rows.shape[1], rows=rows.astype("<f4").tobytes())
 
 
 @dataclass(frozen=True)
 class Table:
-    """Values of an input sampled in advance; a state takes one of the rows.
+    """Values of an input sampled in advance; each state uses one of the rows.
 
     Members
     -------
@@ -197,7 +197,7 @@ class Table:
                 f"A table of {len(self.rows)} bytes cannot have rows of {size} bytes."
             )
         if not np.isfinite(self.values).all():
-            raise FunctionError("A table to sample from holds numbers that are not finite.")
+            raise FunctionError("A table to sample from contains numbers that are not finite.")
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -281,7 +281,7 @@ class Block:
         return replace(self, shape=dims, sampling=sampling)
 
     def nested(self, elements: Mapping[int, Any], model: Model) -> Any:
-        """Nest elements by flat position, as an algorithm over scalars takes them.
+        """Nest elements by flat position, as an algorithm over scalars expects them.
 
         Returns
         -------
@@ -316,12 +316,12 @@ class State(Block):
         values = self.initial if isinstance(self.initial, tuple) else (self.initial,)
         if not all(math.isfinite(value) for value in values):
             raise FunctionError(
-                f"The state '{self.name}' begins with {self.initial!r}: give finite numbers."
+                f"The initial value of '{self.name}' is {self.initial!r}: give finite numbers."
             )
         if self.symmetric or self.sampling is not None:
             raise FunctionError(
-                f"The state '{self.name}' is symmetric or has a sampling: leave both out; every "
-                "element of a state is kept, and its range follows from the requests."
+                f"The state '{self.name}' is symmetric or has a sampling: leave out symmetric and "
+                "sampling; every element is kept, and its range follows from the requests."
             )
 
     def initials(self, model: Model) -> dict[str, float]:
@@ -337,7 +337,7 @@ class State(Block):
             return dict.fromkeys(words, float(self.initial))
         if len(self.initial) != len(words):
             raise FunctionError(
-                f"The state '{self.name}' has {len(words)} elements, but {len(self.initial)} "
-                "initial values were given: give one number for all, or one per element."
+                f"The state '{self.name}' has size {len(words)}, but its initial value has size "
+                f"{len(self.initial)}: give one number for all elements, or one per element."
             )
         return {word: float(self.initial[at]) for word, at in words.items()}

@@ -106,7 +106,7 @@ class BuiltFunction:
         fresh: NDArray[np.bool_] | None = None,
         start: Mapping[str, float] | None = None,
     ) -> tuple[dict[str, Floats], Stream]:
-        """Evaluate the float model as `evaluate`, and return the states of the stream too.
+        """Evaluate the float model as `evaluate` does, and also return the states of the stream.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class BuiltFunction:
         return block_arrays(self.results, model, results, count)
 
     def to_json(self) -> dict[str, Any]:
-        """Return data that JSON can hold, with its version."""
+        """Return the function as JSON-compatible data, with its version."""
         return {
             "format": FORMAT,
             "version": WITH_STATES if self.states else VERSION,
@@ -262,5 +262,5 @@ def _shape(data: Any) -> tuple[int, ...]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"a text is {value!r}")
+        raise TypeError(f"{value!r} is not a string")
     return value

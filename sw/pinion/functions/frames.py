@@ -64,12 +64,12 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fresh(label: str) -> str:
-    """Return a valid label that is like one that is taken."""
+    """Return a valid label similar to one that is taken."""
     return f"{label}_2" if label[:1].isalpha() or label[:1] == "_" else f"frame_{label}"
 
 
 def frame_names(frames: Sequence[str]) -> tuple[str, ...]:
-    """Return the frames without labels, as :func:`pinion.dynamics.frame_placement` takes them."""
+    """Return the frames without labels, as :func:`pinion.dynamics.frame_placement` expects."""
     return tuple(_split(frame)[1] for frame in frames)
 
 

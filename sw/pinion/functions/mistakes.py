@@ -68,7 +68,7 @@ class CodePosition:
 
 
 def shown_path(path: str) -> str:
-    """Return a path as a reader can open it: from the current folder if below it."""
+    """Return a path for a reader: relative to the current folder if it is inside."""
     with suppress(ValueError, OSError):
         path = str(Path(path).resolve().relative_to(Path.cwd()))
     return one_line(path)
@@ -169,7 +169,7 @@ def sentence(error: BaseException, name: str, default: CodePosition) -> str:
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         line = (error.text or "").strip()
         return (
-            f"{CodePosition(error.filename, error.lineno, line)}: {error.msg}; this is not Python."
+            f"{CodePosition(error.filename, error.lineno, line)}: {error.msg}; not valid as Python."
         )
     text = _advice(error, place)
     if text is None:
@@ -200,7 +200,7 @@ def _advice(error: BaseException, place: CodePosition) -> str | None:
     if isinstance(error, IndexError) and "integer" in text and "indices" in text:
         return (
             "A traced scalar cannot be an index: index with Python's own numbers, choose "
-            "with select() among a few values, or use look_up() in a table."
+            "with select() among a few values, or use look_up() with a table."
         )
     if isinstance(error, TypeError) and text.startswith("function() takes 0 positional"):
         return "@function needs arguments: write @function(inputs=..., outputs=...)."
@@ -241,7 +241,7 @@ def _called(place: CodePosition) -> str:
 
 
 _NUMBERS = ("float value", "whole part")
-_TABLE = "write look_up() in a table"
+_TABLE = "write look_up() with a table"
 _LARGER, _SMALLER = "write maximum(a, b), two at a time", "write minimum(a, b), two at a time"
 _CHOICES: Mapping[str, str] = MappingProxyType(
     {

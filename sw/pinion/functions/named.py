@@ -121,7 +121,7 @@ def _installed(name: str) -> Function:
         listed = ", ".join(f"{p.value} of {_package(p)}" for p in matches)
         raise FunctionError(
             f"The function '{name}' exists {len(matches)} times in installed packages ({listed}): "
-            "write the intended one as MODULE:FUNCTION, or uninstall the other."
+            "write the intended one as MODULE:FUNCTION, or uninstall the others."
         )
     point = matches[0]
     where = f"The entry point '{name}' of {_package(point)} ({point.value})"
@@ -130,11 +130,11 @@ def _installed(name: str) -> Function:
             loaded = point.load()
         except (ModuleNotFoundError, AttributeError) as error:
             raise UserError(
-                f"{where} cannot be loaded ({error}): reinstall that package, or a compatible one."
+                f"{where} cannot be loaded ({error}): reinstall the package, or update it."
             ) from error
     if not isinstance(loaded, Function):
         raise FunctionError(
-            f"{where} is a {type(loaded).__name__}, not a function for hardware: its package "
+            f"{where} is of type {type(loaded).__name__}, not a function for hardware: its package "
             "must put @pinion.api.function above it."
         )
     if loaded.name in FUNCTIONS:
@@ -150,7 +150,7 @@ def _unknown(name: str, points: Sequence[EntryPoint]) -> str:
     hidden = [f"{p.name} of {_package(p)}" for p in points if p.name in FUNCTIONS]
     more = ""
     if hidden:
-        more = f" ({', '.join(hidden)} cannot be used by name, because the table has it)"
+        more = f" ({', '.join(hidden)} cannot be used by name: Pinion's functions come first)"
     if name.endswith(".py"):
         return f"'{name}' names a file but none of its functions: write {name}:FUNCTION."
     near = list(dict.fromkeys((*_of_its_words(name), *get_close_matches(name, names, n=3))))[:3]
@@ -161,8 +161,8 @@ def _unknown(name: str, points: Sequence[EntryPoint]) -> str:
             "(pinion.functions.FUNCTIONS, or 'pinion build --help', lists all)"
         )
     return (
-        f"There is no function '{name}'; {choice}{more}, or write MODULE:FUNCTION or "
-        "FILE.py:FUNCTION for your own."
+        f"There is no function '{name}'; {choice}{more}. For your own function, write "
+        "MODULE:FUNCTION or FILE.py:FUNCTION."
     )
 
 
@@ -190,9 +190,9 @@ def _from_code(text: str) -> Function:
     if isinstance(value, Function):
         return value
     names = [key for key, item in vars(module).items() if isinstance(item, Function)]
-    listed = f"its functions for hardware are {', '.join(names)}" if names else "it has none"
+    listed = f"functions for hardware there: {', '.join(names) or 'none'}"
     if value is None:
-        raise FunctionError(f"'{shown_path(of)}' has no '{name}': {listed}.")
+        raise FunctionError(f"'{shown_path(of)}' has no '{name}'; {listed}.")
     where = place_of(value) if hasattr(value, "__code__") else f"'{shown_path(of)}'"
     raise FunctionError(
         f"{where}: '{name}' is a plain {type(value).__name__}, not a function for hardware; "

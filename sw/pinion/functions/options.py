@@ -14,7 +14,7 @@ from .row import Function
 
 
 class RowOptions(TypedDict, total=False):
-    """Options of a row, as :func:`pinion.functions.named_function` takes them.
+    """Options of a row, as :func:`pinion.functions.named_function` accepts them.
 
     Members
     -------

@@ -114,7 +114,7 @@ class Partition:
     after: Function | None
 
     def bytes_of(self, model: Model, size: int) -> tuple[int, int]:
-        """Return how many bytes a sample takes to the device and back, at ``size`` per number.
+        """Return the bytes of a sample sent to the device and back, with ``size`` bytes per number.
 
         Arrays are sent whole, M^-1 with both of its triangles.
         """

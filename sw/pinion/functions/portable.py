@@ -88,7 +88,7 @@ def in_table(row: Function) -> bool:
 
 
 def _options_of(row: Function) -> RowOptions:
-    """Return the options of a row, with the width of friction that its text leaves out."""
+    """Return the options of a row, with the friction width that its text leaves out."""
     options = options_from_text(row.options)
     if row.friction_width != FRICTION_WIDTH:
         options["friction_width"] = row.friction_width
@@ -108,6 +108,6 @@ def _of_module(module: str, name: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise FunctionError(
-            f"The function '{module}.{name}' is not in this process ({error}): define it in a "
-            "module that can be imported here too."
+            f"The function '{module}.{name}' cannot be loaded in this process ({error}): define it "
+            "in a module that this process can import."
         ) from None

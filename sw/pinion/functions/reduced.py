@@ -64,7 +64,7 @@ class Saving:
     ops: Mapping[str, int]
 
     def figures(self) -> dict[str, Any]:
-        """Return data that JSON can hold: the operations alongside the step's name."""
+        """Return JSON-compatible data: the operations alongside the step's name."""
         return {"step": self.step, "doc": self.doc, **self.ops}
 
 

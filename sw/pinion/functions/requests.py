@@ -30,7 +30,7 @@ Rotations = Mapping[str, Sequence[tuple[slice, str]]]
 
 
 def unit_vectors_of(blocks: Sequence[Block], model: Model) -> Rotations:
-    """Return the vectors of unit length in a function's inputs: in the robot's positions."""
+    """Return where positions of the robot in a function's inputs contain unit vectors."""
     slices = rotation_slices(coupled(model))
     return {b.name: slices for b in blocks if slices and b.sampling is Quantity.POSITION}
 

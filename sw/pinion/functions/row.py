@@ -145,7 +145,7 @@ class Function:
             if not name.isidentifier():
                 raise FunctionError(
                     f"The function '{self.name}' has an array named {name!r}: give it a name of "
-                    "letters, digits and underscores."
+                    "letters, digits (not first) and underscores."
                 )
         for blocks in ((*self.inputs, *self.states), (*self.outputs, *self.states)):
             if len({block.name for block in blocks}) != len(blocks):
@@ -168,12 +168,12 @@ class Function:
 
     @property
     def results(self) -> tuple[Block, ...]:
-        """The outputs that are returned: all but optional ones that nobody requested."""
+        """The outputs that are returned: all but the optional ones that were not requested."""
         return tuple(b for b in self.outputs if b.name not in self.optional or b.name in self.added)
 
     @property
     def published(self) -> bool:
-        """Whether this is a formulation that stays as published."""
+        """Whether the formulation is kept as published."""
         return self.variant is not None and self.variant.published
 
     @property
@@ -422,8 +422,8 @@ class Function:
             )
         if self.robotless:
             raise FunctionError(
-                f"The function '{self.name}' takes no robot, so it has no parameters of one: leave "
-                "them out."
+                f"The function '{self.name}' takes no robot, so a robot's parameters cannot be its "
+                "inputs: leave the parameters out."
             )
         block = Block(
             name=PARAMETERS,
@@ -538,12 +538,12 @@ class Function:
         if self.robotless and model.bodies:
             raise FunctionError(
                 f"The function '{self.name}' takes no robot, but '{model.name}' is given: write "
-                "none in its place, or None in Python."
+                "'none' in its place, or None in Python."
             )
         if not self.robotless and not model.bodies:
             raise FunctionError(
                 f"The function '{self.name}' needs a robot, but '{model.name}' has no joints: name "
-                "a robot in its place."
+                "a robot with joints."
             )
         if self.of_contacts and not (model.contacts or model.loops):
             raise FunctionError(needs_contacts(self.name, model.name))
@@ -589,7 +589,7 @@ class Function:
         fresh: NDArray[np.bool_] | None = None,
         start: Mapping[str, float] | None = None,
     ) -> tuple[dict[str, Floats], Stream]:
-        """Evaluate the float model as `evaluate`, and return the states of the stream too.
+        """Evaluate the float model as `evaluate` does, and also return the states of the stream.
 
         Parameters
         ----------
@@ -672,7 +672,7 @@ def mapped_arrays(
 def unmapped_arrays(
     arrays: Mapping[str, NDArray[Any]], parameter_map: Sequence[Sequence[float]]
 ) -> dict[str, Floats]:
-    """Return in float64 what :func:`mapped_arrays` made, with the links' own parameters."""
+    """Undo :func:`mapped_arrays`: return arrays in float64, with the links' own parameters."""
     doubles = {name: array.astype(np.float64) for name, array in arrays.items()}
     if parameter_map:
         doubles[PARAMETERS] = unmapped(doubles[PARAMETERS], np.array(parameter_map))

@@ -118,7 +118,7 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
 
 
 def rate_share(distribution: str) -> float:
-    """Return the fraction of the reference's rates and accelerations."""
+    """Return a distribution's fraction of the reference's rates and accelerations."""
     match distribution:
         case "slow":
             return SLOW_SHARE
@@ -357,7 +357,7 @@ def sample(
                 if table.words != math.prod(dims):
                     raise FunctionError(
                         f"The input '{block.name}' of '{function.name}' has shape {dims}, but "
-                        f"its table has rows of {table.words} words: build the folder again."
+                        f"a row of its table has size {table.words}: build the folder again."
                     )
                 rows = table.values
                 return scale * rows[rng.integers(len(rows), size=count)].reshape(count, *dims)
@@ -373,8 +373,8 @@ def sample(
             source = getattr(block.sampling, "name", "the sampling")
             raise FunctionError(
                 f"The input '{block.name}' of '{function.name}' has shape "
-                f"{block.dims(model)}, but {source} has {array.shape[1:]}: give it that shape, or "
-                "sample it between two bounds."
+                f"{block.dims(model)}, but {source} has {array.shape[1:]}: give the input the "
+                f"shape of {source}, or sample it between two bounds."
             )
         if block.symmetric and not isinstance(block.sampling, Quantity):
             # The transmitted half counts for both.
@@ -466,7 +466,7 @@ def _efforts_of_sets(
     motion: Sequence[Floats],
     fext: Floats | None,
 ) -> Floats:
-    """Return the efforts (n, nv) of motions of robots with these parameters, a set per motion."""
+    """Return the efforts (n, nv) of motions, each of a robot with its own set of parameters."""
     robots = dynamics.parametric_model(model, function.parameters, list(sets.T))
     q, qd, qdd = (list(x.T) for x in motion)
     forces: Any = None
@@ -485,7 +485,7 @@ def _efforts_of_sets(
 
 
 def _columns(elements: Sequence[Any], count: int) -> Floats:
-    """Return elements (count,) each, or constants, as (count, elements)."""
+    """Stack elements of shape (count,), or constants, into an array (count, elements)."""
     return np.stack([np.broadcast_to(np.asarray(x, np.float64), count) for x in elements], axis=1)
 
 

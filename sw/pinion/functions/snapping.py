@@ -94,7 +94,7 @@ def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
         f"Snapping {saved}; at {STATES} states a link's pose moves by at most "
         f"{figures['pose_angle']:.2g} rad and {figures['pose_distance']:.2g} m, and a result by "
         f"{moved:.2g} of its block's largest word ({worst}). Cores are built with exact angles, "
-        "unless snap=False (--no-snap) is set; code for CPUs and GPUs takes the "
+        "unless snap=False (--no-snap) is set; code for CPUs and GPUs uses the "
         "angles as written."
     )
 
@@ -155,8 +155,8 @@ def opportunity_sentences(model: Model, function: Function) -> list[str]:
         return [note]
     return [
         note,
-        f"Of the {before:,} products of {function.name}, at least {before - after:,} are due to "
-        "these tilts: where a right angle is meant, write it in the file with all its digits.",
+        f"Exact right angles would save at least {before - after:,} of the {before:,} products of "
+        f"{function.name}: where one is meant, write it in the file with all its digits.",
     ]
 
 

@@ -23,7 +23,7 @@ def verify(graph: Graph) -> Graph:
     for i, node in enumerate(graph.nodes):
         if node.op not in OPS:
             raise GraphError(
-                f"Node %{i} has the unknown operation '{node.op:.80}'; the table has "
+                f"Node %{i} has the unknown operation '{node.op:.80}'; the operations are "
                 f"{', '.join(OPS)}."
             )
         complaint = OPS[node.op].complaint(node)
@@ -46,7 +46,7 @@ def verify(graph: Graph) -> Graph:
         if name.complaint:
             raise GraphError(f"An output has an invalid name: {name.complaint}")
         if not 0 <= node_id < len(graph.nodes):
-            raise GraphError(f"Output '{name}' is %{node_id}, which does not exist.")
+            raise GraphError(f"The output '{name}' is node %{node_id}, which does not exist.")
         if name in outputs:
             raise GraphError(f"The output '{name}' is listed twice.")
         outputs.add(name)
@@ -55,7 +55,9 @@ def verify(graph: Graph) -> Graph:
         if state.word not in inputs:
             raise GraphError(f"No input node reads the state '{state.word}': add one.")
         if not 0 <= state.node < len(graph.nodes):
-            raise GraphError(f"The state '{state.word}' is %{state.node}, which does not exist.")
+            raise GraphError(
+                f"The state '{state.word}' is node %{state.node}, which does not exist."
+            )
         if complaint := number_complaint(state.initial):
             raise GraphError(f"The state '{state.word}' has an invalid initial value. {complaint}")
         if state.word in states:

@@ -38,7 +38,8 @@ def _at_result(node: Node, fmts: Sequence[Format]) -> Format:
     if {*read} != {result_format}:
         formats = ", ".join(fmt.name for fmt in read)
         raise ValueError(
-            f"The operands of {node.op} must have its format, {result_format.name}, not {formats}."
+            f"The operands of {node.op} have the formats {formats}, but need that of the result, "
+            f"{result_format.name}."
         )
     return result_format
 

@@ -42,7 +42,7 @@ def _scattered(x: Sequence[Any], *, seed: float = 0.0) -> Any:
 
 
 def _nearer(x: Any, most: float) -> Any:
-    """Return distances from a singularity, the smallest one lowered for states between samples.
+    """Return distances from a singularity, the smallest reduced to allow for unsampled states.
 
     It is extrapolated from the smallest distances, but limited to a fraction of itself.
     """
@@ -82,7 +82,7 @@ def _sqrt_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequenc
 
 
 def _sqrt_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """On integers, only twice the result's point less the operand's matters."""
+    """Return what a unit depends on: twice the result's binary point less the operand's."""
     apart = 2 * target.frac - sources[0].frac
     return apart % 2, (apart + apart % 2) // 2
 

@@ -30,13 +30,13 @@ from .rules import (
 
 
 def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
-    """Return the unit of a fixed-dialect reciprocal: target format, smallest operand (0: none)."""
+    """Return the unit of a fixed-dialect reciprocal, with its smallest operand if it has one."""
     return _reciprocal(node.params, source)
 
 
 @lru_cache(maxsize=32)
 def _reciprocal(params: tuple[Param, ...], source: Format) -> Reciprocal:
-    """Return a unit; it is cached since its table takes longer to build than many results."""
+    """Return a unit, cached because building its table takes longer than many results."""
     width, frac, *smallest = params
     minimum = float(smallest[0]) if smallest else 0.0
     return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)
@@ -130,13 +130,13 @@ def _sincos_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple
 
 
 def _reciprocal_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """On integers, only the sum of both points and the flagged operands matter."""
+    """Return what a unit depends on: the sum of both binary points and the smallest operand."""
     smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
     return sources[0].frac + target.frac, smallest * 2.0 ** sources[0].frac
 
 
 def _clamp_fold(node: Node, operands: Sequence[Node]) -> float | int | None:
-    """Equal bounds are the result; a clamp inside narrower bounds does nothing."""
+    """Fold equal bounds to a constant, and a clamp of a narrower clamp to its operand."""
     low, high = map(float, node.params)
     if low == high:
         return low

@@ -33,7 +33,8 @@ def _input(inputs: Mapping[str, Any], name: str) -> Any:
         return inputs[name]
     except KeyError:
         raise GraphError(
-            f"There is no value for the input '{name}', only for {sorted(inputs)}."
+            f"The input '{name}' is missing; the inputs given are "
+            f"{', '.join(sorted(inputs)) or 'none'}."
         ) from None
 
 
@@ -210,13 +211,13 @@ def _check_widths(graph: Graph, fmts: list[Format]) -> None:
         factor = max((fmts[a].width for a in node.args[: len(node.args) // 2 * 2]), default=0)
         if width > widest:
             raise GraphError(
-                f"Node %{i} ({node.op}) has {width} bits; values of this kind are exact up to "
-                f"{widest} bits: quantize its operands to fewer."
+                f"Node %{i} ({node.op}) has {width} bits; results of this operation are exact up "
+                f"to {widest} bits: {'quantize its operands to' if node.args else 'give it'} fewer."
             )
         if family is Family.PRODUCT and width > NARROW and factor > WIDEST_FACTOR:
             raise GraphError(
-                f"Node %{i} ({node.op}) has a factor of {factor} bits; in a sum of products of "
-                f"more than {NARROW} bits the limit is {WIDEST_FACTOR}: quantize it to fewer."
+                f"Node %{i} ({node.op}) has a factor of {factor} bits; for results of more than "
+                f"{NARROW} bits the limit is {WIDEST_FACTOR}: quantize the factor to fewer."
             )
 
 
@@ -255,7 +256,7 @@ def adjoints(
 
 
 def decisions(graph: Graph, values: list[Any]) -> dict[int, Any]:
-    """Return the quantity whose sign decides the side of each node that jumps, (n,) by node.
+    """Return, for each node that jumps, the quantity (n,) whose sign decides its side.
 
     Parameters
     ----------

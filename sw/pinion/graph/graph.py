@@ -33,7 +33,7 @@ class GraphError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The part of an algorithm that made a node, ``forward[3]``.
+    """The part of an algorithm that made a node, such as ``forward[3]``.
 
     Members
     -------
@@ -54,8 +54,8 @@ class Region:
         counted = self.body is None or (type(self.body) is int and 0 <= self.body < 10**9)
         if not (named and counted):
             raise GraphError(
-                f"A region needs the name of a pass, without spaces or brackets, and the number "
-                f"of a body: not {self.name[:80]!r} and {str(self.body)[:80]}."
+                f"{self.name[:80]!r} with the body {str(self.body)[:80]} is not a region: give the "
+                "name of a pass, without spaces or brackets, and the number of a body, or None."
             )
 
     def __str__(self) -> str:

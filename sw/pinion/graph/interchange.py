@@ -14,6 +14,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from pinion.base.amounts import amount
+
 from . import names
 from .check import verify
 from .graph import Feedback, Graph, GraphError, Node, Output, Param, Region
@@ -35,7 +37,7 @@ T = TypeVar("T")
 
 
 def graph_to_json(graph: Graph) -> dict[str, Any]:
-    """Return a graph as data that JSON can hold.
+    """Return a graph as JSON-compatible data.
 
     Raises
     ------
@@ -187,17 +189,19 @@ def _word(pair: Any, place: str) -> Word:
 def _param(value: Any, place: str) -> Param:
     if not isinstance(value, str) and (complaint := number_complaint(value)):
         raise GraphError(
-            f"{place} has a parameter that is neither a number nor a string. {complaint}"
+            f"{place} has a parameter that is neither a finite number nor a string. {complaint}"
         )
     result: Param = value
     return result
 
 
 def _fields(row: Any, place: str, *fields: str) -> list[Any]:
-    """Return a row, which must have just these fields."""
+    """Return the values of a row, which must have exactly these fields."""
     values = _list(row, place)
     if len(values) != len(fields):
-        raise GraphError(f"{place} has {len(values)} fields: write [{', '.join(fields)}].")
+        raise GraphError(
+            f"{place} has {amount(len(values), 'field')}: write [{', '.join(fields)}]."
+        )
     return values
 
 
@@ -206,7 +210,8 @@ def _at(rows: Sequence[T], position: Any, place: str) -> T | None:
     if type(position) is int and -1 <= position < len(rows):
         return None if position == -1 else rows[position]
     raise GraphError(
-        f"{place} is {value_text(position)}: write a position in the list of {len(rows)}, or -1."
+        f"{place} is {value_text(position)}: write -1 or an index into the list, which has "
+        f"{amount(len(rows), 'element')}."
     )
 
 

@@ -166,7 +166,7 @@ class Op:
         return node.params[: self.real_count(node)]
 
     def least_of(self, node: Node) -> float:
-        """Return the magnitude that a node's format holds, whatever the samples reach."""
+        """Return the magnitude that a node's format must represent, whatever the samples reach."""
         return self.least if isinstance(self.least, float) else self.least(node)
 
     def bound(self, node: Node) -> Op:
@@ -182,6 +182,6 @@ class Op:
 
 
 def constant_format(node: Node) -> Format:
-    """Return the format of a fixed-dialect input, constant, sine or cosine: its last parameters."""
+    """Return the format that a fixed-dialect node states as its last two parameters."""
     width, frac = node.params[-2:]
     return Format(int(width), int(frac))

@@ -57,8 +57,8 @@ def constant_integer(node: Node) -> int:
     )
     if changed.any():
         raise FormatError(
-            f"The constant {node.params[0]!r} ({node.line or 'no line'}) exceeds {fmt.name}, "
-            f"which ends at {fmt.max:g}: choose a format with more integer bits."
+            f"The constant {node.params[0]!r} ({node.line or 'no line'}) is outside the range of "
+            f"{fmt.name}, {fmt.min:g} to {fmt.max:g}: choose a format with more integer bits."
         )
     return int(value)
 

@@ -40,8 +40,9 @@ def format_complaint(width: object, frac: object) -> str:
     if type(width) is int and type(frac) is int and 1 <= width <= MOST_BITS >= abs(frac):
         return ""
     return (
-        f"A format needs a width of 1 to {MOST_BITS} bits and -{MOST_BITS} to {MOST_BITS} fraction "
-        f"bits, as whole numbers: not {value_text(width)} and {value_text(frac)}."
+        f"A format cannot have a width of {value_text(width)} and {value_text(frac)} fraction "
+        f"bits: give whole numbers, the width from 1 to {MOST_BITS} and the fraction bits from "
+        f"-{MOST_BITS} to {MOST_BITS}."
     )
 
 
@@ -117,7 +118,7 @@ def sum_integers(
 def quantized(
     value: Exact, source: Format, target: Format, rounding: Rounding, overflow: Overflow
 ) -> tuple[Exact, Flags | None]:
-    """Round and limit exact integers to another format; the flags mark those out of range."""
+    """Round and limit exact integers to another format; the flags mark integers out of range."""
     shift = source.frac - target.frac
     if shift < 0:
         if isinstance(value, Wide):
@@ -150,7 +151,7 @@ def neg_integers(
 
 
 def dot_format(node: Node, fmts: Sequence[Format]) -> Format:
-    """Return the format of an exact sum of products and an addend that is no finer than these."""
+    """Return the format of an exact sum of products and an addend no finer than the products."""
     terms = [product_format(a, b) for a, b in pairs(fmts)]
     if (other := addend(fmts)) is not None:
         if other.frac > terms[0].frac:
@@ -197,7 +198,7 @@ def dot_integers(
 
 
 def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
-    """Return the partial derivatives with respect to each factor."""
+    """Return the partial derivatives with respect to each operand."""
     partials: list[Any] = []
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         partials += [b * sign, a * sign]

@@ -55,8 +55,8 @@ def initial_integer(state: Feedback, fmt: Format) -> int:
     )
     if changed.any():
         raise FormatError(
-            f"The initial value {state.initial!r} of the state '{state.word}' exceeds {fmt.name}, "
-            f"which ends at {fmt.max:g}: choose a format with more integer bits."
+            f"The initial value {state.initial!r} of '{state.word}' is outside the range of "
+            f"{fmt.name}, {fmt.min:g} to {fmt.max:g}: choose a format with more integer bits."
         )
     return int(value)
 
@@ -281,7 +281,7 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
 def _narrow(value: Exact) -> Ints:
     """Return a value as one limb; all values after a rounding have only one."""
     if isinstance(value, Wide):
-        raise GraphError("A value of more than 62 bits lies on a loop through states: quantize it.")
+        raise GraphError("A value on a loop through states has more than 62 bits: quantize it.")
     return value
 
 

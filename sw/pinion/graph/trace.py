@@ -54,7 +54,7 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
         "float value": "keep traced values in lists, or in arrays such as np.zeros(3, "
         "dtype=object)",
         "integer value": "index and count with Python's own numbers, or choose with select() among "
-        "a few values, or use look_up() in a table",
+        "a few values, or use look_up() with a table",
         "remainder": "send angles and counters already in range, or subtract select(x > limit, "
         "period, 0.0)",
         "whole part": "a core rounds only to its formats; write steps as sums of select()",
@@ -166,7 +166,7 @@ class Symbol:
                 raise TraceError(
                     f"The operation {op} takes traced scalars and numbers, "
                     f"not {value_text(operand)}",
-                    "apply it to the elements",
+                    "give it single values, such as the elements of an array",
                 )
             nodes.append(operand.node)
         result = self._tracer.emit(op, tuple(nodes), tuple(params))
@@ -202,7 +202,7 @@ class Symbol:
         if isinstance(exponent, Symbol):
             raise TraceError(
                 "A traced scalar cannot be an exponent",
-                "write a whole number, as in x ** 3, or look_up() in a table",
+                "write a whole number, as in x ** 3, or look_up() with a table",
             )
         if not _is_number(exponent):
             return NotImplemented
@@ -410,8 +410,8 @@ class Tracer:
     def _refuse(self) -> NoReturn:
         line, count = Counter(node.line for node in self._nodes).most_common(1)[0]
         raise TraceError(
-            f"Tracing ends at {self.most:,} operations, {count:,} of them made by {line}",
-            "every pass of a loop becomes separate operations, so let it run fewer times, or end",
+            f"Tracing stopped at {self.most:,} operations, {count:,} of them from {line}",
+            "every iteration of a loop adds operations, so run fewer, and make the loop end",
         )
 
     def shown(self, node: int) -> str:
@@ -435,7 +435,7 @@ class Tracer:
         """
         if not math.isfinite(value):
             raise TraceError(
-                f"A traced scalar meets the constant {value!r}",
+                f"The constant {value!r} is not finite",
                 "a core computes only with finite numbers, so use one, or leave the operation out",
             )
         return self.emit(names.CONST, params=(value,))

@@ -46,7 +46,7 @@ class Word(str):
 
     @property
     def complaint(self) -> str:
-        """Why this cannot be read back from its name, as a sentence, or ""."""
+        """Reason why the word cannot be read back from its name, as a sentence, or ""."""
         again = Word.of(str(self))
         same = (again, again.block, again.indices) == (self, self.block, self.indices)
         if same and _BLOCK.fullmatch(self.block) and self.block.isprintable():

@@ -262,7 +262,8 @@ class ErrorDistribution:
                 verdict = Verdict(**{**verdict, "failed": tuple(verdict["failed"])})
                 if verdict.mismatches > data["requests"]:
                     raise ValueError(
-                        f"it counts {verdict.mismatches} mismatches in {data['requests']} requests"
+                        f"it has more mismatches ({verdict.mismatches}) than requests "
+                        f"({data['requests']})"
                     )
             return cls(**{**data, "blocks": blocks, "verdict": verdict})
         except (TypeError, ValueError) as error:
@@ -298,7 +299,7 @@ def _is_matrix(words: Sequence[str]) -> bool:
 
 
 def _groups(words: Sequence[str]) -> dict[str, list[int]]:
-    """Return the indices of each group's words, by its name."""
+    """Return the indices of each group's words, by the group's name."""
     groups: dict[str, list[int]] = {}
     for column, word in enumerate(words):
         row, comma, _ = word.partition(",")
@@ -330,15 +331,15 @@ def _block(data: Mapping[str, Any]) -> BlockErrors:
     count, bins = len(block.words), len(block.edges) - 1
     places = [place for group in groups for place in group.words]
     if not count or len(block.budget) != count or len(block.largest) != count:
-        raise ValueError(f"{block.name} has {count} words but a different number of figures")
+        raise ValueError(f"the budgets or errors of {block.name} do not match its words ({count})")
     if sorted(places) != list(range(count)) or not all(group.words for group in groups):
         raise ValueError(f"the groups of {block.name} do not match its words")
     if bins < 1 or any(len(group.counts) != bins for group in groups):
-        raise ValueError(f"{block.name} has {bins} bins but a different number of counts")
+        raise ValueError(f"the counts of {block.name} do not match its bins ({bins})")
     quantiles = [x for group in groups for x in (group.median, group.p99, group.largest)]
     if not all(x is None or type(x) in (int, float) for x in quantiles):
         raise TypeError(f"a quantile of {block.name} is not a number")
     figures = (block.lsb, *block.budget, *block.largest, *block.edges)
     if not all(math.isfinite(x) and x >= 0 for x in figures) or block.edges[0] == 0:
-        raise ValueError(f"{block.name} has an invalid figure")
+        raise ValueError(f"a value of {block.name} is negative or not finite, or an edge is 0")
     return block

@@ -66,12 +66,15 @@ class Comparison:
         undecided = no_requests if undecided is None else undecided
         shapes = [array.shape for array in (values, references, flagged, undecided)]
         if shapes != [references.shape] * 2 + [no_requests.shape] * 2:
-            raise ValueError(f"The shapes {shapes} must be two of (n, words) and two of (n,).")
+            raise ValueError(
+                "The shapes must be (n, words) for values and references, and (n,) for flagged and "
+                f"undecided, not {shapes}."
+            )
         columns = sorted(column for block in blocks.values() for column in block)
         if columns != list(range(references.shape[1])):
             raise ValueError(
-                f"The columns of the blocks, {columns}, must contain each of the "
-                f"{references.shape[1]} words once."
+                f"The columns of the blocks, {columns}, must contain each column of the results "
+                f"once (columns: {references.shape[1]})."
             )
         with np.errstate(invalid="ignore"):  # NaN counts as wrong; no warning
             error = np.abs(values - references)

@@ -51,7 +51,7 @@ def read_digests(folder: Path) -> dict[str, str]:
         text = read_file(path, LARGEST).decode("utf-8")
         files = json.loads(text)["files"]
         if any(type(name) is not str or type(digest) is not str for name, digest in files.items()):
-            raise TypeError("it holds something other than names and digests")
+            raise TypeError("it contains something other than names and digests")
         # Exact comparison, so that any flipped bit is noticed.
         if text != _text(files):
             raise ValueError("it was changed after it was written")

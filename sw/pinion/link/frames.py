@@ -33,7 +33,7 @@ _NO_CRC = bytes(4)
 
 
 def _reader(dtype: np.dtype[np.void]) -> tuple[Struct, Any]:
-    """Return a struct and a named tuple for a beat, ten times as fast as a view for one beat."""
+    """Return a struct and a named tuple that read a beat ten times as fast as a view does."""
     fields = [(name, field_of(dtype, name)[0]) for name in dtype.names or ()]
     plain = [name for name, sub in fields if sub.subdtype is None]
     codes = {4: "I", 8: "Q"}
@@ -151,8 +151,8 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
     length = layout.request_bytes(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
         raise FrameError(
-            f"A request of {amount(count, 'record')} takes {length} bytes, not an array "
-            f"{packet.shape} of {packet.dtype}."
+            f"A request of {amount(count, 'record')} needs an array of shape ({length},) and "
+            f"dtype uint8, not {packet.shape} and {packet.dtype}."
         )
     before = 4 * layout.words_in * layout.parameter_records
     packet[BEAT + 4 * layout.parameter_words : BEAT + before] = 0
@@ -188,8 +188,8 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     length = layout.response_bytes(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
         raise FrameError(
-            f"A response of {amount(count, 'record')} takes {length} bytes, not an array "
-            f"{packet.shape} of {packet.dtype}."
+            f"A response of {amount(count, 'record')} needs an array of shape ({length},) and "
+            f"dtype uint8, not {packet.shape} and {packet.dtype}."
         )
     header = _Header._make(_HEADER.unpack_from(packet.data))
     trailer = _Trailer._make(_TRAILER.unpack_from(packet.data, length - BEAT))
@@ -231,7 +231,7 @@ def _same(field: str, actual: int, expected: int) -> None:
 
 def _count(count: int) -> int:
     if not 1 <= count <= MAX_COUNT:
-        raise FrameError(f"A packet holds 1 to {MAX_COUNT} records, not {count}.")
+        raise FrameError(f"A packet must have 1 to {MAX_COUNT} records, not {count}.")
     return count
 
 

@@ -52,12 +52,12 @@ _OPTIONAL = (
 
 
 def mapped(values: NDArray[Any], matrix: Floats) -> Floats:
-    """Return a matrix (n, n + 1) times values (..., n) and a 1."""
+    """Return a matrix (n, n + 1) times the values (..., n) with a 1 appended."""
     return np.asarray(values @ matrix[:, :-1].T + matrix[:, -1])
 
 
 def unmapped(values: NDArray[Any], matrix: Floats) -> Floats:
-    """Invert :func:`mapped`: return the arguments (m, n) that it maps to the values (m, n)."""
+    """Invert :func:`mapped`: return the arguments (m, n) whose mapped values are (m, n)."""
     solved = np.linalg.solve(matrix[:, :-1], (values - matrix[:, -1]).T)
     return np.asarray(solved.T, np.float64)
 
@@ -101,7 +101,7 @@ class Array:
 
     @property
     def record_shape(self) -> tuple[int, ...]:
-        """Shape of the array's part of a record: its shape, or flat if only a part is sent."""
+        """Shape of the array in a record: its own, or (words,) if only a part is sent."""
         return self.shape if self.sent is None else (self.words,)
 
     def gather(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -440,9 +440,11 @@ def _check_members(content: Any, members: Sequence[Field[Any]]) -> None:
     expected = {member.name for member in members} | {"hash", "words_in", "words_out"}
     optional = {m.name for m in members if (m.default, m.default_factory) != (MISSING, MISSING)}
     if missing := expected - optional - content.keys():
-        raise ValueError(f"it is from another version of Pinion, without {sorted(missing)[0]}")
+        raise ValueError(f"it is from another version of Pinion: it has no {sorted(missing)[0]}")
     if strange := content.keys() - expected:
-        raise ValueError(f"it is from another version of Pinion, with {_short(sorted(strange)[0])}")
+        raise ValueError(
+            f"it is from another version of Pinion: it has {_short(sorted(strange)[0])}"
+        )
 
 
 def _array(data: dict[str, Any]) -> Array:
@@ -497,14 +499,14 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
             _check_array(array)
         names = [array.name for array in arrays]
         if len(set(names)) != len(names):
-            raise ValueError(f"arrays share a name: {', '.join(names)}")
+            raise ValueError(f"two arrays have the same name: {', '.join(names)}")
         total = sum(array.words for array in arrays)
         beat, beats = getattr(manifest, f"lanes_{way}"), getattr(manifest, f"beats_{way}")
         if total > min(beat * beats, MOST_WORDS) or type(stated) is not int or stated != total:
             raise ValueError(
                 f"words_{way} is {_short(stated)}, but the arrays have {amount(total, 'word')}; "
-                f"{amount(beats, 'beat')} of {amount(beat, 'word')} can hold {beat * beats}, and a "
-                f"record at most {MOST_WORDS}"
+                f"{amount(beats, 'beat')} of {amount(beat, 'word')} can hold {beat * beats}, and "
+                f"records have at most {MOST_WORDS}"
             )
 
 
@@ -513,7 +515,7 @@ def _check_parameters(manifest: Manifest) -> None:
     if low.keys() != high.keys() or any(low[word] > high[word] for word in low):
         raise ValueError("the low and high bounds of the parameters do not match")
     if array is not None and len(low) != array.words:
-        raise ValueError(f"{len(low)} bounds are given for {array.words} parameters")
+        raise ValueError(f"the number of bounds of parameters is {len(low)}, not {array.words}")
     if array is not None and not any(other.words for other in manifest.records):
         raise ValueError("no records follow the parameters of a packet")
 
@@ -529,7 +531,8 @@ def _check_array(array: Array) -> None:
         elements *= size
         if not 0 <= size <= MOST_WORDS or elements > MOST_WORDS:
             raise ValueError(
-                f"the shape of {array.name} is negative or too large at {_short(size)}"
+                f"the shape {_short(array.shape)} of {array.name} has a negative size "
+                f"or more than {MOST_WORDS} elements"
             )
     travel = () if array.sent is None else array.sent
     places = (*travel, *(position for position, _ in array.constants))
@@ -542,7 +545,7 @@ def _check_array(array: Array) -> None:
         if np.linalg.matrix_rank(np.array(array.linear_map)[:, :-1]) < elements:
             raise ValueError(f"the map of {array.name} cannot be inverted")
     if array.symmetric and (len(array.shape) != 2 or array.shape[0] != array.shape[1]):
-        raise ValueError(f"{array.name} is symmetric, but its shape is {array.shape}")
+        raise ValueError(f"{array.name} is marked as symmetric, but its shape is {array.shape}")
 
 
 def _typed(value: Any, kind: type, label: str) -> Any:

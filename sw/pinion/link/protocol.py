@@ -174,7 +174,9 @@ def field_of(record: np.dtype[np.void], name: str) -> tuple[np.dtype[Any], int]:
         If the record has no such field.
     """
     if record.fields is None or name not in record.fields:
-        raise KeyError(f"The record has no field '{name}'; it has {record.names or ()}.")
+        raise KeyError(
+            f"The record has no field '{name}'; it has {', '.join(record.names or ()) or 'none'}."
+        )
     dtype, offset = record.fields[name][:2]
     return dtype, offset
 

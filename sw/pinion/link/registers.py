@@ -104,5 +104,5 @@ def register(name: str) -> Register:
         if row.name == name:
             return row
     raise KeyError(
-        f"There is no register '{name}'; there are {', '.join(r.name for r in REGISTERS)}."
+        f"There is no register '{name}'; use one of {', '.join(r.name for r in REGISTERS)}."
     )

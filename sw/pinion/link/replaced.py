@@ -61,15 +61,15 @@ def exchange(folder: Path, parts: Path) -> Path | None:
             place.rename(folder)
         if isinstance(error, OSError):
             raise OccupiedError(
-                f"The build in '{folder}' cannot be replaced ({error.strerror}): it is a mount "
-                "point, or you may not change it. Remove it, or give another folder."
+                f"The build in '{folder}' cannot be replaced ({error.strerror}): the folder is "
+                "a mount point, or you may not change it. Remove it, or give another folder."
             ) from None
         raise
     return place if moved else None
 
 
 def _without_logs(digests: dict[str, str]) -> dict[str, str]:
-    """Leave out the digests of logs, which hold times."""
+    """Leave out the digests of logs, which contain times."""
     return {name: digest for name, digest in digests.items() if not name.endswith(".log")}
 
 

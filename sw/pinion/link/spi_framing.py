@@ -102,7 +102,7 @@ class SpiTransfer:
     def request(self, record: bytes) -> bytes:
         """Return the bytes that the host sends for a record."""
         if len(record) != 4 * self.words_in:
-            raise ValueError(f"A request has {4 * self.words_in} bytes, not {len(record)}.")
+            raise ValueError(f"A request must have {4 * self.words_in} bytes, not {len(record)}.")
         sent = record + crc_hqx(record, self.start).to_bytes(CHECK, "big")
         return sent.ljust(self.size, b"\0")
 
@@ -115,7 +115,7 @@ class SpiTransfer:
             If the transfer is damaged, of another build, or has no result.
         """
         if len(received) != self.size:
-            raise ValueError(f"A transfer has {self.size} bytes, not {len(received)}.")
+            raise ValueError(f"A transfer must have {self.size} bytes, not {len(received)}.")
         answer = received[self.answered - 1 :]
         if crc_hqx(answer, self.start):
             raise SpiError(

@@ -77,9 +77,9 @@ class FrameKind(IntEnum):
 
 
 def wrap(body: bytes) -> bytes:
-    """Return the line's bytes for kind and body of at most 252 bytes: checksum, stuffing, end."""
+    """Return the bytes on the line for a frame's kind and body, at most 252 bytes together."""
     if not 1 <= len(body) <= 254 - CHECK:
-        raise ValueError(f"A frame has 1 to {254 - CHECK} bytes, not {len(body)}.")
+        raise ValueError(f"A frame must have 1 to {254 - CHECK} bytes, not {len(body)}.")
     text = body + crc_hqx(body, 0).to_bytes(CHECK, "big")
     runs = text.split(END)
     return b"".join(bytes((len(run) + 1,)) + run for run in runs) + END
@@ -102,7 +102,7 @@ def unwrap(text: bytes) -> bytes | None:
 
 
 def command(kind: FrameKind, *, tag: int, offset: int = 0, value: int = 0) -> bytes:
-    """Return the line's bytes for a frame without a beat.
+    """Return the bytes on the line for a frame without a beat.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def command(kind: FrameKind, *, tag: int, offset: int = 0, value: int = 0) -> by
 
 
 def beats(packet: bytes, *, last: bool = False) -> bytes:
-    """Return the line's bytes for beats.
+    """Return the bytes on the line for beats.
 
     Parameters
     ----------
@@ -122,7 +122,9 @@ def beats(packet: bytes, *, last: bool = False) -> bytes:
     last : the final beat ends a packet of the card.
     """
     if len(packet) % BEAT:
-        raise ValueError(f"A packet is whole beats of {BEAT} bytes, not {len(packet)} bytes.")
+        raise ValueError(
+            f"A packet must be a multiple of {BEAT} bytes (a beat), not {len(packet)} bytes."
+        )
     kind = bytes((FrameKind.BEAT,))
     frames = [wrap(kind + packet[at : at + BEAT]) for at in range(0, len(packet), BEAT)]
     if last and frames:

@@ -197,8 +197,8 @@ class Cache:
                 raise
             raise StorageError(
                 f"Compiled code can be stored neither in '{self.folder}' nor in "
-                f"'{self._private}' ({_reason(error)}): make room in one of them, or choose "
-                "another cache folder.",
+                f"'{self._private}' ({_reason(error)}): make one of them writable, with free "
+                "space, or choose another cache folder.",
                 reason=_reason(error),
             ) from error
 
@@ -377,7 +377,7 @@ def _locked(path: Path, *, wait: float) -> Iterator[None]:
         if time.monotonic() > deadline:
             raise ComputeError(
                 f"{_holder(path)} has been compiling the same code for more than {wait:g} s: wait "
-                f"for it or end it, or choose another cache folder than '{path.parent}'."
+                f"for it or end it, or choose a cache folder other than '{path.parent}'."
             )
         time.sleep(pause)
         pause = min(1.5 * pause, 0.05)

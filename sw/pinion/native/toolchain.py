@@ -258,7 +258,7 @@ class _Run:
                     name = next(iter(running.values()))[0]
                     raise ComputeError(
                         f"The compiler '{self.compiler}' did not finish {name} in time and was "
-                        "stopped: choose another compiler, or give it more time."
+                        "stopped: choose another compiler, or allow it more time."
                     )
                 if not busy:
                     time.sleep(pause)
@@ -317,7 +317,7 @@ class _Run:
                 "enough memory, or choose another one."
             )
         return ComputeError(
-            f"The compiler '{self.compiler}' refused {name} ({reason}): choose another one, such "
+            f"The compiler '{self.compiler}' failed on {name} ({reason}): choose another one, such "
             "as g++ 11 or clang++ 14 or newer."
         )
 

@@ -1,4 +1,4 @@
-"""Errors of a program over states new to its compiler, compared with single precision."""
+"""Errors of a program on states that its compiler did not use, and those of single precision."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def accuracies(
         If `states` is less than 1.
     """
     if states < 1:
-        raise ValueError(f"Errors are measured over at least 1 state, not {states}.")
+        raise ValueError(f"The number of states must be at least 1, not {states}.")
     by_distribution = {
         name: state_columns(model, function, name, states, seed + number)
         for number, name in enumerate(DISTRIBUTIONS)

@@ -115,9 +115,8 @@ def _transport(device: str, machine: Machine, progress: Progress) -> Transport:
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         raise DriverError(
-            f"There is no processor at '{device}': give the device processor for the model, or "
-            f"processor:NAME, where NAME is one of {', '.join(sorted(points))}, with an address "
-            "after a colon if it needs one."
+            f"There is no processor '{device}': give one of {', '.join(sorted(points))}, followed "
+            "by a colon and an address if it needs one; 'processor:' precedes it in a device name."
         )
     opener = points[name].load()
     transport: Transport = opener(machine, loading(machine), address, progress=progress)

@@ -106,7 +106,7 @@ def compile_program(
         small, or no binary points are fine enough.
     """
     if precision not in ("fine", "fast"):
-        raise ProgramError(f"There is no precision '{precision}': choose fine or fast.")
+        raise ProgramError(f"There is no precision '{precision}': choose 'fine' or 'fast'.")
     progress.step("reducing the function")
     graph = reduced_graph(model, function, costs=UnitCosts(), progress=progress)
     record = [
@@ -201,7 +201,7 @@ def _fewest_slots(
         elif best is None:
             raise ProgramError(
                 f"With two slots for nearly every product, the largest relative error is still "
-                f"{reached:.2g}, above {HEADROOM * MAX_ERROR:g}: use the precision fine."
+                f"{reached:.2g}, above {HEADROOM * MAX_ERROR:g}: use the precision 'fine'."
             )
         else:
             high = middle
@@ -211,7 +211,7 @@ def _fewest_slots(
         if low <= THRESHOLDS[0]:
             raise ProgramError(
                 f"With two slots for nearly every product, some of the {CHECKED:,} states still "
-                f"have a relative error above {SHARE * MAX_ERROR:g}: use the precision fine."
+                f"have a relative error above {SHARE * MAX_ERROR:g}: use the precision 'fine'."
             )
         low -= STEP
         points = choose(low)
@@ -242,7 +242,7 @@ def program_errors(
 def largest_errors(
     graph: Graph, values: Floats, columns: dict[str, Floats], scales: dict[str, float]
 ) -> Floats:
-    """Return each state's largest relative error of a result block, (n,), for (n, words)."""
+    """Return each state's largest relative error over result blocks, (n,), of values (n, words)."""
     expected = evaluate_floats(graph, columns)
     references = np.stack(
         [np.broadcast_to(expected[word], len(values)) for word, _ in graph.outputs], axis=1

@@ -103,7 +103,7 @@ class ProgramFolder:
         manifest = Manifest.read(folder)
         if not manifest.is_program:
             raise ManifestError(
-                f"'{folder}' holds a core, but a program is needed: give a folder of "
+                f"'{folder}' holds a core, but a program is needed: give a folder made by "
                 "`pinion program`."
             )
         check_digests(folder)
@@ -161,8 +161,8 @@ def program_address(device: str) -> str:
     kind, _, address = device.partition(":")
     if kind != DEVICE:
         raise ProgramError(
-            f"A program does not run on '{device}': give {DEVICE}, {DEVICE}:sim or "
-            f"{DEVICE}:serial:PORT."
+            f"A program does not run on '{device}': give '{DEVICE}', '{DEVICE}:sim' or "
+            f"'{DEVICE}:serial:PORT'."
         )
     return address
 
@@ -258,8 +258,8 @@ def _program(data: Mapping[str, Any]) -> Program:
     count = data["rows"]
     if not 0 < count <= machine.rows or len(data["constants"]) != machine.lanes:
         raise ValueError(
-            f"it has {count} rows and constants of {len(data['constants'])} lanes, instead of "
-            f"1 to {machine.rows} and {machine.lanes}"
+            f"it must have 1 to {machine.rows} rows and constants of {machine.lanes} lanes, not "
+            f"{count} and {len(data['constants'])}"
         )
     inputs, outputs = (
         tuple((Word.of(entry["word"]), Format(machine.word, entry["frac"])) for entry in data[name])

@@ -51,7 +51,7 @@ STORE_PLACE = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Name:
-    """What the headers of a program's packets say.
+    """Program and function that the headers of a program's packets name.
 
     Members
     -------
@@ -94,7 +94,7 @@ class Image:
             raise ProgramError("There is no program: give at least one.")
         machine = programs[0].machine
         if any(program.machine != machine for program in programs):
-            raise ProgramError("The programs are for different machines: compile all for the same.")
+            raise ProgramError("The programs are for different machines: compile all for one.")
         encoding = Encoding(machine=machine)
         words: dict[Store, list[int]] = {store: [] for store in Store}
         entries = []
@@ -121,10 +121,10 @@ class Image:
         for store, depth in depths(machine).items():
             number = len(programs if store is Store.DIRECTORY else words[store])
             if number > depth:
-                advice = "leave one out" if len(programs) > 1 else "build a core"
+                advice = "leave a program out" if len(programs) > 1 else "build a core"
                 raise ProgramError(
-                    f"The programs have {number} {_HELD[store]} together, {number - depth} more "
-                    f"than the processor's {depth}: {advice}."
+                    f"The total number of {_HELD[store]} is {number}, {number - depth} more than "
+                    f"the processor's {depth}: {advice}."
                 )
         words[Store.DIRECTORY] = [packed(encoding.entry, entry) for entry in entries]
         return cls(machine=machine, words=words)

@@ -118,7 +118,7 @@ def choose_points(
         elif value.finish == Finish.WRAP:
             if min(_finest(t, fracs, machine) for t in value.terms) < machine.word:
                 raise ProgramError(
-                    f"The angle of a sine or cosine ({value.line or 'in the graph'}) has up to "
+                    f"The angle of a sine or cosine ({value.line or 'in the graph'}) reaches "
                     f"{largest / MARGIN:.3g} turns over the states, more than the processor can "
                     "wrap: build a core."
                 )

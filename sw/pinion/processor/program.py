@@ -132,7 +132,7 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
         if not EDGE_FRACS[0] <= frac <= EDGE_FRACS[1]:
             raise ProgramError(
                 f"The word {word} would have {frac} fraction bits, but the processor converts "
-                f"words of {EDGE_FRACS[0]} to {EDGE_FRACS[1]}: choose another unit for the word."
+                f"only words with {EDGE_FRACS[0]} to {EDGE_FRACS[1]}: choose another unit."
             )
     if len(sums.results) > MOST_RESULTS:
         raise ProgramError(

@@ -1,4 +1,4 @@
-"""When and on which lane each sum is computed, and when its result is written where.
+"""When and on which lane each sum is computed, and when and where its result is written.
 
 List schedules, longest path to a result first or in the function's order. Each runs twice: with a
 write port for every result, which distributes the sums among the lanes, and with the machine's
@@ -164,7 +164,7 @@ class _Lister:
         self.earliest: dict[int, int] = {}
 
     def _ways(self) -> list[int]:
-        """Return the negative number of cycles from the start of each value to the last result."""
+        """Return minus the number of cycles from the start of each value to the last result."""
         ways = [0] * len(self.sums.values)
         for number in reversed(range(len(ways))):
             value = self.sums.values[number]
@@ -218,7 +218,7 @@ class _Lister:
         return {value.inverse} if value.inverse is not None else self.reads[number]
 
     def _best(self, candidates: set[int]) -> tuple[int, int, int]:
-        """Return the next sum, its lane and its first cycle: the earliest, then by lowest rank."""
+        """Return the next sum, its lane and its first cycle: the earliest, then the lowest rank."""
         best: tuple[int, float, int, int] | None = None
         lanes = range(self.machine.lanes)
         idle = min(lanes, key=lambda lane: self.free[lane])
@@ -233,7 +233,7 @@ class _Lister:
         return number, lane, start
 
     def _operands_allow(self, number: int, lane: int) -> int:
-        """Return the first cycle of a sum whose slots read their operands as they arrive."""
+        """Return the earliest cycle in which a sum can start if slots are in order of arrival."""
         times = sorted(
             max(self.available(slot.a, lane), self.available(slot.b, lane))
             for slot in self.points.slots[number]
@@ -279,7 +279,7 @@ class _Lister:
         self.last_use[source] = max(uses)
 
     def _when_unit(self, cycle: int) -> int:
-        """Return when the unit can take an operand, whose result replaces the one before it."""
+        """Return when the unit can take an operand, whose result replaces the previous one."""
         free = self.last_use[UNIT] + 1 - RECIPROCAL_DELAY
         return max(cycle, free, max(self.unit.used, default=-UNIT_HOLD) + UNIT_HOLD)
 

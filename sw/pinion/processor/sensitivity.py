@@ -1,4 +1,4 @@
-"""How much results change with an error in a factor: which products need both halves."""
+"""Sensitivity of results to errors in a factor: it shows which products need both halves."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Sums:
 
     @property
     def arrivals(self) -> dict[int, int]:
-        """Positions in the record, by value, of the values that are its words."""
+        """Position in the record of each value that is one of its words, by value."""
         places = {str(word): place for place, word in enumerate(self.record)}
         return {
             number: places[str(value.word)]
@@ -172,7 +172,7 @@ class _Gatherer:
         if graph.states:
             raise ProgramError(
                 f"The function keeps the state '{graph.states[0].word}' from request to request, "
-                "which programs cannot: build a core for it."
+                "which programs cannot do: build a core for it."
             )
         self.uses = graph.uses()
         for number, node in enumerate(graph.nodes):
@@ -299,7 +299,7 @@ class _Gatherer:
             case _ if node.op in _LINEAR:
                 return self.sum([self._term(*product) for product in self._products(i)], node)
         raise ProgramError(
-            f"The processor does not compute '{node.op}' ({node.line or 'in the graph'}): build a "
+            f"The processor cannot compute '{node.op}' ({node.line or 'in the graph'}): build a "
             "core for this function."
         )
 

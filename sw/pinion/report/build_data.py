@@ -193,7 +193,7 @@ def _joints(robot: Model) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> list[dict[str, Any]]:
-    """Return every file with its SHA-256, and whether it is as the build wrote it."""
+    """Return every file with its SHA-256, and whether it is unchanged since the build."""
     listed = read_digests(folder)
     paths = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
     rows = []

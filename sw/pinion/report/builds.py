@@ -116,7 +116,7 @@ def _verified(folder: Path, manifest: Manifest) -> str | None:
 
 
 def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return percentages of the part and of one of its dies; LUTs as memory count as LUTs."""
+    """Return percentages of the part and of one of its dies; LUTs used as memory count as LUTs."""
     part = counts["share"]
     return {"part": part, "die": {name: of * counts["dies"] for name, of in part.items()}}
 
@@ -156,7 +156,7 @@ def columns_of_builds(
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[object]]]:
-    """Return name and values of each figure that any build has; a board's only for its builds."""
+    """Return name and values of each figure that any build has; a board's only for builds on it."""
     lines: list[tuple[str, list[object]]] = []
     for name, head in _HEADS.items():
         lines.append((head, [row[name] for row in rows]))
@@ -192,8 +192,8 @@ def uncounted(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         )
     if bare := [r["folder"] for r in rows if r["target"] in ROUTED and r["fmax_mhz"] is None]:
         notes.append(
-            f"Not routed yet: `pinion bitstream {quote(bare[0])}` routes it and reports its clock"
-            f"{_others(bare)}."
+            f"Not routed yet: `pinion bitstream {quote(bare[0])}` routes the core and reports its "
+            f"clock{_others(bare)}."
         )
     return notes
 

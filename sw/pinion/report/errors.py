@@ -45,7 +45,7 @@ def largest_error(figures: Mapping[str, Any]) -> float | str | None:
 
 
 def budget_table(result: Mapping[str, Any]) -> FigureTable:
-    """Return result words with their largest errors and budgets, nearest to its budget first."""
+    """Return result words with their largest errors and budgets, the tightest first."""
     words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
     return FigureTable(
         columns=("result", "largest error", "budget", "share"),

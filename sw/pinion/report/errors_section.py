@@ -219,7 +219,8 @@ def _verdict(verdict: Mapping[str, Any]) -> str:
     count = f"{verdict['mismatches']:,} of {verdict['requests']:,} requests wrong"
     if not verdict["failed"]:
         sentence = (
-            element("strong", {}, text(count)) + ": every bit agrees, every error is as promised"
+            element("strong", {}, text(count))
+            + ": every bit agrees, and every error is as promised"
         )
         return element("p", {"class": "verdict good"}, sentence + " and within its budget.")
     reasons = "; ".join(CHECKS[name] for name in verdict["failed"])

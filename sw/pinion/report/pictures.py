@@ -66,9 +66,8 @@ def draw_errors_of(folder: Path, path: Path) -> None:
     errors = ErrorDistribution.find(folder)
     if errors is None or errors.build != f"{manifest.hash:016x}":
         raise ReportError(
-            f"'{folder}' holds no errors of this build: measure them with "
-            f"`pinion verify {quote(str(folder))}` on {manifest.budget_distribution} "
-            "states."
+            f"'{folder}' has no measured errors of this build: run `pinion verify "
+            f"{quote(str(folder))} --distribution {manifest.budget_distribution}`."
         )
     title = f"{_title(manifest)}, {errors.requests:,} requests"
     draw_errors(path, title=title, blocks=errors.blocks)

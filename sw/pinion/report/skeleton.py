@@ -101,7 +101,7 @@ def _about_z(angle: float) -> Floats:
 
 
 def is_flat(robot: dict[str, Any], view: tuple[str, float, float]) -> bool:
-    """Return whether a view shows as one line a robot that is not straight."""
+    """Return whether a robot that is not straight looks like a single line in a view."""
     _, azimuth, elevation = view
     points = np.array(robot["points"], dtype=np.float64)
     flattened = projected(points - points.mean(axis=0), azimuth, elevation)

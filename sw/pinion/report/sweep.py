@@ -152,7 +152,7 @@ def csv_text(result: Mapping[str, Any]) -> str:
 
 
 def sweep_table(result: Mapping[str, Any]) -> FigureTable | None:
-    """Return the built points and the meaning of their figures; None if there are none."""
+    """Return the built points and the meaning of their figures; None without built points."""
     good = [row for row in result["points"] if row["dsp"] is not None]
     if not good:
         return None
@@ -174,7 +174,7 @@ def sweep_table(result: Mapping[str, Any]) -> FigureTable | None:
 
 
 def sweep_blocks(table: FigureTable) -> str:
-    """Return the same points as short lines, for terminals too narrow for the table.
+    """Return the built points as short lines, for terminals too narrow for the table.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def timing_table(timing: Mapping[str, Any]) -> FigureTable:
 
 
 def timing_blocks(timing: Mapping[str, Any]) -> str:
-    """Return the same paths as short lines, for terminals too narrow for the table."""
+    """Return the slowest paths as short lines, for terminals too narrow for the table."""
     lines = [f"{_title(timing)}:"]
     for path in timing["paths"]:
         alike = "" if path["endpoints"] == 1 else f"; {path['endpoints']} paths alike"

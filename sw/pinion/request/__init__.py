@@ -113,8 +113,8 @@ class RowChoice:
         if isinstance(function, Function) and self.derivatives != DERIVATIVES[0]:
             raise FunctionError(
                 f"The function '{function.name}' is given as an object, so derivatives "
-                f"({self.derivatives}) cannot be chosen as well: choose them on the object, with "
-                "its method formulated."
+                f"({self.derivatives}) cannot be chosen as well: choose them with the "
+                "object's method formulated()."
             )
         return row_of(
             function,

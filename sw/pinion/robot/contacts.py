@@ -83,7 +83,7 @@ def with_loops(model: Model, loops: Sequence[Sequence[str]]) -> Model:
     argument: Any = loops
     if not isinstance(argument, Sequence) or not all(map(_is_loop, argument)):
         raise RobotError(
-            f"The loops are {loops!r:.80}: give two frames and the kind of each, such as "
+            f"The loops are {loops!r:.80}: give two frames and a kind for each loop, such as "
             '(("coupler@0.3,0,0", "rocker@0.2,0,0", "3d"),).'
         )
     complete = tuple(
@@ -143,8 +143,8 @@ def loops_of(model: Model) -> tuple[Contact, ...]:
         if frame.body == partner.body:
             where = "the base" if frame.body < 0 else f"the body {model.bodies[frame.body].name!r}"
             raise RobotError(
-                f"The loop of {name!r} and {other!r} of the robot {model.name!r} closes nothing: "
-                f"both frames belong to {where}. Name frames of two bodies."
+                f"The loop of {name!r} and {other!r} of the robot {model.name!r} does not connect "
+                f"two bodies: both frames belong to {where}. Name frames of two bodies."
             )
         loops.append(
             Contact(

@@ -90,8 +90,8 @@ class Draft:
                     faults.append(_Fault(problem=problem, remedy=_MASS))
                 elif not body_problem:
                     notes.append(
-                        f"{_sentence(problem)}; the body {body.name!r}, of which it is a part, is "
-                        "physical all the same."
+                        f"{_sentence(problem)}; the inertia of the whole body {body.name!r} is "
+                        "physical nevertheless."
                     )
                 elif accepted:
                     notes.append(f"{_sentence(problem)}{_KEPT}{accepted}.")
@@ -111,11 +111,11 @@ class Draft:
 
 
 def check_joints(model: Model, *, before: Model) -> Model:
-    """Return a model derived from another if its joints still move inertia.
+    """Return a model derived from another, after checking that its joints still move inertia.
 
     Errors
     ------
-    RobotError : joints that no longer move any while others do; the message names them all.
+    RobotError : joints that no longer move any inertia while others do; the message names them all.
     """
     if massless(model):
         return model if massless(before) else replace(model, notes=(*model.notes, _KINEMATICS))
@@ -160,12 +160,14 @@ class _Remedy(NamedTuple):
 _MASS = _Remedy("correct it", "correct the negative masses")
 _INERTIA = _Remedy(f"correct it, or {_ACCEPT}", f"correct the inertias, or {_ACCEPT}")
 _IDLE = _Remedy(
-    "give a link behind it an <inertial>, or the joint an armature",
-    "give links behind such a joint an <inertial>, or the joint an armature",
+    "give mass and inertia (<inertial>) to the links that this joint moves, or give the joint "
+    "an armature",
+    "give mass and inertia (<inertial>) to the links that such a joint moves, or give the joint "
+    "an armature",
 )
 _TIE = _Remedy(
-    "let every mimic joint follow a joint that moves by itself, or lock it",
-    "let mimic joints follow joints that move by themselves, or lock them",
+    "let the mimic joint follow an independent joint, or lock the mimic joint",
+    "let mimic joints follow independent joints, or lock the mimic joints",
 )
 
 
@@ -198,7 +200,7 @@ def _problem(figures: LinkFigures) -> str:
 
 
 def _whole(body: Body) -> str:
-    """Return the problem of a whole body, '' if there is none."""
+    """Return the problem of a body with all its links, '' if there is none."""
     inertia = body.inertia
     if not inertia.mass > 0.0:
         return "no mass"
@@ -223,10 +225,10 @@ def _idle_remedy(body: Body) -> _Remedy:
 def _idle_text(model: Model, idle: Idle) -> str:
     body = model.bodies[idle.joint]
     direction = {
-        JointKind.REVOLUTE: "about its axis",
-        JointKind.PRISMATIC: "along its axis",
-        JointKind.HELICAL: "about its axis",
-    }.get(body.joint.kind, "in one of its directions")
+        JointKind.REVOLUTE: "about the joint's axis",
+        JointKind.PRISMATIC: "along the joint's axis",
+        JointKind.HELICAL: "about the joint's axis",
+    }.get(body.joint.kind, "in one of the joint's directions")
     start = f"the joint {body.joint.name!r} moves no inertia"
     if not idle.yielding:
         names = _listed(model.bodies[k].name for k in idle.bodies)

@@ -35,7 +35,7 @@ def generated_text(name: str) -> str:
         return two_link()
     match = _CHAIN.fullmatch(name)
     if match is None:
-        raise RobotError(f"{name!r} is not a generated robot; those are {', '.join(GENERATED)}.")
+        raise RobotError(f"{name!r} is not a generated robot; use one of {', '.join(GENERATED)}.")
     count = match[1]
     if not (count.isascii() and count.isdecimal() and count[0] != "0"):
         raise RobotError(

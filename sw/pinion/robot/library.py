@@ -141,7 +141,7 @@ def _load(
                 f"The object {_cut(repr(source))} is not a robot; "
                 "give a name, the path of a file or a pinocchio.Model."
             )
-        _refuse_floating(floating_base, "pinocchio.Model", "pinocchio.JointModelFreeFlyer()")
+        _refuse_floating(floating_base, "A pinocchio.Model", "pinocchio.JointModelFreeFlyer()")
         return read_pinocchio(source, gravity=vector, snap=snap)
     name = os.fspath(source)
     if name in builtin_names():
@@ -192,7 +192,7 @@ def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool)
             f"There is no robot {name!r}; {_choices()}, or the path of an existing URDF file."
         )
     if _is_mjcf(path):
-        _refuse_floating(floating_base, "MJCF file", "<freejoint/>")
+        _refuse_floating(floating_base, "An MJCF file", "<freejoint/>")
         return read_mjcf(path, gravity=None if gravity is None else _gravity(gravity), snap=snap)
     return canonicalise(
         read(name), gravity=_gravity(gravity), floating_base=floating_base, snap=snap
@@ -202,7 +202,7 @@ def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool)
 def _refuse_floating(floating_base: bool, source: str, how: str) -> None:
     if floating_base:
         raise RobotError(
-            f"A {source} itself states whether its base floats; give its root body {how} instead "
+            f"{source} itself states whether its base floats; use {how} at its root body instead "
             "of floating_base=True."
         )
 

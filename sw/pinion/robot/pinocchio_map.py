@@ -18,7 +18,7 @@ from .model import Model
 
 
 def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:
-    """Return the index of each of the model's velocities in Pinocchio's velocity.
+    """Return the index of each of the model's velocities in Pinocchio's velocity vector.
 
     Returns
     -------
@@ -95,9 +95,9 @@ def _matched(model: Model, pin_model: Any) -> list[tuple[slice, Any]]:
     ours, theirs = set(model.joint_names), set(numbers)
     if ours != theirs:
         alone = sorted(ours - theirs) or sorted(theirs - ours)
-        side = "model" if ours - theirs else "Pinocchio model"
+        side = f"model {model.name!r}" if ours - theirs else "Pinocchio model"
         raise RobotError(
-            f"The joint {alone[0]!r} is only in the {side} {model.name!r}; "
+            f"The joint {alone[0]!r} is only in the {side}; "
             "the model and the Pinocchio model must have the same moving joints."
         )
     matched = []
@@ -109,11 +109,11 @@ def _matched(model: Model, pin_model: Any) -> list[tuple[slice, Any]]:
             raise RobotError(
                 f"The joint {body.joint.name!r} follows another "
                 + (
-                    "in Pinocchio but is independent in the model: give "
+                    "in Pinocchio but is independent in the model: pass "
                     "pinion.robot.coupled(model), or build Pinocchio's model without mimic=True."
                     if follows
                     else "in the model but is independent in Pinocchio: build Pinocchio's model "
-                    "with mimic=True, or give pinion.robot.uncoupled(model)."
+                    "with mimic=True, or pass pinion.robot.uncoupled(model)."
                 )
             )
         if follows:

@@ -171,7 +171,7 @@ def test_arrays_on_the_device(method: str, device: ChainDevice) -> None:
         assert isinstance(array, DeviceArray) and np.array_equal(values, expected[name])
     turned = DeviceArray(0, device_arrays["G_C"]._memory, (6, 6), (1, 6), np.dtype(np.float64))
     with pytest.raises(
-        InputError, match=r"'G_C' has shape \(6, 6\) and strides \(1, 6\).* in rows"
+        InputError, match=r"'G_C' has shape \(6, 6\) and strides \(1, 6\).* contiguous array"
     ):
         kernel(**{**device_arrays, "G_C": turned})
 

@@ -122,15 +122,15 @@ def test_after_an_error_that_stays_every_call_says_so(stand_in: StandIn, name: s
     gpu = opened()
     stream = gpu.stream()
     stand_in.failing[name] = LOST
-    with pytest.raises(ComputeError, match="is lost to this process"):
+    with pytest.raises(ComputeError, match="can no longer be used in this process"):
         CALLS[name](gpu, stream)
     stand_in.failing.clear()
     for call in CALLS.values():
         with pytest.raises(ComputeError) as caught:
             call(gpu, stream)
         assert str(caught.value) == (
-            "a stand-in is lost to this process (CUDA_ERROR_ILLEGAL_ADDRESS: While executing a "
-            "kernel): restart the process."
+            "a stand-in can no longer be used in this process (CUDA_ERROR_ILLEGAL_ADDRESS: While "
+            "executing a kernel): restart the process."
         )
     assert stand_in.depth == 0
 

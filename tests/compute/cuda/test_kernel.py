@@ -110,7 +110,7 @@ def test_rotations_of_the_host_are_refused_as_by_the_float_model(opened: Opened)
     inputs["q"][:, 2:] = np.array([0.6, 0.8])
     assert close(compiled(**inputs).tau, named_function("rnea").evaluate(cart, inputs)["tau"])
     inputs["q"][7, 3] = 0.9
-    with pytest.raises(InputError, match=r"q\[7, 2:4\] is a cosine and sine of length 1\.08"):
+    with pytest.raises(InputError, match=r"The cosine-sine pair q\[7, 2:4\] has norm 1\.08"):
         compiled(**inputs)
     unchecked, _ = opened(target=(cart, named_function("rnea")), check_rotations=False)
     assert unchecked(**inputs).tau.shape == (20, 3)

@@ -212,7 +212,7 @@ def test_threads_with_arrays_of_the_device_share_nothing(opened: Opened) -> None
 def test_pinned_memory_that_is_refused_leaves_nothing_behind(opened: Opened) -> None:
     kernel, device = opened()
     device.pinnable = 10
-    with pytest.raises(ComputeError, match=r"or the host has no more memory to pin: free some"):
+    with pytest.raises(ComputeError, match=r"or the host cannot pin more memory: free some"):
         kernel(**states(kernel, 300))
     assert device.used == 0
     assert device.pinnable == 10
@@ -228,7 +228,7 @@ def test_a_workspace_for_which_there_is_no_memory_is_a_sentence(opened: Opened) 
     kernel, device = opened(several=True)
     size, results = kernel.workspace_bytes(70), 70 * 18 * 8
     device._memory = results + size - 1
-    with pytest.raises(ComputeError, match=f"lacks {size:,} bytes for data between"):
+    with pytest.raises(ComputeError, match=f"cannot allocate {size:,} bytes for data between"):
         on_device(kernel, 70)
     device._memory = device.used + results - 1
     with pytest.raises(ComputeError, match=r"bytes for the result 'dtau_dqd' of a batch of 70"):

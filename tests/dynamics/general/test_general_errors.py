@@ -22,10 +22,10 @@ V = np.zeros(MODEL.nv)
 def test_a_quaternion_that_is_not_of_unit_length_is_named() -> None:
     bad = Q.copy()
     bad[6] = 1.1
-    with pytest.raises(DynamicsError, match=r"q\[3:7\] is a quaternion of length 1.1, not 1"):
+    with pytest.raises(DynamicsError, match=r"The quaternion q\[3:7\] has norm 1.1, not 1"):
         dynamics.rnea(MODEL, bad, V, V)
     batch = np.stack([Q, Q, bad])
-    with pytest.raises(DynamicsError, match=r"q\[2, 3:7\] is a quaternion of length 1.1"):
+    with pytest.raises(DynamicsError, match=r"The quaternion q\[2, 3:7\] has norm 1.1"):
         dynamics.crba(MODEL, batch)
     with pytest.raises(DynamicsError, match=r"q0\[3:7\] is a quaternion"):
         dynamics.difference(MODEL, bad, Q)
@@ -52,7 +52,7 @@ def test_an_angle_that_is_not_of_unit_length_is_named() -> None:
     planar = next(k for k, body in enumerate(model.bodies) if body.joint.kind.value == "planar")
     at = model.q_slices[planar].stop
     q[at - 2] = 0.5
-    with pytest.raises(DynamicsError, match=rf"q\[{at - 2}:{at}\] is a cosine and sine"):
+    with pytest.raises(DynamicsError, match=rf"The cosine-sine pair q\[{at - 2}:{at}\] has norm"):
         dynamics.potential_energy(model, q)
 
 

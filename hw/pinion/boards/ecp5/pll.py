@@ -26,7 +26,7 @@ class ClockError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Pll:
-    """Dividers; the oscillator runs at ``input / reference * feedback * loop``.
+    """Dividers of the PLL; its oscillator runs at ``input / reference * feedback * loop``.
 
     The loop uses the first output, CLKOP; the design's clock is the second, CLKOS, so that its
     divider is independent.
@@ -107,7 +107,7 @@ class Pll:
 
 
 def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
-    """Return the dividers closest to a clock; among equals, those with the fastest phase detector.
+    """Return the dividers that come closest to a clock; ties go to the fastest phase detector.
 
     Parameters
     ----------
@@ -120,8 +120,8 @@ def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
         If either is outside the PLL's range.
     """
     for name, value, (low, high) in (
-        ("takes an input", input_mhz, INPUT_MHZ),
-        ("generates a clock", wanted_mhz, OUTPUT_MHZ),
+        ("accepts an input clock", input_mhz, INPUT_MHZ),
+        ("generates an output clock", wanted_mhz, OUTPUT_MHZ),
     ):
         if not low <= value <= high:
             raise ClockError(f"The PLL {name} of {low:g} to {high:g} MHz, not {value:g} MHz.")

@@ -127,7 +127,7 @@ def write_prebuilt(target: Path, machine: Machine) -> dict[str, Any]:
     if record["build"] != f"{machine.digest:016x}":
         raise BitstreamError(
             f"The prebuilt bitstream is not for a team of {amount(machine.lanes, 'lane')} with "
-            f"{amount(machine.rows, 'row')}: build one, without prebuilt (--prebuilt)."
+            f"{amount(machine.rows, 'row')}: leave prebuilt (--prebuilt) out to build one."
         )
     data = lzma.decompress((PREBUILT / "processor.bit.xz").read_bytes())
     if hashlib.sha256(data).hexdigest() != record["bitstream_sha256"]:

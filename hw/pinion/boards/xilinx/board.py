@@ -138,7 +138,7 @@ class Board:
         except KeyError:
             raise BoardError(
                 f"The board {self.name} uses the net '{net}', which its table of pins lacks: "
-                "correct the net or add a row to the table."
+                "correct its name or add a row to the table."
             ) from None
 
     def die(self) -> dict[str, int]:
@@ -239,7 +239,8 @@ def read_pins(path: Path) -> dict[str, Pin]:
             raise BoardError(f"The row of '{row.net}' in '{path}' lacks a valid ball or direction.")
         if row.iostandard and not _STANDARD.fullmatch(row.iostandard):
             raise BoardError(
-                f"'{row.iostandard}' of '{row.net}' in '{path}' is not an I/O standard."
+                f"The row of '{row.net}' in '{path}' has '{row.iostandard}', "
+                "which is not an I/O standard."
             )
         if row.net in nets or row.package_pin in balls:
             earlier_net = balls.get(row.package_pin, row.net)
@@ -255,7 +256,7 @@ def _check(board: Board) -> None:
     link = board.link
     if link.lanes not in (1, 2, 4, 8, 16):
         raise BoardError(
-            f"The board {board.name} must have 1, 2, 4, 8 or 16 lanes, not {link.lanes}."
+            f"The link of {board.name} must have 1, 2, 4, 8 or 16 lanes, not {link.lanes}."
         )
     if not math.isclose(link.clock_mhz, 250.0):
         raise BoardError(

@@ -38,17 +38,17 @@ class Mmcm:
 
     @property
     def vco_mhz(self) -> Fraction:
-        """Frequency of the internal oscillator."""
+        """Frequency of the internal oscillator [MHz]."""
         return self.input_mhz * self.multiply / self.divide
 
     @property
     def detector_mhz(self) -> Fraction:
-        """Frequency at the phase detector."""
+        """Frequency at the phase detector [MHz]."""
         return self.input_mhz / self.divide
 
     @property
     def mhz(self) -> float:
-        """The core's clock."""
+        """Frequency of the core's clock [MHz]."""
         return float(self.vco_mhz / self.output_divide)
 
     def parameters(self) -> dict[str, int | float]:
@@ -115,7 +115,7 @@ def core_clock(board: Board, wanted_mhz: float) -> Mmcm | None:
 
 
 def reachable_mhz(board: Board, wanted_mhz: float) -> float:
-    """Return the core's clock for a requested one: equal, or slightly lower.
+    """Return the core clock that a board can generate: the requested one, or slightly less.
 
     Raises
     ------
@@ -127,10 +127,10 @@ def reachable_mhz(board: Board, wanted_mhz: float) -> float:
 
 
 def _up(value: Fraction) -> Fraction:
-    """Round up to a multiple of an eighth."""
+    """Round up to a multiple of 1/8."""
     return -(-value // _STEP) * _STEP
 
 
 def _output(divider: Fraction) -> Fraction:
-    """Return the smallest valid output divider of at least this: 1, or at least 2."""
+    """Return the smallest valid output divider (1, or at least 2) that is not below `divider`."""
     return max(divider, Fraction(2)) if divider > 1 else Fraction(1)

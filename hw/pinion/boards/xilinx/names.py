@@ -68,7 +68,7 @@ class EnginePort:
     source: str
 
     def bits(self, lanes: int) -> int:
-        """Return the width on a link with `lanes` lanes."""
+        """Return the width in bits on a link with `lanes` lanes."""
         return lanes if self.width == "lanes" else int(self.width)
 
 
@@ -96,7 +96,7 @@ class Names:
 
 @cache
 def load_names(path: Path | None = None) -> Names:
-    """Read the table.
+    """Read the table of names.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def load_names(path: Path | None = None) -> Names:
     for name, source in _rows(names):
         if source not in names.sources:
             raise BoardError(
-                f"'{name}' in '{path}' names the source '{source}', which is not listed."
+                f"'{name}' in '{path}' refers to the source '{source}', which is not in its list."
             )
     return names
 

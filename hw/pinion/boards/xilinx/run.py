@@ -32,7 +32,7 @@ def board_folder(folder: Path, manifest: Manifest) -> Path:
     if not (target / BUILD_TCL).is_file():
         raise ManifestError(
             f"'{folder}' has no script '{manifest.target}/{BUILD_TCL}': build it again for "
-            f"the target {manifest.target} (--target)."
+            f"the target '{manifest.target}' (--target)."
         )
     return target
 
@@ -94,7 +94,10 @@ def run_vivado(
         raise VivadoError(f"Vivado exited with code {code} ({last}); see '{target / LOG}'.")
     result = read_result(target, manifest)
     if result["met"] != (code == 0):
-        raise VivadoError(f"Vivado exited with code {code}, which contradicts {RESULT}.")
+        raise VivadoError(
+            f"Vivado exited with code {code}, which contradicts its result in '{written}': run "
+            "'pinion bitstream' again."
+        )
     out = target / OUT
     images = sorted(out.glob("*.mcs"))
     return {

@@ -79,7 +79,7 @@ def build_tcl(
 
 
 def sources(board: Board) -> tuple[str, ...]:
-    """Return the files of a board's folder that decide the script's result."""
+    """Return the files of a board's folder that determine the script's result."""
     name = board.name
     plans = (f"{name}{part}.xdc" for part in ("", "_timing", "_die", "_dies"))
     return (f"{TOP}.v", *plans, BUILD_TCL)

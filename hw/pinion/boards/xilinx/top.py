@@ -145,7 +145,7 @@ class BoardTop(Elaboratable):
         return wires
 
     def _core_clock(self, m: Module) -> Signal | Const:
-        """Build the core's clock, domain ``core_blink``; return whether it is steady."""
+        """Build the core's clock, domain ``core_blink``; return its ``locked`` signal."""
         if self.core_clock is None:
             return Const(1)
         source, feedback, clock, locked = Signal(), Signal(), Signal(), Signal()

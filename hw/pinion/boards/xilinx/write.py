@@ -169,7 +169,9 @@ def write_verilog(
     board_text = board_rtlil(board, core_clock)
     synchronisers = [*synchroniser_modules(board_text), *synchroniser_modules(link)]
     if not synchronisers:
-        raise BoardError(f"The design for {board.name} has no synchroniser, so it cannot be right.")
+        raise BoardError(
+            f"The design for {board.name} has no synchroniser, without which it cannot work."
+        )
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".rtlil-") as scratch:
         work = Path(scratch)
         (work / "board.il").write_text(board_text)
@@ -195,7 +197,7 @@ def write_verilog(
             name="board",
         )
     if widths := re.findall(r"Resizing cell port .*", log):
-        raise BoardError(f"Ports of the design for {board.name} differ in width: {widths[0]}")
+        raise BoardError(f"Ports of the design for {board.name} differ in width ({widths[0]}).")
     # The first line depends on the Yosys binary and where it was compiled.
     body = path.read_text().split("\n", 1)[1]
     path.write_text(headline + with_explicit(mark_registers(body), explicit))

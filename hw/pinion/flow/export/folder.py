@@ -64,7 +64,7 @@ def export(
         Subclasses with a message: no build folder, a folder that is not empty, an invalid name.
     """
     if not 1 <= requests <= MOST_REQUESTS:
-        raise ExportError(f"The test bench takes 1 to {MOST_REQUESTS} requests, not {requests}.")
+        raise ExportError(f"The test bench needs 1 to {MOST_REQUESTS} requests, not {requests}.")
     checked = None if name is None else check_name(name)
     folder, out = Path(folder), Path(out)
     _refuse(out)
@@ -127,7 +127,7 @@ def core_data(name: str, build: Build) -> dict[str, Any]:
 
 
 def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]:
-    """Return every file except the vectors, by path."""
+    """Return the text of every file except the vectors, by path."""
     manifest = build.manifest
     ports = core_ports(manifest)
     values = {
@@ -153,7 +153,7 @@ def _texts(name: str, build: Build, rtlil: str, explicit: str) -> dict[str, str]
 
 
 def _file_sets(name: str) -> dict[str, list[tuple[str, str]]]:
-    """Return the file sets for IP-XACT, which has no type for Python and JSON."""
+    """Return the file sets for IP-XACT, which has no file type for Python or JSON."""
     return {
         "rtl": [(f"rtl/{name}.v", "verilogSource")],
         "records": [("records.h", "cSource")],

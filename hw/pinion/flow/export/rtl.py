@@ -59,7 +59,7 @@ def prefix_modules(rtlil: str, prefix: str, explicit: str = "") -> tuple[str, st
 
 
 def core_verilog(rtlil: str, prefix: str, explicit: str = "") -> tuple[str, str]:
-    """Verilog of a core with prefixed modules, and the tool that wrote it."""
+    """Return the Verilog of a core with prefixed modules, and the tool that wrote it."""
     with tempfile.TemporaryDirectory(prefix="pinion-") as scratch:
         source, target = Path(scratch) / "core.il", Path(scratch) / "core.v"
         text, blocks = prefix_modules(rtlil, prefix, explicit)
@@ -76,7 +76,7 @@ def core_verilog(rtlil: str, prefix: str, explicit: str = "") -> tuple[str, str]
 
 
 def wrapper_verilog(name: str, ports: Sequence[CorePort]) -> str:
-    """The top module: names and attributes that tools infer interfaces from, and the reset.
+    """Return the top module, with the names and attributes from which tools infer interfaces.
 
     Both handshakes are low while ``aresetn`` is low, so that nothing is taken or offered before
     the core has seen its reset.

@@ -40,28 +40,28 @@ class Bus:
     def __post_init__(self) -> None:
         if not 2 <= self.words <= WORDS_PER_BEAT or self.words & (self.words - 1):
             raise ValueError(
-                f"A bus for beats of {WORDS_PER_BEAT} words has 2, 4, 8 or 16 words, not "
+                f"A bus for beats of {WORDS_PER_BEAT} words must have 2, 4, 8 or 16 words, not "
                 f"{self.words}."
             )
 
     @property
     def bits(self) -> int:
-        """Bits of a slice; a slice of flags has as many flags."""
+        """Width of a slice in bits; a slice of flags has as many flags."""
         return WORD * self.words
 
     @property
     def bytes(self) -> int:
-        """Bytes of a slice."""
+        """Size of a slice in bytes."""
         return 4 * self.words
 
     @property
     def slices(self) -> int:
-        """Slices of a beat."""
+        """Number of slices in a beat."""
         return WORDS_PER_BEAT // self.words
 
     @property
     def flag_slices(self) -> int:
-        """Slices of flags in the longest packet."""
+        """Number of slices of flags in the longest packet."""
         return MAX_COUNT // self.bits
 
     @property
@@ -151,13 +151,17 @@ def beat_of(record: np.dtype[np.void], **values: ValueLike) -> Value:
     names = record.names or ()
     unknown = values.keys() - set(names)
     if unknown:
-        raise KeyError(f"The record has no fields {sorted(unknown)}; its fields are {names}.")
+        raise KeyError(
+            f"The record has no field {', '.join(sorted(unknown))}; its fields are {names}."
+        )
     parts = []
     for name in names:
         width = 8 * field_of(record, name)[0].itemsize
         value = values.get(name, 0)
         value = Const(int(value), width) if isinstance(value, int) else Value.cast(value)
         if len(value) > width:
-            raise ValueError(f"The field {name} has {width} bits, but its value has {len(value)}.")
+            raise ValueError(
+                f"The field {name} has a width of {width} bits, but its value has {len(value)}."
+            )
         parts.append(Cat(value, Const(0, width - len(value))))
     return Cat(parts)

@@ -40,7 +40,9 @@ class Checksum(Component):
 
     def __init__(self, *, bits: int) -> None:
         if bits < 8 or bits % 8:
-            raise ValueError(f"The bits of a beat must be a positive multiple of 8, not {bits}.")
+            raise ValueError(
+                f"The width of a beat must be a positive multiple of 8 bits, not {bits}."
+            )
         self.bits = bits
         super().__init__(
             {"start": In(1), "data": In(bits), "valid": In(1), "crc": Out(WIDTH)},

@@ -1,4 +1,4 @@
-"""Elastic buffer for pauses."""
+"""Elastic buffer that absorbs the pauses of a stream."""
 
 from __future__ import annotations
 

@@ -57,7 +57,9 @@ class FrameReader(Component):
 
     def __init__(self, *, slots: int, bus: Bus = FULL) -> None:
         if slots < 2 or slots & (slots - 1):
-            raise ValueError(f"The slots must be a power of two of at least 2, not {slots}.")
+            raise ValueError(
+                f"The number of slots must be a power of two of at least 2, not {slots}."
+            )
         self.slots = slots
         self.bus = bus
         super().__init__(

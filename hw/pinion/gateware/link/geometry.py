@@ -35,20 +35,20 @@ class Geometry:
             raise ValueError(f"A word needs at least one bit, not {self.word}.")
         if wide < 2 or wide & (wide - 1):
             raise ValueError(
-                f"The words of a link beat must be a power of two of at least 2, not {wide}."
+                f"The width of a link beat must be a power of two of at least 2 words, not {wide}."
             )
         if not 1 <= self.lanes <= wide:
             raise ValueError(f"A core beat has 1 to {wide} lanes, not {self.lanes}.")
         if self.beats < 1 or not 1 <= self.tail <= self.lanes:
             raise ValueError(
-                f"A record of {amount(self.record, 'word')} takes "
+                f"A record of {amount(self.record, 'word')} needs "
                 f"{amount(-(-self.record // self.lanes), 'beat')} of "
                 f"{amount(self.lanes, 'lane')}, not {self.beats}."
             )
 
     @property
     def tail(self) -> int:
-        """Words of a record's last core beat."""
+        """Number of words in a record's last core beat."""
         return self.record - self.lanes * (self.beats - 1)
 
     @property

@@ -12,7 +12,7 @@ from .bus import COUNT, WORD, core_beat
 
 
 class ParameterStage(Component):
-    """Stage that takes the parameters in front of a batch and appends them to its records.
+    """Stage that removes the parameters in front of a batch and appends them to its records.
 
     A batch begins with as many records as the parameters fill, zeros after them. Its records are
     never combined with another batch's parameters, so nothing has to drain when they change.

@@ -80,7 +80,7 @@ class TopParameters(LinkParameters):
 
     @property
     def parameter_records(self) -> int:
-        """Records that hold the parameters of a packet."""
+        """Number of records that contain the parameters of a packet."""
         return -(-self.parameter_words // self.words_in)
 
     def constants(self) -> dict[str, int]:

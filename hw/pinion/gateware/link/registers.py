@@ -80,8 +80,8 @@ class RegisterBlock(Component):
             names = {row.name for row in REGISTERS if row.kind == kind}
             if names != values.keys():
                 raise ValueError(
-                    f"Give values for all {kind} registers and no others: "
-                    f"{sorted(names ^ values.keys())} are missing or unknown."
+                    f"Give values for all {kind} registers and no others; missing or unknown: "
+                    f"{', '.join(sorted(names ^ values.keys()))}."
                 )
         rows = {"state": In(WORD), "control": Out(WORD)}
         super().__init__(

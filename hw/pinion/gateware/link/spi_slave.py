@@ -145,7 +145,7 @@ class SpiSlave(Component):
     def _take(
         self, m: Module, *, received: Signal, byte: Signal, idle: Signal, count: Signal
     ) -> tuple[Signal, Signal, Any]:
-        """Store a request's words; return the launch, whether it is damaged, and a read port."""
+        """Store a request's words; return the launch pulse, a damage flag, and a read port."""
         words = self.transfer.words_in
         depth = self.lanes_in * self.beats_in
         # Words after the record are the padding of its last beat.

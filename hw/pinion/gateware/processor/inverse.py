@@ -47,7 +47,7 @@ class InverseUnit(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build magnitude, normalisation, table and the shift back."""
+        """Build magnitude, normalisation, table and denormalisation."""
         m = Module()
         word = self.machine.word
         x = delay(m, self.x, 1, "x").as_signed()

@@ -56,7 +56,7 @@ class Lane(Component):
             )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the stages in the order of the data."""
+        """Build the stages in dataflow order."""
         m = Module()
         machine = self.encoding.machine
         word, low = machine.word, machine.low

@@ -49,7 +49,7 @@ class ProcessorParameters(LinkParameters):
         return max(self.machine.inputs, record_words(self.machine))
 
     def constants(self) -> dict[str, int]:
-        """Return the values of the constant registers; the function is the one that loads."""
+        """Return the values of the constant registers, whose function is the loader."""
         return {
             "IDENTITY": IDENTITY,
             "VERSION": PROTOCOL_VERSION,

@@ -1,4 +1,4 @@
-"""A team between streams of single precision, with programs for several functions."""
+"""A team between streams of single-precision words, with programs for several functions."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class StateRegister:
     initial: int
 
     def taken(self, ii: int) -> int:
-        """Return the previous request's cycle in which the value is taken."""
+        """Return the cycle of the previous request in which the value is stored."""
         return self.arrival - 1 + ii
 
 

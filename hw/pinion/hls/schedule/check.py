@@ -82,8 +82,8 @@ def check_operation(
         takes += timing.wide
     if operation.latency != takes:
         raise CheckError(
-            f"%{operation.node} is scheduled with a latency of {operation.latency} cycles, but its "
-            f"unit has {takes}."
+            f"%{operation.node} is scheduled with a latency of "
+            f"{amount(operation.latency, 'cycle')}, but its unit has {takes}."
         )
 
 
@@ -92,7 +92,7 @@ def _named(constant: int | None) -> str:
 
 
 def _check_offsets(operation: Operation, timing: Timing) -> None:
-    """Check that a unit reads product k in cycle k, and an addend with its sum."""
+    """Check that a unit reads the factors of product k in cycle k, the addend when added."""
     count = len(operation.operands)
     for k, operand in enumerate(operation.operands):
         late = 0
@@ -102,8 +102,8 @@ def _check_offsets(operation: Operation, timing: Timing) -> None:
             late = timing.multiplier_stages + wide - 1 if addend else k // 2
         if operand.offset != late:
             raise CheckError(
-                f"Operand {k} of %{operation.node} is read {operand.offset} cycles after the "
-                f"operation starts; the unit expects it after {late}."
+                f"Operand {k} of %{operation.node} is read {amount(operand.offset, 'cycle')} "
+                f"after the operation starts; the unit expects it after {late}."
             )
 
 
@@ -152,7 +152,7 @@ def _check_ports(
 
 
 def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> None:
-    """Check that the unit's format, rounding and overflow are the node's."""
+    """Check that the unit's format, rounding and overflow match the node's."""
     node, kind = graph.nodes[operation.node], operation.kind
     target, source = fmts[operation.node], fmts[node.args[0]]
     want: tuple[object, ...]
@@ -278,8 +278,8 @@ def _check_states(graph: Graph, binding: Binding) -> None:
     plan = binding.schedule
     if len(binding.states) != len(graph.states):
         raise CheckError(
-            f"The graph has {amount(len(graph.states), 'state')}, but {len(binding.states)} "
-            "of them are bound."
+            f"The graph has {amount(len(graph.states), 'state')}, but the binding "
+            f"has {len(binding.states)}."
         )
     bound = {state_register.node: state_register for state_register in binding.states}
     for state in graph.states:
@@ -361,7 +361,7 @@ def check_binding(graph: Graph, binding: Binding) -> None:
             if not first <= read.cycle < first + plan.ii:
                 raise CheckError(
                     f"%{read.node} is read from stage {read.stage} in cycle {read.cycle}; it "
-                    f"is there from {first} to {first + plan.ii - 1}."
+                    f"is there from cycle {first} to {first + plan.ii - 1}."
                 )
             if read.stage >= binding.stages.get(read.node, 0):
                 raise CheckError(f"%{read.node} has no register stage {read.stage}.")

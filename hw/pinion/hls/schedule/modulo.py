@@ -83,9 +83,9 @@ class StateLoopError(ScheduleError):
     def __init__(self, words: Sequence[str], *, requested: int, ii: int) -> None:
         self.words, self.ii = tuple(words), ii
         super().__init__(
-            f"A result every {requested} cycle{'s' if requested > 1 else ''} is out of reach: the "
-            f"loop through {self.through} takes {ii} cycles. Ask for ii={ii} (--ii) or more, or "
-            "for ii=None (--ii auto)."
+            f"An interval of {amount(requested, 'cycle')} is out of reach: the loop through "
+            f"{self.through} takes {amount(ii, 'cycle')}. Ask for ii={ii} (--ii) or more, or for "
+            "ii=None (--ii auto)."
         )
 
     @property
@@ -180,7 +180,7 @@ class _Problem:
         raise StateLoopError(self.words_of_loop(), requested=self.ii, ii=self.ii)
 
     def words_of_loop(self) -> list[str]:
-        """Return the words of state on a loop that cannot be kept, in order; empty if all can."""
+        """Return the words of state on a loop longer than the interval, in order, or none."""
         far = [0] * self.count + [1] * len(self.loops)
         via = [-1] * len(far)
         moved = -1
@@ -234,7 +234,7 @@ class _Problem:
         return sorted(i for i in ways[0] & ways[1] if i < self.count)
 
     def order(self) -> list[int]:
-        """Return the operations with producers before users."""
+        """Return the operations in an order that puts producers before users."""
         missing = [0 if i >= self.count else len(p) for i, p in enumerate(self.preds)]
         ready = [i for i, count in enumerate(missing) if not count]
         for i in ready:  # grows
@@ -248,7 +248,7 @@ class _Problem:
 
 
 def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
-    """Return the shortest interval that keeps every loop through states: 1 without any."""
+    """Return the shortest interval that every loop through states fits: 1 without loops."""
     low, high = 1, 1 + sum(operation.latency + 1 for operation in operations) + len(loops)
     while loops and low < high:
         middle = (low + high) // 2
@@ -467,7 +467,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
 
 
 class _Room:
-    """Prices for displacing operations: low with room to move and few moves so far.
+    """Prices for displacing operations: low for those with room to move and few moves so far.
 
     Members
     -------
@@ -484,7 +484,7 @@ class _Room:
         self._prices[i] += 1
 
     def victim(self, occupants: array[int], random: Random) -> int:
-        """Return an operation of the lowest price, among equals a random one.
+        """Return an operation of the lowest price, chosen at random among equals.
 
         Each operation draws a number; both branches draw the same. In a large core hundreds share
         a slot, and NumPy compares them.

@@ -36,7 +36,9 @@ def make_card(folder: Path, *, model: str = "packet") -> tuple[AxiCard, Layout]:
         factory: Factory = runpy.run_path(path)[name]
         return factory(folder)
     if model not in MODELS:
-        raise ValueError(f"There is no card model '{model}': give packet, rtl or file.py:function.")
+        raise ValueError(
+            f"There is no card model '{model}': give 'packet', 'rtl' or 'FILE.py:FUNCTION'."
+        )
     manifest = Manifest.read(folder)
     check_digests(folder)
     if model == "packet":

@@ -132,7 +132,7 @@ class FaultPlan:
             )
         if not self.kinds or set(self.kinds) - set(KINDS):
             unknown = ", ".join(sorted(set(self.kinds) - set(KINDS))) or "nothing"
-            raise FaultPlanError(f"'kinds' names {unknown}; choose from {', '.join(KINDS)}.")
+            raise FaultPlanError(f"'kinds' lists {unknown}; choose from {', '.join(KINDS)}.")
         if not _whole(self.seed):
             raise FaultPlanError(f"The seed must be an integer, not {self.seed!r}.")
 
@@ -285,7 +285,7 @@ def _fault(table: Mapping[str, Any]) -> Fault:
     for key in table:
         if key not in keys:
             raise FaultPlanError(
-                f"'{key}' is not a parameter of '{kind}', which has {', '.join(keys)}."
+                f"'{key}' is not a parameter of the fault '{kind}', which has {', '.join(keys)}."
             )
     values = dict(table)
     at = values.get("at", ())
@@ -297,7 +297,7 @@ def _random_keys(table: Mapping[str, Any]) -> dict[str, Any]:
     for key in table:
         if key not in _RANDOM_KEYS:
             raise FaultPlanError(
-                f"'{key}' is not a parameter of 'random', which has every and kinds."
+                f"'{key}' is not a parameter of the fault 'random', which has every and kinds."
             )
     if "every" not in table:
         raise FaultPlanError(

@@ -228,7 +228,9 @@ def clear(folder: Path) -> None:
         try:
             filled = any(folder.iterdir())
         except OSError as second:
-            raise StandInError(f"'{folder}' holds a stale mount ({second}).") from None
+            raise StandInError(
+                f"'{folder}' has a stale mount ({second}): give another folder."
+            ) from None
     if filled:
         raise StandInError(
             f"'{folder}' is not empty, or another stand-in is mounted there: give an empty folder."

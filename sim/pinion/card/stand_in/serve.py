@@ -55,7 +55,9 @@ def main() -> None:
     try:
         mfusepy.FUSE(files, str(folder), foreground=True, direct_io=True, fsname="pinion-card")
     except RuntimeError as error:
-        _put(answers, {"error": f"The files could not be mounted on {folder} (libfuse: {error})."})
+        _put(
+            answers, {"error": f"The files could not be mounted on '{folder}' (libfuse: {error})."}
+        )
     finally:
         unmount(folder)
 

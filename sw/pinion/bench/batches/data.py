@@ -118,7 +118,7 @@ def check_batches(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "compare":
-        raise ValueError(f"it is from the bench {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
     _check_rows(data["rows"])
     check_partitions(data.get("partitions", []))
     for key in ("machine", "sources", "left_out"):
@@ -160,7 +160,7 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ReportError(_damaged(path, error)) from None
     if not isinstance(data, dict):
-        raise ReportError(_damaged(path, "it is not an object"))
+        raise ReportError(_damaged(path, "it is not a JSON object"))
     return data
 
 
@@ -205,7 +205,7 @@ def series(rows: Sequence[Row]) -> dict[tuple[str, ...], dict[int, Row]]:
 
 
 def label_words(row: Row) -> str:
-    """Return the label, with the year if it was published."""
+    """Return the label, with the year for a published figure."""
     year = row.get("year")
     return f"published {year}" if row["label"] == "published" and year else str(row["label"])
 

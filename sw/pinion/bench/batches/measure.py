@@ -279,7 +279,7 @@ class Collected:
                 self._leave_out("Published figures", why, (robot, name))
 
     def left_out(self) -> dict[str, str]:
-        """Return what is missing with the reason, and its targets unless these are all targets."""
+        """Return reasons by label of what is missing; a label names the targets if not all."""
         reasons = {}
         for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)

@@ -122,7 +122,7 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def _paper(data: Mapping[str, Any]) -> list[str]:
-    """Return the section of the 2021 paper's figures, or nothing without data for it."""
+    """Return the section of the 2021 paper's figures, or nothing if there is no data for it."""
     files = figures(data)
     if not files:
         return []

@@ -110,7 +110,7 @@ def cuda_times(
 
 @dataclass(frozen=True, kw_only=True)
 class _Path:
-    """One way of computing batches.
+    """A way to compute batches.
 
     Members
     -------

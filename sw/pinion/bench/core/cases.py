@@ -109,7 +109,7 @@ def measured(
     jobs: int,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
-    """Return a row per case, with the figures of this version of the code or None.
+    """Return a row per case; figures not measured with this version of the code are None.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def published_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> FigureTable:
-    """Return the cores that were built, verified and synthesised here.
+    """Return the table of cores that were built, verified and synthesised here.
 
     Parameters
     ----------

@@ -75,8 +75,8 @@ def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
             rows = cases.measured(designs, folder, measure=measure, jobs=jobs, progress=one_more)
         except KeyboardInterrupt:
             raise InterruptionError(
-                f"Interrupted with {finished} of {len(designs)} cores finished; they are kept in "
-                f"{folder}, and the same command continues with the others."
+                f"Interrupted with {finished} of {len(designs)} cores finished; finished cores are "
+                f"kept in '{folder}', and the same command continues with the others."
             ) from None
     return {
         "published": published,

@@ -78,7 +78,9 @@ def run(
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"The folder {folder} cannot be created: {error.strerror}.") from None
+            raise UsageError(
+                f"The folder '{folder}' cannot be created: {error.strerror}."
+            ) from None
     options: dict[str, Any] = {
         "largest": largest,
         "seconds": seconds,

@@ -281,7 +281,7 @@ def _row(case: ComparisonRow, first: Tracked) -> dict[str, Any]:
 
 
 def _same_path(cases: Sequence[ComparisonRow]) -> bool | None:
-    """Return whether the card led the robot through exactly the states of the integers."""
+    """Return whether the robot has exactly the same states with the card and the integer model."""
     tracked = {case.name: case.tracked for case in cases}
     if "card" not in tracked or "integers" not in tracked:
         return None

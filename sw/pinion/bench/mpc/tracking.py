@@ -40,12 +40,12 @@ def check_tracking(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError : if it does not.
     """
     if data["bench"] != "mpc":
-        raise ValueError(f"it is from the bench {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
     if not data["rows"]:
         raise ValueError("it has no rows")
     for row in (*data["rows"], data["undisturbed"]):
         if row["name"] not in NAMES:
-            raise ValueError(f"the name {row['name']!r} of a row is unknown")
+            raise ValueError(f"a row has the unknown name {row['name']!r}")
         for key in ("rms_mm", "max_mm", "us_median", "us_p99", "hz"):
             # Written so that NaN is refused too.
             if not 0.0 < float(row[key]) < np.inf:

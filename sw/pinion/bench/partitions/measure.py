@@ -45,7 +45,7 @@ def run(
     """
     if len(target) > 1:
         raise UsageError(
-            f"The partitions are all of one gradient: give only a robot, without '{target[1]}'."
+            f"Only the gradient of forward dynamics is partitioned: leave '{target[1]}' out."
         )
     sizes = [size for size in SIZES if size <= largest]
     if not sizes:

@@ -27,7 +27,7 @@ NOTE = (
 
 
 def partitions_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
-    """Return the times for N samples, and the numbers of bytes transferred.
+    """Return the times for batches of N samples, and the bytes that are transferred.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def partitions_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
 
 
 def check_partitions(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Check that the rows have everything that table and picture show.
+    """Check that the rows have everything that the table and the picture show.
 
     Raises
     ------

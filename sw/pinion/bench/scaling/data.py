@@ -121,8 +121,8 @@ def read_scaling(path: Path) -> dict[str, Any]:
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         fault = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ReportError(
-            f"The file '{path}' holds no figures of bench scaling ({fault}): generate or copy it "
-            "again."
+            f"The file '{path}' is not a valid result of 'pinion bench scaling' ({fault}): "
+            "generate or copy it again."
         ) from None
     return dict(data)
 
@@ -135,7 +135,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "scaling":
-        raise ValueError(f"it is from the bench {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
     for row in data["rows"]:
         for key, names in {
             "experiment": EXPERIMENTS,
@@ -143,7 +143,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
             "platform": PLATFORMS,
         }.items():
             if row[key] not in names:
-                raise ValueError(f"the {key} {row[key]!r} of a row is unknown")
+                raise ValueError(f"a row has the unknown {key} {row[key]!r}")
         for key in ("links", "robots", "calls"):
             if not isinstance(row[key], int) or row[key] < 1:
                 raise ValueError(f"a row's {key} is {row[key]!r}, not a positive whole number")
@@ -157,7 +157,9 @@ def check_scaling(data: Mapping[str, Any]) -> None:
         str(count["algorithm"])
     for row in data["peers"]:
         if not 0.0 < float(row["ns_per_robot"]) < np.inf:
-            raise ValueError(f"a peer's time is {row['ns_per_robot']!r}, not a positive number")
+            raise ValueError(
+                f"the time of a peer is {row['ns_per_robot']!r}, not a positive number"
+            )
         for key in ("by", "function", "dtype", "threads", "robots", "against_loop"):
             _ = row[key]
     for key in ("version", "date", "command", "seconds", "facts"):

@@ -50,8 +50,8 @@ def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> Non
     ]
     if not points:
         raise UsageError(
-            f"Nothing is left with --largest {largest}: the shortest chain has 10 links; give "
-            "at least 10."
+            f"The shortest chain has 10 links, so --largest {largest} leaves nothing to measure: "
+            "give at least 10."
         )
     load_before = os.getloadavg()[0]
     begin = time.perf_counter()

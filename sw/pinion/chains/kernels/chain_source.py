@@ -78,7 +78,7 @@ class KernelSource:
     part: str = "ALL"
 
     def launch(self, robots: int) -> Launch:
-        """Return blocks and threads for a number of robots; a grid computes one."""
+        """Return the launch for a number of robots; a grid computes one robot."""
         blocks = self.shape.blocks(robots * self.per_robot)
         cooperative = self.shape.scope == "Grid"
         return Launch(blocks, self.shape.threads, self.shared_bytes, cooperative)
@@ -106,7 +106,7 @@ class KernelSource:
         return 0 if first else _COUNTER_BYTES
 
     def at_once(self, robots: int) -> int:
-        """Return the number of robots per launch; a grid computes one."""
+        """Return the number of robots per launch; a grid computes one robot."""
         return 1 if self.shape.scope == "Grid" else robots
 
 
@@ -136,7 +136,7 @@ class ChainSource:
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Shape of each input and result of a robot."""
+        """Shapes of the inputs and results of one robot, by name."""
         return {name: HELD.get(name, (self.n,)) for name in (*self.inputs, *self.results)}
 
     def kernels_for(self, robots: int) -> tuple[KernelSource, ...]:
@@ -185,21 +185,22 @@ def source(
         )
     if method == "jsiia" and n > longest:
         raise InputError(
-            f"The method 'jsiia' keeps M in {SHARED_BYTES // 1024} KiB, which holds at most "
-            f"{longest} links in {dtype}, not {n}: choose 'abia' or 'hybrid'."
+            f"The method 'jsiia' keeps M in {SHARED_BYTES // 1024} KiB of shared memory, enough "
+            f"for at most {longest} links in {dtype}, not {n}: choose 'abia' or 'hybrid'."
         )
     constrained = method in _SOLVERS
     if refine is not None and not constrained:
+        refined = ", ".join(name for name in METHODS[function] if name in _SOLVERS)
         raise InputError(
-            f"The method '{method}' has no refinement: omit 'refine', or choose one of "
-            f"{', '.join(_SOLVERS)}."
+            f"The method '{method}' has no refinement: omit 'refine'"
+            + (f", or choose one of {refined}." if refined else ".")
         )
     refine = 1 if refine is None else refine
     if refine < 0:
         raise InputError(f"'refine' must be 0 or more, not {refine}.")
     closed = function == "closed"
     if damping is not None and not closed:
-        raise InputError(f"'{function}' has no damping: omit it, or choose 'closed'.")
+        raise InputError(f"'{function}' has no damping: omit 'damping', or choose 'closed'.")
     damping = 0.0 if damping is None else float(damping)
     if not 0.0 <= damping < np.inf:
         raise InputError(f"'damping' must be 0 or more and finite, not {damping}.")
@@ -276,7 +277,7 @@ class _Maker:
     def cfa(
         self, solver: str, refine: int
     ) -> tuple[tuple[KernelSource, ...], tuple[KernelSource, ...]]:
-        """Return the kernels for several robots, which grids compute in sequence, and for one."""
+        """Return the kernels for several robots, launched in sequence, and those for one robot."""
         several = self._constrained(2 if self.n <= BLOCK_LINKS else 1, solver, refine)
         alone = self._constrained(1, solver, refine)
         return (several,), (alone,) if alone != several else ()
@@ -284,7 +285,7 @@ class _Maker:
     def closed(
         self, method: str, refine: int, damping: float
     ) -> tuple[tuple[KernelSource, ...], tuple[KernelSource, ...]]:
-        """Return the kernels with a contact at the tip, as one kernel or three."""
+        """Return the kernels for a contact at the tip: those for several robots and for one."""
         parts = _PARTS if method == "two_streams" else ("ALL",)
 
         def kernels(robots: int) -> tuple[KernelSource, ...]:

@@ -82,8 +82,8 @@ def compile(
 
     Parameters
     ----------
-    chain : a chain of joints with one velocity, without side branches; or one for each robot, all
-        with the same number of links.
+    chain : a chain of joints with one degree of freedom, without side branches; or one for each
+        robot, all with the same number of links.
     function, method, dtype, refine, damping : as for `source`.
     frame : of ``closed``, the tip's frame for all chains, as for
         :func:`pinion.chains.closed.closed_chain`: by default the last link's.
@@ -102,9 +102,11 @@ def compile(
     chains = [chain] if isinstance(chain, Chain) else list(chain)
     lengths = sorted({chain.n for chain in chains})
     if len(lengths) != 1:
-        raise InputError(f"The chains have {lengths} links: give chains of the same length.")
+        raise InputError(
+            f"The chains have lengths {lengths}: give at least one chain, all of one length."
+        )
     if frame is not None and function != "closed":
-        raise InputError(f"'{function}' has no frame at the tip: omit it, or choose 'closed'.")
+        raise InputError(f"'{function}' has no frame at the tip: omit 'frame', or choose 'closed'.")
     moved = [canonical(chain) for chain in chains]
     return CudaChainKernel(
         chains=moved,
@@ -126,7 +128,7 @@ def _frame(frame: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
     # A reflection has a reversed third axis; NaN fails as well.
     orthonormal = np.all(np.isfinite(r)) and np.allclose(E @ E.T, np.eye(3), atol=1e-6)
     if not orthonormal or E[2] @ np.cross(E[0], E[1]) < 0:
-        raise InputError("'frame' must be a rotation with determinant 1 and a finite origin.")
+        raise InputError("'frame' must be a rotation, with determinant 1, and a finite point.")
     return E, r
 
 
@@ -203,8 +205,11 @@ class CudaChainKernel:
         """
         names = self.source.inputs
         if sorted(arrays) != sorted(names):
-            listed = ", ".join(arrays) or "none"
-            raise InputError(f"The inputs are {', '.join(names)}, but {listed} were given.")
+            listed = ", ".join(arrays) or "no array"
+            raise InputError(
+                f"The inputs are {', '.join(names)}, but the call passes {listed}: pass all "
+                "inputs and nothing else."
+            )
         on_device = [name for name in names if is_on_a_device(arrays[name])]
         if on_device and len(on_device) < len(names):
             on_host = next(name for name in names if name not in on_device)
@@ -365,13 +370,13 @@ class CudaChainKernel:
                 expected = (*first[0][:-1], width)
                 if (shape, strides) != (expected, contiguous(expected)):
                     raise InputError(
-                        f"'{name}' has shape {shape} and strides {strides}: give {expected} in "
-                        "rows, with the batch of 'q'."
+                        f"'{name}' has shape {shape} and strides {strides}: give a "
+                        f"contiguous array of shape {expected}."
                     )
             elif (shape, strides) != first:
                 raise InputError(
-                    f"'{name}' has shape {shape} and strides {strides}, but 'q' has {first[0]} and "
-                    f"{first[1]}: give all in one layout."
+                    f"'{name}' has shape {shape} and strides {strides}, but 'q' has shape "
+                    f"{first[0]} and strides {first[1]}: use the shape and strides of 'q'."
                 )
             places[name] = address
         assert first is not None
@@ -382,7 +387,7 @@ class CudaChainKernel:
         if (len(shape) == 1 and strides != (1,)) or steps not in (rows, columns):
             raise InputError(
                 f"'q' has strides {strides}: "
-                + ("use (1,)." if len(shape) == 1 else f"use rows, {rows}, or columns, {columns}.")
+                + ("use (1,)." if len(shape) == 1 else f"use {rows} or {columns}.")
             )
         outputs = {}
         for name in self.source.results:
@@ -401,7 +406,7 @@ class CudaChainKernel:
         return self._given(outputs)
 
     def _groups(self, robots: int) -> list[list[tuple[KernelSource, Any]]]:
-        """Return the kernels in order; those of a group share work memory."""
+        """Return the kernels in order, in groups that share work memory."""
         steps = self._steps(robots)
         return [steps] if steps[0][0].constrained else [[step] for step in steps]
 
@@ -413,7 +418,7 @@ class CudaChainKernel:
         places: Mapping[str, int],
         strides: tuple[int, int],
     ) -> None:
-        """Queue kernels for all robots; grids compute them in sequence."""
+        """Queue kernels for all robots; grids compute one robot after another."""
         source, size = self.source, self.dtype.itemsize
         at_once = min(kernel.at_once(robots) for kernel, _ in steps)
         apart = {name: prod(shape) for name, shape in HELD.items()} | dict(source.between)

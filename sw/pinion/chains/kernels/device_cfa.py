@@ -1,7 +1,7 @@
 """Kernels of the constraint force algorithm: data of a chain, source texts and launches.
 
 ``kernels/tridiagonal.cuh`` solves the block tridiagonal system, ``kernels/cfa.cuh`` computes the
-chain with it, ``kernels/closed.cuh`` adds a contact at the tip. They need joints of one velocity
+chain with it, ``kernels/closed.cuh`` adds a contact at the tip. They need single-axis joints
 and chains without side branches, which :func:`.device_chain.canonical` checks.
 
 ========= ============================== ==================================================
@@ -216,7 +216,7 @@ def _kernel(
         raise ComputeError(f"Kernels have no dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
     if n < 1 or robots < 1 or refine < 0:
         raise ComputeError(
-            f"A kernel needs at least one chain, one link and 0 refinements, not {robots}, {n} and "
+            f"At least 1 robot, 1 link and 0 refinements are needed, not {robots}, {n} and "
             f"{refine}."
         )
     T, contact = SCALARS[dtype], damping is not None

@@ -80,7 +80,7 @@ class ThreadShape:
         return words * (self.threads // WARP) * np.dtype(dtype).itemsize
 
     def scratch_bytes(self, words: Sequence[int], dtype: DTypeLike) -> int:
-        """Return the size in bytes of device memory for successive scans of elements of `words`.
+        """Return the size in bytes of device memory for scans of elements of `words` words.
 
         The first 16 bytes must be zero before the first launch.
         """
@@ -90,7 +90,7 @@ class ThreadShape:
 
 
 def shape_of(n: int) -> ThreadShape:
-    """Return one warp up to 32 links, one block up to 1,024, and a cooperative grid beyond."""
+    """Return the threads of a robot: a warp up to 32 links, a block up to 1,024, then a grid."""
     if n <= WARP:
         return ThreadShape("Warp", 1, WARPS_A_BLOCK * WARP, 0)
     if n <= BLOCK_LINKS:
@@ -116,12 +116,12 @@ def canonical(chain: Chain) -> Chain:
     Raises
     ------
     ComputeError
-        If there are side branches, or a joint does not have one velocity, or has armature.
+        If there are side branches, or a joint does not have one degree of freedom, or has armature.
     """
     if chain.has_armature:
         raise ComputeError(
             f"The chain '{chain.name}' has armature, which kernels for GPUs do not support: use "
-            "pinion.chains, or set it to 0."
+            "pinion.chains, or set the armature to 0."
         )
     if chain.bodies != chain.n:
         raise ComputeError(
@@ -131,8 +131,8 @@ def canonical(chain: Chain) -> Chain:
     others = np.flatnonzero((chain.dof != 1) | [kind is not None for kind in chain.kinds])
     if len(others):
         raise ComputeError(
-            f"Joint {others[0]} of the chain '{chain.name}' has {chain.dof[others[0]]} velocities: "
-            "kernels for GPUs support only joints with one velocity."
+            f"Joint {others[0]} of the chain '{chain.name}' has {chain.dof[others[0]]} degrees of "
+            "freedom: kernels for GPUs support only joints with one."
         )
     axis, origin = screw_axes(chain.S[:, :, 0])
     turn = np.linalg.norm(chain.S[:, :3, 0], axis=1)
@@ -157,7 +157,7 @@ def canonical(chain: Chain) -> Chain:
 
 
 def canonical_tip(chain: Chain, E: Array, r: Array) -> Array:
-    """Return a frame at the tip as kernels read it: E, row by row, and r (12,).
+    """Return a frame at the tip as kernels read it, (12,): E row by row, then r.
 
     Both refer to the coordinates of the canonical chain's last link.
 
@@ -185,7 +185,7 @@ def packed(chain: Chain, dtype: DTypeLike) -> Array:
     if len(others):
         raise ComputeError(
             f"The inertia of link {others[0]} of the chain '{chain.name}' is not that "
-            "of a rigid body: kernels use mass, first moment and rotational inertia."
+            "of a rigid body: build it from mass, centre of mass and rotational inertia."
         )
     numbers = np.concatenate(
         [
@@ -202,7 +202,7 @@ def packed(chain: Chain, dtype: DTypeLike) -> Array:
 
 
 def _onto_z(axis: Array) -> Array:
-    """Return rotations (n, 3, 3) that take unit vectors (n, 3) to z by the smallest angle."""
+    """Return the smallest rotations (n, 3, 3) that turn unit vectors (n, 3) onto the z axis."""
     # Downward axes are first flipped by half a turn about x, so that 1 + z is never small.
     down = axis[:, 2] < 0
     flip = np.where(down[:, None], [1.0, -1.0, -1.0], 1.0)

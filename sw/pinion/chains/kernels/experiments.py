@@ -97,7 +97,7 @@ class ExperimentPoint:
 
     @property
     def inverse(self) -> bool:
-        """Whether it computes inverse dynamics."""
+        """Whether the experiment computes inverse dynamics."""
         return "_id" in self.experiment
 
 
@@ -250,7 +250,7 @@ def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> lis
 
 
 def mean_ms(call: Call, seconds: float) -> tuple[float, int]:
-    """Return the mean time [ms] and number of calls, without the first one if possible.
+    """Return the mean time [ms] and the number of calls, excluding the first call if possible.
 
     Parameters
     ----------

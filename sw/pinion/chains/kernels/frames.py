@@ -1,11 +1,11 @@
-"""A chain as records for kernels: joints with one velocity in canonical frames.
+"""A chain as records for kernels: joints with one degree of freedom in canonical frames.
 
-Any joint with one velocity is a rotation about an axis, a translation along it, or both at a fixed
-ratio (a screw). Each body's frame is moved so that this axis is its z, and rotated about z so that
-x is also perpendicular to the next joint's axis. Two frames then differ only by a rotation about
-the parent's x, a rotation about the body's z and a translation. Efforts and accelerations of the
-joints do not depend on the frames of the bodies. Everything is computed in the widest float type,
-so that rounding to the kernel's type is the only significant error.
+A joint with one degree of freedom is a rotation about an axis, a translation along it, or both at
+a fixed ratio (a screw). Each body's frame is moved so that this axis is its z, and rotated about z
+so that x is also perpendicular to the next joint's axis. Two frames then differ only by a rotation
+about the parent's x, a rotation about the body's z and a translation. Efforts and accelerations of
+the joints do not depend on the frames of the bodies. Everything is computed in the widest float
+type, so that rounding to the kernel's type is the only significant error.
 
 Kernels for GPUs store each link's whole rotation and need no such x; their frames come from
 :func:`.device_chain.canonical`, in the chain's own type and as a chain.
@@ -88,14 +88,14 @@ class Frames:
         Raises
         ------
         ComputeError
-            If a joint has more than one velocity, or no joint moves.
+            If a joint has more than one degree of freedom, or no joint moves.
         """
         for i, dof in enumerate(chain.dof):
             if dof > 1:
                 raise ComputeError(
-                    f"Joint {i} of the chain {chain.name!r} has {dof} velocities, but kernels "
-                    "support only fixed joints and joints with one velocity: use pinion.chains, "
-                    "or split the joint into several with one velocity."
+                    f"Joint {i} of the chain {chain.name!r} has {dof} degrees of freedom, but "
+                    "kernels support at most one per joint: use pinion.chains, or split the joint "
+                    "into joints with one degree of freedom."
                 )
         E, r, inertia = (_wide(x) for x in (chain.E, chain.r, chain.I))
         X = blocks(E, np.zeros_like(E), -E @ skew(r), E)
@@ -196,7 +196,8 @@ class Frames:
             body = next(k for k in range(n) if not _positive(self.I[k]))
             raise ComputeError(
                 f"The inertia of the body at joint {body} of the chain {name!r} is singular, but "
-                "'cfa' needs its inverse: give the body mass and extent, or choose 'aba'."
+                "'cfa' needs its inverse: give the body mass and "
+                "inertia about each axis, or choose 'aba'."
             ) from None
         turn, shift = self.S[:, 0], self.S[:, 1]
         size = np.hypot(turn, shift)
@@ -224,7 +225,7 @@ class Frames:
 
 
 def screw_axes(S: Array) -> tuple[Array, Array]:
-    """Return unit axes (n, 3) of joints with one velocity, and points (n, 3) on them.
+    """Return the unit axes (n, 3) of single-axis joints, and points (n, 3) on the axes.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ def screw_axes(S: Array) -> tuple[Array, Array]:
 
 
 def rigid_parts(inertia: Array) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Return masses (n,), first moments (n, 3), and which inertias are not of rigid bodies."""
+    """Return masses (n,), first moments (n, 3), and which inertias no rigid body has."""
     mass = np.trace(inertia[:, 3:, 3:], axis1=1, axis2=2) / 3
     H = inertia[:, :3, 3:]
     lever = np.stack([H[:, 2, 1], H[:, 0, 2], H[:, 1, 0]], axis=-1)
@@ -285,7 +286,7 @@ def _canonical(S: Array, X: Array, parent: NDArray[np.int64]) -> Array:
 
 
 def _rounded(S: Array, size: Array) -> Array:
-    """Return S (n, 2) with exact ones and zeros for elements that differ only by rounding.
+    """Return S (n, 2) with exact ones and zeros for elements that equal them up to rounding.
 
     size : (n,) largest element of the input.
     """
@@ -295,7 +296,7 @@ def _rounded(S: Array, size: Array) -> Array:
 
 
 def _towards(z: Array, other: Array) -> Array:
-    """Return the rotation (3, 3) to a frame with this z axis and x perpendicular to both axes."""
+    """Return the rotation (3, 3) to a frame with axis z, and x perpendicular to z and `other`."""
     x = np.cross(z, other)
     if np.sqrt(x @ x) < 1e-12:
         x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])

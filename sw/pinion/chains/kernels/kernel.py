@@ -78,8 +78,8 @@ def compile(
 
     Parameters
     ----------
-    chain : a chain of fixed joints and joints with one velocity (a rotation, a translation or a
-        screw about any axis), with side branches except for ``cfa``.
+    chain : a chain of fixed joints and joints with one degree of freedom (a rotation, a translation
+        or a screw about any axis), with side branches except for ``cfa``.
     function : one of `FUNCTIONS`.
     dtype : ``float32`` or ``float64``. Forward dynamics of long chains needs float64.
     refine : only for ``cfa``, number of corrections by the residual of inverse dynamics.

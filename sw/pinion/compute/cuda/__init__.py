@@ -168,7 +168,7 @@ def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT)
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
-    """Return the kernel with one block per sample, or None if there is none that fits."""
+    """Return the kernel with one block per sample, or None if no such kernel fits."""
     try:
         program = cooperative.source(model, row, dtype=dtype)
     except ComputeError:
@@ -177,7 +177,7 @@ def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource 
 
 
 class Kept:
-    """Compiler of kernels with a cache."""
+    """Kernel compiler with a cache."""
 
     def __init__(self, store: Cache, progress: Progress) -> None:
         self._store = store

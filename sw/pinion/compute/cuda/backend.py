@@ -91,7 +91,7 @@ def open_backend(
     """
     if address and not (address.isascii() and address.isdigit()):
         raise InputError(
-            f"The device 'cuda:{address}' does not name a GPU by number: use cuda:0, for example."
+            f"The device 'cuda:{address}' does not name a GPU by number: use 'cuda:0', for example."
         )
     options: dict[str, Any] = {
         **{"dtype": dtype, "layout": layout, "cache": cache},

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pinion.base import installation
+from pinion.base.amounts import amount
 from pinion.base.escaping import comment
 from pinion.batch import InputError
 from pinion.compute.arguments import dtype_name
@@ -77,7 +78,7 @@ class CooperativeSource:
 
 @dataclass(frozen=True, kw_only=True)
 class _Phase:
-    """A phase of a kernel.
+    """A phase of a kernel: a call, and the arrays and tables that it uses.
 
     Members
     -------
@@ -185,7 +186,7 @@ _GIVE_M = _Phase(call="give_inertia_matrix({M})", memory=("M",), tables=("place"
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """Phases between two barriers; with ``each_level``, repeated for each level, with barriers."""
+    """Phases between two barriers; with ``each_level``, repeated with a barrier per level."""
 
     title: str
     phases: tuple[_Phase, ...]
@@ -303,8 +304,8 @@ def source(
     for body in model.bodies:
         if body.joint.mimic is not None:
             raise ComputeError(
-                f"The joint '{body.joint.name}' mimics '{body.joint.mimic.joint}', which kernels "
-                f"with one block per sample do not support: {_OTHER}."
+                f"The joint '{body.joint.name}' mimics '{body.joint.mimic.joint}', but kernels "
+                f"with one block per sample do not support mimic joints: {_OTHER}."
             )
         if body.joint.kind not in _KINDS:
             raise ComputeError(
@@ -317,7 +318,7 @@ def source(
                 f"kernels with one block per sample do not support: {_OTHER}."
             )
     if not model.bodies:
-        raise ComputeError(f"The robot '{model.name}' has no joints: give one with joints.")
+        raise ComputeError(f"The robot '{model.name}' has no joints: give a robot with joints.")
     steps = list(_STEPS[row.name])
     if row.name == "fd_derivatives" and "minv" in row.added:
         last = steps[-1]
@@ -326,7 +327,7 @@ def source(
 
 
 def _row(function: str | Function, outputs: Sequence[str]) -> Function:
-    """Return the row, which must be one of the table apart from its formulation."""
+    """Return the row, which may differ from the table's only in its formulation."""
     name = function if isinstance(function, str) else function.name
     if name not in _STEPS:
         raise ComputeError(
@@ -341,8 +342,8 @@ def _row(function: str | Function, outputs: Sequence[str]) -> Function:
         reference = None
     if reference != function:
         raise ComputeError(
-            f"The function '{name}' differs from the table's function of that name, and only the "
-            f"table's have kernels with one block per sample: {_OTHER}."
+            f"The function '{name}' differs from the table's function of that name, and only "
+            f"functions of the table have kernels with one block per sample: {_OTHER}."
         )
     return row_of(function, outputs=outputs)
 
@@ -431,9 +432,9 @@ class _Printer:
         shared_bytes = -(-(words * size + 2 * copied) // size) * size
         if shared_bytes > LARGEST or self.threads > 1024 or tree.pairs > 32767:
             raise ComputeError(
-                f"'{row.name}' of '{self.model.name}' with its {n} joints needs {shared_bytes:,} "
-                f"bytes of shared memory and {self.threads} threads, but a block has at most "
-                f"{LARGEST:,} and 1,024: {_OTHER}."
+                f"'{row.name}' of '{self.model.name}' ({amount(n, 'joint')}) needs "
+                f"{shared_bytes:,} bytes of shared memory and {self.threads:,} threads, but a "
+                f"block has at most {LARGEST:,} bytes and 1,024 threads: {_OTHER}."
             )
         name = f"pinion_{row.name}"
         scalar = SCALARS[self.dtype]
@@ -518,7 +519,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         return "".join(f"    {line}\n" for line in lines)
 
     def _numbers(self) -> list[float]:
-        """Return the numbers of the kernel's table, by component, then by link."""
+        """Return the numbers of the kernel's table, ordered by component, then by link."""
         columns: list[list[float]] = []
         for dof in self.tree.dof:
             body = self.model.bodies[dof]
@@ -533,7 +534,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         return [float(column[k]) for k in range(len(columns[0])) for column in columns]
 
     def _words(self, array: str) -> int:
-        """Return the length of an array in shared memory."""
+        """Return the number of words of an array in shared memory."""
         n, pairs = self.n, self.tree.pairs
         links = {"constants": 10 if self.turning else 12, "X": 12, "qd": 1, "qdd": 1, "v": 6}
         links |= {"a": 6, "drag": 27, "net": 6, "composite": 10, "pivot": 1, "residual": 1}
@@ -546,7 +547,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         )
 
     def _cleared(self, used: set[str]) -> list[str]:
-        """Return the arrays with entries that no phase writes, which must be zero."""
+        """Return the arrays to fill with zeros, because no phase writes some of their entries."""
         sums = []
         if "dtau" in used and 2 * self.tree.pairs - self.n < self.n**2:
             sums.append("dtau")
@@ -593,12 +594,12 @@ extern "C" __global__ void __launch_bounds__({self.threads})
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return the offset of each of several parts."""
+    """Return the offset of each part, for consecutive parts of the given sizes."""
     return [sum(sizes[:k]) for k in range(len(sizes))]
 
 
 def _size(block: Block) -> str:
-    """Return the C++ expression for a sample's elements: every named axis has length n."""
+    """Return the C++ expression for a sample's size: every named axis has length n."""
     return " * ".join(str(axis) if isinstance(axis, int) else "n" for axis in block.shape)
 
 

@@ -1,4 +1,4 @@
-"""Compilation of CUDA source to cubins with NVRTC, which needs no GPU, and their resources."""
+"""Compilation of CUDA source to cubins with NVRTC, without a GPU, and the cubins' resources."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) ->
             f"Compiling for a GPU needs the package cuda-core: {install_hint('cuda')}."
         ) from None
     if not re.fullmatch(r"sm_\d+[a-z]?", architecture):
-        raise ComputeError(f"'{architecture}' is not a GPU architecture: use one like sm_90.")
+        raise ComputeError(f"'{architecture}' is not a GPU architecture: use 'sm_90', for example.")
     log = StringIO()
     try:
         options = ProgramOptions(

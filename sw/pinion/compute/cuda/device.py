@@ -1,4 +1,4 @@
-"""Devices that run kernels: a GPU through ``cuda-core``, or a stand-in of a test.
+"""Devices that run kernels: a GPU through ``cuda-core``, or a stand-in in a test.
 
 The protocols here are the whole interface of a device, so that everything above it (chunks, copies,
 streams, results) is the same for a GPU and for a CPU that simulates one.
@@ -57,7 +57,7 @@ class Memory(Protocol):
     size: int
 
     def close(self) -> None:
-        """Free the memory; memory of a stream is freed after the work queued before."""
+        """Free the memory; memory of a stream is freed after the work already queued there."""
 
 
 class Recorded(Protocol):
@@ -68,7 +68,7 @@ class Recorded(Protocol):
     """
 
     def launch(self) -> None:
-        """Queue the work, with one call of the driver."""
+        """Queue the work, with one call to the driver."""
 
     def close(self) -> None:
         """Free the recording; work that is already queued still completes."""
@@ -81,7 +81,7 @@ class CudaStream(Protocol):
     """
 
     def allocate(self, size: int) -> Memory:
-        """Allocate memory in the order of this stream.
+        """Allocate memory in stream order.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class CudaDevice(Protocol):
         """
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Allocate pinned host memory, which the device copies from and to by itself.
+        """Allocate pinned host memory, which the device reads and writes by itself.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class CudaDevice(Protocol):
         """Compile source text, unless it is in the cache, and load the kernel of that name."""
 
     def wait(self) -> None:
-        """Wait until all streams of the device are done, including other libraries'."""
+        """Wait until all streams of the device are done, including those of other libraries."""
 
 
 _CONFIGS = 256  # configurations of launches that are kept
@@ -234,7 +234,7 @@ class Gpu:
             devices = core.Device.get_all_devices()
         except Exception as error:
             raise InputError(
-                f"The NVIDIA driver does not respond ({_line(error)}): install it, or "
+                f"The NVIDIA driver does not respond ({_line(error)}): install or repair it, or "
                 'use device="cpu" (--device cpu).'
             ) from None
         if not devices:
@@ -262,7 +262,7 @@ class Gpu:
             raise self._refusal("open", error) from None
         if (capability.major, capability.minor) < OLDEST:
             raise InputError(
-                f"The GPU {index} ({device.name}) has compute capability {capability.major}."
+                f"GPU {index} ({device.name}) has compute capability {capability.major}."
                 f"{capability.minor}; Pinion's kernels need {OLDEST[0]}.{OLDEST[1]} or higher."
             )
         self.architecture = f"sm_{capability.major}{capability.minor}"
@@ -277,7 +277,7 @@ class Gpu:
         return memory
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Allocate pinned host memory, which the device copies from and to by itself."""
+        """Allocate pinned host memory, which the device reads and writes by itself."""
         with self._asked(f"pin {size:,} bytes of the host's memory", memory=True):
             buffer = self._host.allocate(max(size, 1))
             block = (ctypes.c_uint8 * size).from_address(int(buffer.handle))
@@ -296,12 +296,12 @@ class Gpu:
             return self._core.ObjectCode.from_cubin(code).get_kernel(name)
 
     def wait(self) -> None:
-        """Wait until all streams of the device are done, including other libraries'."""
+        """Wait until all streams of the device are done, including those of other libraries."""
         with self._asked("finish its work"):
             self._device.sync()
 
     def _config(self, launch: Launch) -> Any:
-        """Return a launch's configuration, kept because making it takes as long as using it."""
+        """Return a launch's configuration, cached because creating it takes as long as a launch."""
         config = self._configs.get(launch)
         if config is None:
             if len(self._configs) >= _CONFIGS:
@@ -315,7 +315,7 @@ class Gpu:
         return config
 
     def _asked(self, action: str, *, memory: bool = False) -> _Asked:
-        """Return a context for calls of the driver, which turns their errors into messages.
+        """Return a context that turns errors of the driver calls in it into messages.
 
         Parameters
         ----------
@@ -330,7 +330,8 @@ class Gpu:
             return MemoryError(f"{self.name} has no memory left to {action}.")
         if any(name in str(error) for name in _NO_RETURN):
             self._lost = (
-                f"{self.name} is lost to this process ({_line(error)}): restart the process."
+                f"{self.name} can no longer be used in this process ({_line(error)}): restart the "
+                "process."
             )
             return ComputeError(self._lost)
         return ComputeError(
@@ -339,7 +340,7 @@ class Gpu:
 
 
 class _Asked:
-    """Context for calls of the driver: makes the device current and turns errors into messages.
+    """Context for calls to the driver: makes the device current and turns errors into messages.
 
     A class, since a generator would take longer than some of the calls.
     """

@@ -1,4 +1,4 @@
-"""Export of a function as a single CUDA header, which hooks extend without editing it."""
+"""Export of a function as a single CUDA header that hooks extend without edits to it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ def export_header(
     ):
         raise ComputeError(
             f"'{header_name[:80]}' is not a valid name for a CUDA header: use at most 63 letters, "
-            "digits and underscores, starting with a letter, but no word of C++ or of the header."
+            "digits and underscores, starting with a letter, but no keyword of C++ and no name "
+            "in the header."
         )
     dtype = dtype_name(dtype)
     inputs = tuple(b.resolved(model) for b in function.inputs)
@@ -107,9 +108,9 @@ def export_header(
     body = thread_body(graph, inputs=inputs, results=results, dtype=dtype)
     if body is None:
         raise ComputeError(
-            f"{function.name} of {model.name} in {dtype} needs several kernels, because one thread "
-            "cannot hold its values: export it for CPUs (pinion export --cpu), or call it through "
-            "pinion.compute.cuda."
+            f"'{function.name}' of '{model.name}' in {dtype} needs several kernels, because one "
+            "thread cannot hold its values: export it for CPUs (pinion export --cpu), or call it "
+            "through pinion.compute.cuda."
         )
     words = [
         *("pinion", "export", "--cuda", robot or model.name, function.name),
@@ -166,8 +167,8 @@ def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
                 raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError, OSError):
         raise ComputeError(
-            f"'{record}' is not a valid record of an export: restore it, or replace every "
-            "generated file with force=True (--force)."
+            f"'{record}' is not a valid record of an export: restore it, or use force=True "
+            "(--force) to replace every generated file."
         ) from None
     for path, text in files.items():
         file = folder / path
@@ -183,7 +184,8 @@ def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
         if digest not in (digests.get(path), _digest(text.encode())):
             raise ComputeError(
                 f"'{file}' differs from what Pinion wrote: move the change into a hook, in your "
-                f"own file that includes {name}.cuh, or replace this one with force=True (--force)."
+                f"own file that includes {name}.cuh, or discard the change with force=True "
+                "(--force)."
             )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.amounts import amount
 from pinion.batch import InputError, Result, by_name, validate_arrays
 from pinion.batch.result import not_finite, written
 from pinion.compute.arguments import check_inputs, check_out, flags_for
@@ -112,7 +113,7 @@ class DeviceArray:
 
 @dataclass(frozen=True)
 class Placed:
-    """Address of an array on the device, and the distances of its samples and elements."""
+    """Address of an array on the device, and the strides of its samples and elements."""
 
     address: int
     step: int
@@ -253,8 +254,8 @@ class CudaKernel:
         if stream is not None or workspace is not None:
             argument = "A workspace" if stream is None else "A stream"
             raise InputError(
-                f"{argument} is for arrays on the device, but these are in host memory: leave it "
-                "out."
+                f"{argument} is for arrays on the device, but the inputs are in host memory: "
+                "leave it out."
             )
         return self._from_host(arrays, out)
 
@@ -318,7 +319,7 @@ class CudaKernel:
         return results
 
     def _lanes_for(self, samples: int) -> list[_Lane]:
-        """Return lanes for chunks of `samples`, or fewer if memory is short."""
+        """Return lanes for chunks of `samples`, or for smaller chunks if memory is short."""
         if self._lanes and self._lanes[0].samples >= samples:
             return self._lanes
         self.close()
@@ -334,8 +335,8 @@ class CudaKernel:
                 if samples <= _SMALLEST:
                     raise ComputeError(
                         f"{self.device.name} has no memory for {_LANES} chunks of {samples} "
-                        f"samples of '{self.function.name}', or the host has no more memory to "
-                        "pin: free some memory."
+                        f"samples of '{self.function.name}', or the host cannot pin more "
+                        "memory: free some memory."
                     ) from None
                 samples = max(_SMALLEST, samples // 2)
 
@@ -355,7 +356,8 @@ class CudaKernel:
         if len(set(batched.values())) > 1:
             listed = ", ".join(f"{name} has {n}" for name, n in batched.items())
             raise InputError(
-                f"The arrays have different numbers of requests ({listed}): they must be equal."
+                f"The arrays have different numbers of requests ({listed}): give the same number "
+                "in each."
             )
         count = next(iter(batched.values()), 1)
         single = not batched
@@ -374,7 +376,7 @@ class CudaKernel:
         return written(out, results, flags)
 
     def _stream(self) -> CudaStream:
-        """Return this thread's stream, kept because creating one takes longer than using it."""
+        """Return this thread's stream, cached because creating one takes longer than using it."""
         stream: CudaStream | None = getattr(self._streams, "stream", None)
         if stream is None:
             stream = self._streams.stream = self.device.stream()
@@ -402,20 +404,21 @@ class CudaKernel:
                 view.samples is None
             ) != single:
                 raise InputError(
-                    f"The array for the result '{a.name}' must have the shape {shape} to fit the "
-                    "others."
+                    f"The array for the result '{a.name}' must have the shape {shape} to match "
+                    "the inputs."
                 )
             targets.append(view)
         return arrays, targets
 
     def _allocated(self, queue: CudaStream, size: int, purpose: str, count: int) -> Memory:
-        """Allocate memory of a stream for a batch."""
+        """Allocate memory for a batch in stream order."""
         try:
             return queue.allocate(size)
         except MemoryError:
             raise ComputeError(
-                f"{self.device.name} lacks {size:,} bytes for {purpose} of a batch of {count:,}: "
-                "give fewer samples at once, or free some of the device's memory."
+                f"{self.device.name} cannot allocate {size:,} bytes for {purpose} of a batch of "
+                f"{amount(count, 'sample')}: give fewer samples at once, or free some of the "
+                "device's memory."
             ) from None
 
     def _check_apart(self, views: Sequence[Placed], targets: Sequence[Placed], count: int) -> None:
@@ -469,7 +472,7 @@ class CudaKernel:
         apart = _one_distance(shape[extra:], strides[extra:])
         if apart is None or (self.source.layout == "aos" and apart != 1):
             raise InputError(
-                f"'{array.name}' {verb} as contiguous samples: make each sample contiguous."
+                f"The samples of '{array.name}' are not contiguous: make each sample contiguous."
             )
         if extra == 0:
             return Placed(address, 0, apart, None, value)
@@ -486,10 +489,11 @@ class CudaKernel:
             or address % self.dtype.itemsize
             or size < needed
         ):
+            where = "" if device is None else f" on device {device}"
             raise InputError(
-                f"The workspace has {size:,} bytes at {address:#x} on device {device}: give "
-                f"{needed:,} bytes for {count:,} samples, contiguous and aligned to "
-                f"{self.dtype.itemsize}, on device {self.device.index}."
+                f"The workspace has {amount(size, 'byte')} at {address:#x}{where}: give "
+                f"{amount(needed, 'byte')} for {amount(count, 'sample')}, contiguous and aligned "
+                f"to {self.dtype.itemsize} bytes, on device {self.device.index}."
             )
         return _Lent(address, size)
 
@@ -544,7 +548,7 @@ class CudaKernel:
                 allocated.close()  # takes effect in the stream's order
 
     def measured(self) -> Crossover:
-        """Measure both crossovers of this device.
+        """Measure the crossovers of this device, for arrays on the device and on the host.
 
         Each is twice the largest of `SMALL_BATCHES` at which blocks are faster, which is half of
         the next one. Threads may be ahead for fewer samples than that: for 16 gradients of an
@@ -568,7 +572,7 @@ class CudaKernel:
         return 2 * last
 
     def _both_ways(self, count: int, *, direct: bool) -> tuple[float, float]:
-        """Return the time of a batch [s] with a block per sample and with a thread per sample."""
+        """Return the times of a batch [s] with a block per sample and with a thread per sample."""
         lane = _Lane(self, count)
         try:
             frame = lane.frame(count, (False,) * len(self.inputs), direct=direct)
@@ -588,7 +592,7 @@ class CudaKernel:
 
     @property
     def loaded(self) -> tuple[Sequence[Any], Any]:
-        """Loaded kernels of `source`, and the one of `small` or None."""
+        """Loaded kernels of `source`, and that of `small`, or None without `small`."""
         return self._loaded, self._loaded_small
 
     def workspace_bytes(self, count: int) -> int:
@@ -596,7 +600,7 @@ class CudaKernel:
         return -(-count // WARP) * WARP * self.source.workspace * self.dtype.itemsize
 
     def close(self) -> None:
-        """Free the device's memory as soon as no other thread's call uses it."""
+        """Free the memory for chunks on the device as soon as no other thread's call uses it."""
         with self._turn:
             for lane in self._lanes:
                 lane.close()
@@ -809,7 +813,9 @@ def described(
     try:
         view = StridedMemoryView.from_dlpack(value, stream_ptr=-1)
     except Exception as error:
-        raise InputError(f"'{name}' is not an array of this kind of device: {error}.") from None
+        raise InputError(
+            f"'{name}' cannot be read as an array of a CUDA device: {error}."
+        ) from None
     shape = tuple(map(int, view.shape))
     strides = contiguous(shape) if view.strides is None else tuple(map(int, view.strides))
     return shape, strides, int(view.ptr), np.dtype(view.dtype), int(view.device_id)
@@ -825,7 +831,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _one_distance(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """Return the common distance of successive elements, row by row; None if it varies."""
+    """Return the common distance between successive elements, row by row; None if it varies."""
     apart, size = None, 1
     for axis, stride in zip(reversed(shape), reversed(strides), strict=True):
         if axis == 1:

@@ -184,7 +184,7 @@ def _runs(
 def _piece(
     program: KernelProgram, outputs: Sequence[tuple[Word, int]], words: dict[int, Word]
 ) -> KernelProgram:
-    """Return the part of a program for some outputs, with some values read as words."""
+    """Return the part of a program for some outputs, with some values as inputs."""
     cone = program.cone((at for _, at in outputs), words)
     place = {old: new for new, old in enumerate(cone)}
     instructions = []

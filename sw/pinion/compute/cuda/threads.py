@@ -130,7 +130,7 @@ def thread_source(
             "not starting with a digit."
         )
     if any(block.name == WORKSPACE for block in (*inputs, *results)):
-        raise ComputeError(f"The array name '{WORKSPACE}' is reserved: choose another one.")
+        raise ComputeError(f"The array name '{WORKSPACE}' is reserved: choose another name.")
     parts = plan(select(graph), room or _ROOMS[dtype])
     workspace = sum(word.block == WORKSPACE for part in parts for word, _ in part.program.outputs)
     printer = _Printer(
@@ -305,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
         return f"Shared{kind}<T, {place.pitch}>" if place.staged else f"Strided{kind}<T>"
 
     def _accessor(self, name: str, kind: str, blocks: Sequence[Block], place: _Place) -> str:
-        """Return a struct that accesses elements of arrays by the number of the array."""
+        """Return a struct that accesses elements of arrays, which are numbered."""
         method, result = ("get(int e)", "T") if kind == "Input" else ("put(int e, T x)", "void")
         call = "get(e)" if kind == "Input" else "put(e, x)"
         members = "".join(f"  {self._type(kind, b, place)} a{k};\n" for k, b in enumerate(blocks))

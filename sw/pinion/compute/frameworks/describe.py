@@ -23,14 +23,14 @@ def terms_of(row: str, results: Collection[str]) -> list[GradientTerm]:
 
 
 def returned(row: str) -> tuple[str, ...]:
-    """Return the results of a row that are returned unless others are requested."""
+    """Return the results that a row returns by default."""
     function = FUNCTIONS[row]
     usual = tuple(b.name for b in function.outputs if b.name not in function.optional)
     return RULES[row].results or usual
 
 
 def sources(row: str, results: Collection[str]) -> dict[str, set[str]]:
-    """Return the rows whose results are factors in the gradient, with these results."""
+    """Return the rows whose results are factors in the gradient, and those results by row."""
     rows: dict[str, set[str]] = {}
     outputs = {block.name for block in FUNCTIONS[row].outputs}
     for term in terms_of(row, results):
@@ -44,7 +44,7 @@ def sources(row: str, results: Collection[str]) -> dict[str, set[str]]:
 
 
 def once(row: str, results: Collection[str]) -> str:
-    """Return the joints for which these results of a row have a gradient."""
+    """Return a table entry: the joints for which these results of a row have a gradient."""
     if not set(results) <= {term.of for term in terms_of(row, results)}:
         return _NONE
     second = {function.name for function in SUBJECTS["second order"]}
@@ -52,7 +52,7 @@ def once(row: str, results: Collection[str]) -> str:
 
 
 def twice(row: str, results: Collection[str]) -> str:
-    """Return the joints for which that gradient has a gradient, too."""
+    """Return a table entry: the joints for which the gradient of these results has one, too."""
     joints = {once(other, used) for other, used in sources(row, results).items()}
     return next((kind for kind in (_NONE, _SIMPLE) if kind in joints), _ALL)
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.batch import InputError
 from pinion.compute import cpu
 from pinion.dynamics import count_of, parameters_of
@@ -87,7 +88,7 @@ class RowKernels:
         return self._compiled[key]
 
     def function(self, row: str, results: Sequence[str]) -> Differentiable:
-        """Return a row with these results and its gradient."""
+        """Return the differentiable function of a row with these results."""
         key = row, tuple(results)
         if key not in self._functions:
             self._functions[key] = Differentiable(self, row, results)
@@ -177,8 +178,8 @@ class Differentiable:
         """
         if len(shapes) != len(self.inputs):
             raise InputError(
-                f"'{self.row}' takes {', '.join(self.inputs)}, not {len(shapes)} "
-                f"array{'s' * (len(shapes) != 1)}."
+                f"'{self.row}' needs {amount(len(self.inputs), 'array')} "
+                f"({', '.join(self.inputs)}), not {len(shapes)}."
             )
         batch: tuple[int, ...] = ()
         for (name, inner), shape in zip(self.inputs.items(), shapes, strict=True):
@@ -209,13 +210,13 @@ class Differentiable:
                     )
         if self.kernels.model.coupled and any("before" in t.arrays for t in self.terms):
             return (
-                f"'{self.row}' has no gradient for '{self.kernels.model.name}', which has joints "
-                "that follow others: use 'forward_kinematics', differentiated once."
+                f"'{self.row}' has no gradient for '{self.kernels.model.name}', which has mimic "
+                "joints: use 'forward_kinematics', differentiated once."
             )
         return ""
 
     def operands(self, needs: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the arrays, other than inputs, that these gradients need."""
+        """Return the names of the arrays, other than inputs, that the required gradients need."""
         return tuple(sorted(self._plan(needs).operands - self.inputs.keys()))
 
     def linear(self, space: Space, inputs: Arrays, needs: Collection[str], run: Run) -> Arrays:
@@ -410,7 +411,7 @@ def differentiable(
         if options.pop(name, None):
             raise InputError(
                 f"'{function}' has gradients only for the robot's tip, in the function's own "
-                f"reference frame: leave {name} out."
+                f"reference frame: omit '{name}'."
             )
     row, rule = FUNCTIONS[function], RULES[function]
     outputs, parameters = (
@@ -423,7 +424,7 @@ def differentiable(
     for name in outputs:
         if name not in choice:
             raise InputError(
-                f"'{function}' has no result '{name}' with a gradient; those with one are "
+                f"'{function}' has no result '{name}' with a gradient; the results with one are "
                 f"{', '.join(b.name for b in row.outputs if b.name in choice)}."
             )
     if row.passive:

@@ -61,7 +61,7 @@ class JaxDevice(Protocol):
 
     @property
     def platform(self) -> str:
-        """JAX's name for it."""
+        """JAX's name for the platform."""
 
     @property
     def target(self) -> str:
@@ -278,7 +278,7 @@ def _placed(
         return _JaxProcessor(target=target, threads=threads, compiler=compiler)
     kind, _, number = device.partition(":")
     if kind != "cuda" or not ((number.isascii() and number.isdigit()) or device == "cuda"):
-        raise InputError(f"Unknown device '{device}': use cpu, cuda or cuda:1.")
+        raise InputError(f"Unknown device '{device}': use 'cpu', 'cuda' or 'cuda:1'.")
     gpu = cuda.open_gpu(int(number or 0), cache)
     driver = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
     return JaxGpu(

@@ -63,7 +63,7 @@ def tangent(space: Space, model: Model, q: Any, cotangent: Any) -> Any:
 
 
 def _turned(space: Space, kind: JointKind, q: Any, x: Any, *, back: bool) -> list[Any]:
-    """Return a joint's part of a gradient in the other coordinates."""
+    """Convert a joint's part of a gradient from tangent coordinates, or with `back` to them."""
     product = space.module.einsum
     if kind is JointKind.PLANAR:
         plane = space.constant("plane", PLANE)

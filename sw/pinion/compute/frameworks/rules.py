@@ -1,4 +1,4 @@
-"""Reverse mode as data: the rows of the table that give the gradient of a row, and the products.
+"""Reverse mode as data: the gradient of each row as products with results of other rows.
 
 A term is one line, a sum over repeated indices as in Einstein's convention. The first factor is the
 cotangent of a result; the others are arrays, named
@@ -376,7 +376,7 @@ _TIP = "J.T @ f of 'frame_jacobian', which has a gradient, for a wrench f at the
 _MOBILITY = "compute {} from 'frame_jacobian' and 'minv', which have gradients"
 _BY_Q = "the derivative of J with respect to q along qd"
 _MOTION = "use J of 'frame_jacobian', which has gradients: {}"
-_PARAMETERS = "use '{}' with parameters, which has gradients with respect to them too"
+_PARAMETERS = "use '{}' with parameters; it has gradients with respect to them too"
 
 WITHOUT: Mapping[str, str] = MappingProxyType(
     {
@@ -399,7 +399,7 @@ WITHOUT: Mapping[str, str] = MappingProxyType(
         "impulse_dynamics_derivatives": _SECOND.format("impulse_dynamics"),
         "contact_acceleration": (
             "its results J_contacts, dacceleration_dq and dacceleration_dqd are its gradient; "
-            "'constraint_dynamics', which holds it at zero, has one"
+            "'constraint_dynamics', which keeps the contact acceleration at zero, has a gradient"
         ),
         "rnea_regressor": _PARAMETERS.format("rnea"),
         "gravity_regressor": _PARAMETERS.format("gravity"),

@@ -102,7 +102,7 @@ class KernelProgram:
 
     @property
     def needed(self) -> list[bool]:
-        """Whether results need each instruction, given the functions of early angles."""
+        """Whether each instruction is needed, given sines and cosines of early angles."""
         early = self.early_angles
         needed = [False] * len(self.instructions)
         for _, at in self.outputs:
@@ -206,7 +206,8 @@ def _values(graph: Graph) -> tuple[list[_Value], list[Signed]]:
             refs.append(total)
         else:
             raise ComputeError(
-                f"The operation '{node.op}' has no instruction: Pinion compiles {', '.join(OPS)}."
+                f"The operation '{node.op}' has no instruction: Pinion compiles only "
+                f"{', '.join(OPS)}."
             )
     return values, refs
 
@@ -358,7 +359,7 @@ def _function(
     put: Callable[[Kind, tuple[int, ...], Word | float | Op | None, int], int],
     node: int,
 ) -> Signed:
-    """Emit a function of signed values, with negations where its row does not absorb signs."""
+    """Emit a function of signed values, with negations where the function does not absorb signs."""
 
     def negated(at: int) -> int:
         number = instructions[at].value

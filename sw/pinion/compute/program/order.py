@@ -46,12 +46,12 @@ def as_traced(program: KernelProgram) -> list[int]:
 
 
 def depth_first(program: KernelProgram) -> list[int]:
-    """Order by result, each after the values that only it still needs, larger operands first."""
+    """Order by result, each after its operands that are not yet computed, larger ones first."""
     return _walk(program, [at for _, at in program.outputs])
 
 
 def by_parts(program: KernelProgram) -> list[int]:
-    """Order by result as `depth_first`, grouping results that share computed values."""
+    """Order as `depth_first` does, but group results that share computed values."""
     part = _parts(program)
     first: dict[int, int] = {}
     for k, (_, at) in enumerate(program.outputs):

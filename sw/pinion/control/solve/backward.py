@@ -66,7 +66,7 @@ class FeedbackPolicy:
     levels: int
 
     def where_convex(self, fallback: FeedbackPolicy) -> FeedbackPolicy:
-        """Return this feedback where it is convex, and ``fallback`` elsewhere."""
+        """Return this policy, with ``fallback`` for the problems that are not convex."""
         convex = self.convex
 
         def select(a: Floats, b: Floats) -> Floats:
@@ -122,7 +122,7 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
 
 
 def scanned(problem: Quadratic) -> FeedbackPolicy:
-    """Compute the same feedback by a parallel scan over the knots."""
+    """Compute the feedback of `recursion` by a parallel scan over the knots."""
     B = problem.B
     count, knots, m, _ = B.shape
     scaled = B / problem.R[:, :, None, :]
@@ -176,7 +176,7 @@ def _cost_to_go(
 
 
 def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return Quu^-1 Qu, Quu^-1 Qux (both 0 where Quu is not positive definite), and where it is."""
+    """Return Quu^-1 Qu and Quu^-1 Qux, 0 unless Quu is positive definite, and whether it is."""
     right = np.concatenate([Qux, Qu[..., None]], axis=-1)
     lead, p = Quu.shape[:-2], Quu.shape[-1]
     flat = Quu.reshape(-1, p, p)
@@ -190,7 +190,7 @@ def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArr
 
 
 def _checked(feedback: FeedbackPolicy) -> FeedbackPolicy:
-    """Return the feedback, marked as convex only where it is finite."""
+    """Return the policy, with problems marked as convex only if their feedback is finite."""
     finite = np.isfinite(feedback.gains).all(axis=(1, 2, 3))
     finite &= np.isfinite(feedback.feedforward).all(axis=(1, 2))
     return replace(feedback, convex=feedback.convex & finite)
@@ -200,7 +200,7 @@ Elements = tuple[Floats, Floats, Floats, Floats, Floats]
 
 
 def _combined(first: Elements, then: Elements) -> Elements:
-    """Combine two consecutive elements (equation 35 of the paper)."""
+    """Combine two consecutive elements of the scan (equation 35 of the paper)."""
     A1, b1, C1, eta1, J1 = first
     A2, b2, C2, eta2, J2 = then
     identity = np.eye(A1.shape[-1])

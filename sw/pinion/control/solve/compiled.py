@@ -113,7 +113,7 @@ def solve_compiled(
 
 @dataclass(frozen=True)
 class _Calls:
-    """Arguments of the kernels: each step of both passes, and the last knots."""
+    """Arguments of the kernels: for each step of the two passes, and for the last knots."""
 
     riccati: list[dict[str, Any]]
     roll: list[dict[str, Any]]
@@ -180,7 +180,7 @@ class CompiledEngine:
         self._calls: _Calls | None = None
 
     def _set_references(self, problem: Problem, lanes: NDArray[np.intp]) -> None:
-        """Write the problems' targets into their lanes, by input of the kernels."""
+        """Write the problems' targets into their lanes of the kernels' inputs."""
         target = problem.target
         named = {"q_ref": target.q, "qd_ref": target.qd, "tau_ref": target.tau}
         if self.problem.cost.has_tip and target.tip is not None:
@@ -194,7 +194,7 @@ class CompiledEngine:
             self._write(self._references[name], lanes, spread)
 
     def add(self, problem: Problem, u: Floats) -> None:
-        """Add problems, and roll their efforts (n, knots, nv) out from their start states."""
+        """Add problems, and roll out their efforts (n, knots, nv) from their start states."""
         with timed(self.seconds, "rollouts"):
             n, count = problem.model.nv, problem.count
             free = np.setdiff1d(np.arange(self._blocks * BLOCK), self._lane)[:count]
@@ -228,7 +228,7 @@ class CompiledEngine:
             )
 
     def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
-        """Solve with ``regularisation`` (n,) added to R: slope, curvature, convex (n,)."""
+        """Solve with ``regularisation`` (n,) added to R; return slope, curvature, convex (n,)."""
         with timed(self.seconds, "backward"):
             self._fill(self._regularisation, regularisation, 1.0)
             for _ in self._backward_steps():
@@ -252,7 +252,7 @@ class CompiledEngine:
             return np.asarray(share * (self._flat(change) + np.abs(self.cost)))
 
     def _backward_steps(self) -> Iterator[tuple[int, Lanes]]:
-        """Run the backward pass, and yield each knot with its Vx, the last knot first."""
+        """Run the backward pass; yield each knot with its Vx, from the last knot to the first."""
         calls, knots = self._kernel_calls(), self.problem.knots
         for name, first in (("slope", 0.0), ("curve", 0.0), ("pivot", 1e30)):
             self._values[name][0] = first
@@ -281,7 +281,7 @@ class CompiledEngine:
             return np.asarray(np.where(which, total, np.inf))
 
     def accept(self, which: Flags) -> None:
-        """Accept the last trials of some problems, (n,)."""
+        """Accept the last trials of the problems in the mask ``which`` (n,)."""
         lanes = np.zeros(self._blocks * BLOCK, dtype=np.bool_)
         lanes[self._lane[which]] = True
         mask = lanes.reshape(1, -1, 1, BLOCK)
@@ -290,7 +290,7 @@ class CompiledEngine:
         self.cost = np.where(which, self._trial_cost, self.cost)
 
     def keep(self, which: Flags, *, more: bool) -> None:
-        """Drop all other problems; shrink the arrays once half of all blocks are idle."""
+        """Drop problems outside ``which``; shrink the arrays once half of all blocks are idle."""
         self._lane = self._lane[which]
         self.cost = self.cost[which]
         self._trial_cost = self._trial_cost[which]
@@ -405,12 +405,12 @@ class CompiledEngine:
         lanes.reshape(-1)[self._lane] = values
 
     def _read(self, array: Lanes, lanes: NDArray[np.intp]) -> Floats:
-        """Return some lanes of (knots, blocks, ..., 16) as (n, knots, ...)."""
+        """Return some lanes of an array (knots, blocks, ..., 16) as (n, knots, ...)."""
         # NumPy puts the axis of separated index arrays first.
         return np.asarray(array[:, lanes // BLOCK, ..., lanes % BLOCK], dtype=np.float64)
 
     def _write(self, array: Lanes, lanes: NDArray[np.intp], values: ArrayLike) -> None:
-        """Write (n, knots, ...) or a scalar into some lanes of (knots, blocks, ..., 16)."""
+        """Write (n, knots, ...) or a scalar into lanes of an array (knots, blocks, ..., 16)."""
         array[:, lanes // BLOCK, ..., lanes % BLOCK] = values
 
 

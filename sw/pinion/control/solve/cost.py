@@ -57,7 +57,9 @@ class Weights:
         for name in ("q", "qd", "tau", "tip", "limits", "barrier"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
-                raise ControlError(f"The weight '{name}' is {value}: it must be at least 0.")
+                raise ControlError(
+                    f"The weight '{name}' is {value}: it must be finite and at least 0."
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,7 @@ class Cost:
         if self.final.tau:
             raise ControlError("The last knot has no effort: leave the final weight 'tau' at 0.")
         if self.has_tip and not self.frame:
-            raise ControlError("The tip has a weight, but no 'frame': give the tip's link.")
+            raise ControlError("The cost weights the tip, but has no 'frame': give the tip's link.")
         if not 0.0 < self.soft <= 1.0:
             raise ControlError(f"'soft' is {self.soft}: it must be above 0 and at most 1.")
         if not LEAST_MARGIN <= self.margin < 1.0:
@@ -96,17 +98,17 @@ class Cost:
 
     @property
     def has_tip(self) -> bool:
-        """Whether the tip has a weight."""
+        """Whether the cost weights the tip."""
         return self.running.tip > 0.0 or self.final.tip > 0.0
 
     @property
     def has_limits(self) -> bool:
-        """Whether soft limits have a weight."""
+        """Whether the cost weights soft limits."""
         return self.running.limits > 0.0 or self.final.limits > 0.0
 
     @property
     def has_barrier(self) -> bool:
-        """Whether the barrier has a weight."""
+        """Whether the cost includes the barrier."""
         return self.running.barrier > 0.0 or self.final.barrier > 0.0
 
 
@@ -115,13 +117,13 @@ LEAST_MARGIN = 1e-4
 
 
 def soft_limits(model: Model, cost: Cost) -> tuple[Floats, Floats]:
-    """Return bounds (nq,) inside which limits cost nothing; infinite for joints without limits."""
+    """Return the soft limits of the joints, (nq,) each; infinite for joints without limits."""
     middle, half = joint_ranges(model)
     return middle - cost.soft * half, middle + cost.soft * half
 
 
 def joint_ranges(model: Model) -> tuple[Floats, Floats]:
-    """Return the middle and half width of each joint's range, (nq,); 0 and inf without limits."""
+    """Return middle and half width of each joint's range, (nq,) each; 0 and inf without limits."""
     low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
     for body, tie in zip(model.bodies, ties(model), strict=True):
         ends = body.joint.lower, body.joint.upper
@@ -152,7 +154,7 @@ def barrier(w: Floats, margin: float) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True, kw_only=True)
 class KnotTarget:
-    """References of a motion, for each knot or constant.
+    """References of a motion, either one per knot or constant.
 
     Members
     -------
@@ -298,7 +300,7 @@ class CostModel:
         )
 
     def tip(self, q: Floats) -> Floats:
-        """Return positions of the tip, (..., 3) [m], at (..., nq)."""
+        """Return positions of the tip, (..., 3) [m], at joint positions (..., nq)."""
         flat = q.reshape(-1, q.shape[-1])
         _, position = dynamics.frame_placement(self.model, flat, self.cost.frame)
         return np.asarray(position).reshape(*q.shape[:-1], 3)
@@ -313,11 +315,13 @@ class CostModel:
 
     def _tip_of(self, target: KnotTarget) -> Floats:
         if target.tip is None:
-            raise ControlError("The tip has a weight, but the target has no 'tip': give it.")
+            raise ControlError(
+                "The cost weights the tip, but 'tip' is missing: give the tip's target."
+            )
         return target.tip
 
     def _by_knot(self, knots: int) -> Callable[[str], Floats]:
-        """Return a function from a weight's name to its values, (knots,)."""
+        """Return a function from a weight's name to its values at the knots, (knots,)."""
 
         def weigh(name: str) -> Floats:
             weights = np.full(knots, getattr(self.cost.running, name), dtype=np.float64)

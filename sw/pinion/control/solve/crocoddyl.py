@@ -38,9 +38,11 @@ class ActionModel(crocoddyl.ActionModelAbstract):
 
     def __init__(self, problem: Problem, plant: Plant, *, knot: int = 0, which: int = 0) -> None:
         if not 0 <= knot <= problem.knots:
-            raise ControlError(f"There is no knot {knot}: knots are 0 to {problem.knots}.")
+            raise ControlError(f"There is no knot {knot}: the knots are 0 to {problem.knots}.")
         if not 0 <= which < problem.count:
-            raise ControlError(f"There is no problem {which}: there are {problem.count}, from 0.")
+            raise ControlError(
+                f"There is no problem {which}: the problems are numbered 0 to {problem.count - 1}."
+            )
         problem.check_plant(plant)
         n = problem.model.nv
         self.last = knot == problem.knots
@@ -89,7 +91,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
 
 
 def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:
-    """Return a ``crocoddyl.ShootingProblem`` of one of the problems.
+    """Return a ``crocoddyl.ShootingProblem`` for one of the problems.
 
     Raises
     ------

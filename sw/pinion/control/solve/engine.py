@@ -20,7 +20,7 @@ from .problem import Problem
 
 @contextmanager
 def timed(seconds: dict[str, float], part: str) -> Iterator[None]:
-    """Add the time that a block takes to a part's time [s]."""
+    """Measure the time of a block, and add it to that of a part [s]."""
     start = time.perf_counter()
     yield
     seconds[part] += time.perf_counter() - start
@@ -57,8 +57,8 @@ class ArrayEngine(Closing):
         problem.check_plant(plant)
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
             raise ControlError(
-                f"Second derivatives need the serial backward pass and semi-implicit steps, not "
-                f"'{backward}' and '{plant.method}': leave 'second_order' out."
+                "Second derivatives (second_order=True) need the backward pass 'serial' and the "
+                f"method 'semi_implicit'; given are '{backward}' and '{plant.method}'."
             )
         self._second: Backend | None = second_of(plant) if second_order else None
         self.problem = problem
@@ -82,7 +82,7 @@ class ArrayEngine(Closing):
             self._second.close()
 
     def add(self, problem: Problem, u: Floats) -> None:
-        """Add problems, and roll their efforts (n, knots, nv) out from their start states."""
+        """Add problems, and roll out their efforts (n, knots, nv) from their start states."""
         with timed(self.seconds, "rollouts"):
             x = np.empty((len(u), problem.knots + 1, 2 * problem.model.nv))
             x[:, 0] = problem.start
@@ -109,7 +109,7 @@ class ArrayEngine(Closing):
             self._expansion = self.costs.expand(self.x, self.u, self.problem.target)
 
     def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
-        """Solve with ``regularisation`` (n,) added to R: slope, curvature, convex (n,)."""
+        """Solve with ``regularisation`` (n,) added to R; return slope, curvature, convex (n,)."""
         assert self._linear is not None
         assert self._expansion is not None
         expansion = self._expansion
@@ -196,7 +196,7 @@ class ArrayEngine(Closing):
         return cost
 
     def accept(self, which: Flags) -> None:
-        """Accept the last trials of some problems, (n,)."""
+        """Accept the last trials of the problems in the mask ``which`` (n,)."""
         if self._trial is not None:
             for accepted, trial in zip((self.x, self.u, self.cost), self._trial, strict=True):
                 accepted[which] = trial[which]
@@ -205,7 +205,7 @@ class ArrayEngine(Closing):
             self.K = self._feedback.gains
 
     def keep(self, which: Flags, *, more: bool) -> None:
-        """Drop all other problems."""
+        """Drop the problems outside the mask ``which`` (n,)."""
         del more
         self.problem = self.problem.at(which)
         self.x, self.u, self.cost = self.x[which], self.u[which], self.cost[which]
@@ -220,7 +220,7 @@ class ArrayEngine(Closing):
         return np.asarray(self.costs.values(x, u, target).sum(axis=1))
 
 
-NO_GUESS = "A first guess has no finite cost: give another one, or a shorter motion."
+NO_GUESS = "A first guess has no finite cost: give another guess, or a shorter motion."
 
 ROUNDINGS = 8
 """Rounding errors in each state of a rollout: sums, and the errors of forward dynamics."""

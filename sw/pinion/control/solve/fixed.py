@@ -1,4 +1,4 @@
-"""Gradients in a core's integers, computed without a core: for choosing formats.
+"""Gradients in the integers of a core, computed without the core, for choosing formats.
 
 Gradients are computed as in the paper's accelerator (Plancher et al. 2021): forward dynamics and
 M^-1 in floats, from which ``fd_derivatives_from_minv`` computes the gradient in fixed point. The
@@ -57,7 +57,7 @@ class Arithmetic:
         self.real, self.constants = known_words(fold(traced), droppable)
 
     def columns(self, q: Floats, qd: Floats, qdd: Floats, minv: Floats) -> dict[str, Floats]:
-        """Return input words (n,) of states, rounded to float32 as on the link."""
+        """Return the input words (n,) of states, rounded to float32 as on the link."""
         words: dict[str, Floats] = {}
         for block, values in zip(self.row.inputs, (q, qd, qdd, minv), strict=True):
             flat = values.reshape(len(values), -1).astype(np.float32).astype(np.float64)
@@ -115,7 +115,9 @@ class FixedGradients(Backend):
     def __init__(self, arithmetic: Arithmetic, fixed: Graph) -> None:
         missing = set(fixed.inputs) - set(arithmetic.real.inputs)
         if missing:
-            raise ControlError(f"The fixed graph reads the unknown input {sorted(missing)[0]}.")
+            raise ControlError(
+                f"The fixed graph reads '{sorted(missing)[0]}', which the gradient's graph lacks."
+            )
         self.arithmetic = arithmetic
         self.fixed = fixed
         self._integers = Integers(fixed)
@@ -132,7 +134,7 @@ class FixedGradients(Backend):
         return Result(arrays={"qdd": qdd, **gradient, "minv": minv}, saturated=flags, cycles=None)
 
     def gradient(self, columns: Columns) -> tuple[dict[str, Floats], NDArray[np.bool_]]:
-        """Return results by block, (n, nv, nv), of input words (n,), and the flags (n,)."""
+        """Return the results (n, nv, nv) by block and the flags (n,) for input words (n,)."""
         count = len(next(iter(columns.values())))
         inputs, flags = self._integers.received(columns, count)
         values = self._integers(inputs)

@@ -56,17 +56,18 @@ class Options:
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.halvings < 0:
             raise ControlError(
-                f"A solver needs at least 1 iteration and 0 halvings, not {self.iterations} and "
-                f"{self.halvings}."
+                "'iterations' must be at least 1 and 'halvings' at least 0; given are "
+                f"{self.iterations} and {self.halvings}."
             )
         if not (0.0 < self.least <= self.damping <= self.most and self.growth > 1.0):
             raise ControlError(
-                f"The options must satisfy 0 < least <= damping <= most and growth > 1, not least "
-                f"{self.least}, damping {self.damping}, most {self.most} and growth {self.growth}."
+                "The options must satisfy 0 < least <= damping <= most and growth > 1; given are "
+                f"least {self.least}, damping {self.damping}, most {self.most} and growth "
+                f"{self.growth}."
             )
 
     def ladder(self) -> list[float]:
-        """Return regularisations from `least` to `most`."""
+        """Return increasing regularisations, from `least` to `most`."""
         rungs = [self.least]
         while rungs[-1] < self.most:
             rungs.append(min(rungs[-1] * self.growth, self.most))
@@ -87,7 +88,7 @@ class Engine(Protocol):
         """Linearise dynamics and expand costs."""
 
     def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
-        """Solve for feedback: slope, curvature, convex."""
+        """Solve for the feedback; return slope, curvature and convexity."""
 
     def rounding(self) -> Floats:
         """Return by how much rounding changes each cost."""
@@ -96,10 +97,10 @@ class Engine(Protocol):
         """Try a step size in some problems, and return the costs."""
 
     def accept(self, which: Flags) -> None:
-        """Accept trials."""
+        """Accept the last trials of some problems."""
 
     def keep(self, which: Flags, *, more: bool) -> None:
-        """Drop all other problems; ``more`` says whether new ones will follow."""
+        """Drop the problems outside ``which``; ``more`` says whether new ones will be added."""
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of some problems."""
@@ -152,7 +153,7 @@ def iterate(
     count, knots, nv = problem.count, problem.knots, problem.model.nv
     u = problem.held() if guess is None else np.array(guess, dtype=np.float64)
     if u.shape != (count, knots, nv):
-        raise ControlError(f"The guess has the shape {u.shape}: it must have {(count, knots, nv)}.")
+        raise ControlError(f"The guess has the shape {u.shape}: give {(count, knots, nv)}.")
     solved_x, solved_u = np.zeros((count, knots + 1, 2 * nv)), np.zeros((count, knots, nv))
     gains = np.zeros((count, knots, nv, 2 * nv))
     cost = np.zeros(count)

@@ -104,7 +104,7 @@ def _expansion(
 
 
 def _barrier(w: Any, margin: float) -> tuple[Any, Any, Any]:
-    """Return :func:`.cost.barrier` of any scalar."""
+    """Return :func:`.cost.barrier` for any scalar type."""
     bounded = maximum(w, margin)
     inverse = reciprocal(bounded)
     inside = less(margin, w)
@@ -133,7 +133,7 @@ def _logarithm(x: Any) -> Any:
 
 
 def references(cost: Cost) -> tuple[str, ...]:
-    """Return the names of a knot's references, without the effort's."""
+    """Return the names of a knot's references, excluding the effort's."""
     return ("q_ref", "qd_ref", "tip_ref") if cost.has_tip else ("q_ref", "qd_ref")
 
 
@@ -398,7 +398,7 @@ def roll_function(model: Model, cost: Cost, dt: float) -> Function:
 
 
 def gradient_rows(model: Model, width: int) -> Function:
-    """Return the gradient of forward dynamics by rows of whole vectors, for ``track/period.hpp``.
+    """Return the gradient of forward dynamics in padded rows, for ``track/period.hpp``.
 
     ``F`` (nv, 2 width) has dqdd/dq and dqdd/dqd, ``M`` (nv, width) the inverse inertia matrix, and
     both have zeros behind them.
@@ -427,7 +427,7 @@ def gradient_rows(model: Model, width: int) -> Function:
 
 
 def cost_rows(model: Model, cost: Cost, weights: Weights, width: int) -> Function:
-    """Return a knot's cost expanded by states, by rows of whole vectors, for ``track/period.hpp``.
+    """Return a knot's cost expanded in the state, in padded rows, for ``track/period.hpp``.
 
     ``by_q`` (nv, width) has lqq and in the column after it lq, ``by_qd`` (nv,) is lqd; lqdqd is
     ``weights.qd``.
@@ -503,7 +503,7 @@ def _blocks(lqq: Rows, lqdqd: float) -> Rows:
 
 
 def _solved(matrix: Rows, right: Rows) -> tuple[Rows, list[Any]]:
-    """Return ``matrix^-1 right`` by L D L' of the lower triangle, and the pivots D."""
+    """Return ``matrix^-1 right``, by L D L' from the lower triangle, and the pivots D."""
     n = len(matrix)
     L: Rows = [[0.0] * n for _ in range(n)]
     pivots: list[Any] = []

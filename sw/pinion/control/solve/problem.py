@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant, check_step, gravity_efforts
@@ -68,7 +69,7 @@ class Problem:
         model = coupled(model)
         nv = model.nv
         if knots < 1:
-            raise ControlError(f"A motion needs at least 1 step, not {knots}.")
+            raise ControlError(f"'knots' is {knots}: a motion needs at least 1 step.")
         check_step(dt)
         first = _states("start", start, nv)
         if first.ndim != 2:
@@ -79,11 +80,11 @@ class Problem:
         place = None if tip is None else _along("tip", _finite("tip", tip), count)
         if place is not None:
             if place.shape[-1] != 3:
-                raise ControlError(f"'tip' ends in {place.shape[-1]} numbers: a position has 3.")
+                raise ControlError(f"The last axis of 'tip' has length {place.shape[-1]}, not 3.")
             _fits("tip", place, count, knots + 1)
         effort = _along("tau", _finite("tau", np.zeros(nv) if tau is None else tau), count)
         if effort.shape[-1] != nv:
-            raise ControlError(f"'tau' ends in {effort.shape[-1]} numbers, not {nv}.")
+            raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}, not {nv}.")
         _fits("tau", effort, count, knots)
         target = KnotTarget(q=goals[..., :nv], qd=goals[..., nv:], tau=effort, tip=place)
         return cls(model=model, knots=knots, dt=dt, cost=cost, start=first, target=target)
@@ -161,7 +162,7 @@ class Solution:
 def _finite(name: str, values: ArrayLike) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim == 0:
-        raise ControlError(f"'{name}' is a single number; it must be an array.")
+        raise ControlError(f"'{name}' is a single number: give an array.")
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ControlError(f"'{name}' at {where} is {array[where]}: it must be finite.")
@@ -175,8 +176,8 @@ def _states(name: str, values: ArrayLike, nv: int) -> Floats:
         states = np.concatenate([states, np.zeros_like(states)], axis=-1)
     if states.shape[-1] != 2 * nv:
         raise ControlError(
-            f"'{name}' ends in {states.shape[-1]} numbers: give {nv} positions, or {nv} positions "
-            f"followed by {nv} rates."
+            f"The last axis of '{name}' has length {states.shape[-1]}: give {nv} for positions, or "
+            f"{2 * nv} for positions followed by rates."
         )
     return states
 
@@ -195,6 +196,7 @@ def _along(name: str, values: Floats, count: int) -> Floats:
 def _fits(name: str, values: Floats, count: int, knots: int) -> None:
     if values.shape[0] not in (1, count) or values.shape[1] not in (1, knots):
         raise ControlError(
-            f"'{name}' is for {values.shape[0]} problems and {values.shape[1]} knots, but there "
-            f"are {count} and {knots}."
+            f"'{name}' has values for {amount(values.shape[0], 'problem')} and "
+            f"{amount(values.shape[1], 'knot')}, but {amount(count, 'problem')} and "
+            f"{amount(knots, 'knot')} are needed."
         )

@@ -16,7 +16,9 @@ def single(problem: Quadratic) -> FeedbackPolicy:
     """Solve a batch of one problem as :func:`.backward.recursion` does."""
     count, knots, m, p = problem.B.shape
     if count != 1:
-        raise ValueError(f"This backward pass takes one problem, not {count}: use 'serial'.")
+        raise ValueError(
+            f"The backward pass 'single' solves one problem, not {count}: use 'serial'."
+        )
     A, B, Q, q, r = problem.A[0], problem.B[0], problem.Q[0], problem.q[0], problem.r[0]
     R = np.asarray(problem.R[0])
     fx, fu = np.ascontiguousarray(A.transpose(0, 2, 1)), B.transpose(0, 2, 1).copy()

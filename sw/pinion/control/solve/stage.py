@@ -79,7 +79,7 @@ class Stage(Closing):
         device: str = "cpu",
         **options: Any,
     ) -> Self:
-        """Trace, and on ``cpu`` and ``cuda`` compile, the function of a robot and a cost.
+        """Trace the function of a robot and a cost, and compile it for ``cpu`` or ``cuda``.
 
         Parameters
         ----------
@@ -146,7 +146,9 @@ class Stage(Closing):
         }
         if self.cost.has_tip:
             if tip is None:
-                raise ControlError("The tip has a weight, but 'tip' is missing: give its target.")
+                raise ControlError(
+                    "The cost weights the tip, but 'tip' is missing: give the tip's target."
+                )
             inputs["tip_ref"] = _batch("tip", tip, 3, count)
         dtype = dtype_of(self.function)
         results = self.function(
@@ -174,7 +176,9 @@ def _batch(name: str, values: ArrayLike, width: int, count: int | None = None) -
     elif fits and array.ndim == 2:
         fits = len(array) == count
     if not fits:
-        expected = f"({width},) or ({count}, {width})" if count else f"(n, {width}), n at least 1"
+        expected = (
+            f"({width},) or ({count}, {width})" if count else f"(n, {width}) with n at least 1"
+        )
         raise ControlError(f"'{name}' has the shape {array.shape}: give {expected}.")
     if not np.isfinite(array).all():
         raise ControlError(f"'{name}' has an infinite or NaN value: give finite numbers.")

@@ -1,4 +1,4 @@
-"""Motions of a task for one robot: postures and targets from seeds, sizes within limits."""
+"""Motions of a task for one robot: random postures and targets, sized to its limits."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def robot_motion(
 
 
 def _ends(model: Model) -> tuple[Floats, Floats]:
-    """Return finite limits of the joints, (nv,) each."""
+    """Return lower and upper limits of the joints, (nv,) each, made finite."""
     low, high = joint_limits(model)
     unbounded = ~(np.isfinite(low) & np.isfinite(high) & (high - low < 4 * _FREE))
     return np.where(unbounded, -_FREE, low), np.where(unbounded, _FREE, high)
@@ -74,8 +74,8 @@ def _figure(
     left, sizes, _ = np.linalg.svd(J)
     if sizes.shape[1] < 2 or not (sizes[:, 1] > 1e-6).any():
         raise ControlError(
-            f"The tip of {model.name} moves only along a line and cannot draw a figure-eight: "
-            "choose a task whose motion has the kind 'reach'."
+            f"The tip of {model.name} moves in at most one direction at a time, so it cannot draw "
+            "a figure-eight: choose a task whose motion has the kind 'reach'."
         )
     best = int(np.argmax(sizes[:, 0] * sizes[:, 1]))
     places = np.asarray(dynamics.frame_placement(model, postures, tip)[1])
@@ -109,7 +109,7 @@ def _figure(
         else:
             if (np.abs(motion.qd) <= limit).all():
                 return motion, share
-            reason = "joints would exceed the task's share of their rated rates"
+            reason = "the joints would exceed the task's share of their rated rates"
         share *= SMALLER
     raise ControlError(
         f"The tip of {model.name} cannot draw the figure of seed {task_motion.seed}, even at 1/"

@@ -124,7 +124,9 @@ def read_task(path: str | Path) -> Task:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise ControlError(f"The task {str(path)!a} has more than {LARGEST} bytes, the limit.")
+            raise ControlError(
+                f"The task {str(path)!a} is larger than {LARGEST:,} bytes, the limit."
+            )
         text = data.decode()
         return parse_task(text, where=str(path))
     except OSError as error:
@@ -166,13 +168,13 @@ def parse_task(text: str, *, where: str) -> Task:
     held_out = tuple(_motion(t, motion_table.data) for t in top.tables("held_out"))
     if not held_out:
         raise ControlError(
-            f"The task {where!a} has no [[held_out]]: to validate the choice of formats, add a "
-            "motion that they are not chosen on, such as 'seed = 2'."
+            f"The task {where!a} has no [[held_out]]: add a motion on which the chosen formats "
+            "are validated, such as 'seed = 2'."
         )
     if motion in held_out:
         raise ControlError(
-            f"The task {where!a} holds out the very motion on which formats are chosen: give "
-            "[[held_out]] another seed or motion."
+            f"The task {where!a} has the same [motion] and [[held_out]]: give [[held_out]] another "
+            "seed or motion."
         )
     control = top.table("controller")
     period = control.number("period", 1e-4, 1.0)
@@ -257,7 +259,7 @@ _MISSING: Any = object()
 
 
 class _Table:
-    """A table of the file, whose keys are taken one by one; the remaining keys are unknown."""
+    """A table of the file that records which keys are read, so that unknown ones are found."""
 
     def __init__(self, where: str, path: str, data: Mapping[str, Any]) -> None:
         self.where, self.path, self.data = where, path, data
@@ -298,6 +300,8 @@ class _Table:
         ]
 
     def wrong(self, key: str, value: Any, advice: str) -> ControlError:
+        if key not in self.data:
+            return ControlError(f"The task {self.where!a} has no '{self.path}{key}': {advice}.")
         text = one_line(repr(value))
         text = text if len(text) <= 60 else f"{text[:57]}..."
         return ControlError(f"The task {self.where!a} has {self.path}{key} = {text}: {advice}.")
@@ -307,6 +311,6 @@ class _Table:
         if left:
             keys = ", ".join(sorted(self._taken))
             raise ControlError(
-                f"The task {self.where!a} has the unknown key {(self.path + left[0])!a}: the keys "
-                f"here are {keys}."
+                f"The task {self.where!a} has the unknown key {(self.path + left[0])!a}: the "
+                f"known keys are {keys}."
             )

@@ -44,7 +44,7 @@ MM = 1e3
 
 
 class WithCore(Backend):
-    """Gradients in float64, with a candidate's results in place of those that it computes."""
+    """Gradients in float64, except for the results that a candidate computes."""
 
     def __init__(self, candidate: Candidate, floats: Backend) -> None:
         self.candidate = candidate
@@ -100,8 +100,8 @@ class TrackingLoss:
         if row.states or not useful or not set(inputs) <= set(GIVEN):
             raise ControlError(
                 f"A task's controller cannot use '{row.name}', which computes {', '.join(outputs)} "
-                f"from {', '.join(inputs)}; choose fd_derivatives, fd_derivatives_from_minv or "
-                "minv."
+                f"from {', '.join(inputs)}: choose 'fd_derivatives', "
+                "'fd_derivatives_from_minv' or 'minv'."
             )
         if row.joint_terms:
             raise ControlError(
@@ -156,8 +156,8 @@ class TrackingLoss:
         exact = self._tracked(self._floats, motion, hidden)
         if exact is None or not _rms(exact) > 0.0:
             raise ControlError(
-                f"The controller of the task '{task.name}' cannot hold {self.model.name} even "
-                "with gradients in float64: choose a shorter period or other weights."
+                f"The controller of the task '{task.name}' does not stabilise {self.model.name} "
+                "even with gradients in float64: choose a shorter period or other weights."
             )
         return Run(motion=motion, hidden=hidden, share=share, exact=exact)
 

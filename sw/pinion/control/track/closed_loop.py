@@ -68,7 +68,7 @@ class Tracked:
 
     @property
     def errors(self) -> Floats:
-        """Distance of the tip from its reference, (m,) [m]."""
+        """Distances of the tip from its reference, (m,) [m]."""
         return np.asarray(np.linalg.norm(self.tip - self.reference, axis=1))
 
     def figures(self) -> dict[str, Any]:
@@ -118,8 +118,9 @@ def track(
         )
     if robot.model.nv != controller.plant.model.nv or robot.frame != motion.frame:
         raise ControlError(
-            f"The controller moves '{motion.frame}' of {controller.plant.model.name}, but the "
-            f"robot is {robot.model.name} with '{robot.frame}'."
+            f"The controller is for {controller.plant.model.name} (nv {controller.plant.model.nv}) "
+            f"with the tip '{motion.frame}', but the simulated robot is {robot.model.name} "
+            f"(nv {robot.model.nv}) with the tip '{robot.frame}'."
         )
     if controller.log.gradients:
         raise ControlError("The controller has been used: create another one for a new run.")
@@ -154,7 +155,7 @@ def track(
 
 
 def _shares(robot: Moving, x: Floats, used: Floats) -> dict[str, float]:
-    """Return the largest share of each kind of limit that was used."""
+    """Return the largest used share of each kind of limit."""
     model, nv = robot.model, robot.model.nv
     low, high = joint_limits(model)
     half = (high - low) / 2

@@ -32,6 +32,8 @@ class Disturbance:
         for name in ("payload", "damping", "friction", "delay"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
-                raise ControlError(f"The disturbance '{name}' is {value}: it must be at least 0.")
+                raise ControlError(
+                    f"The disturbance '{name}' is {value}: it must be finite and at least 0."
+                )
         if not np.isfinite(self.offset).all():
             raise ControlError(f"The payload's offset is {self.offset}: it must be finite.")

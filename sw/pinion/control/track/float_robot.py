@@ -69,7 +69,7 @@ class FloatRobot(Closing):
         self._q = self._qd = np.zeros(model.nv)
 
     def reset(self, q: Floats, qd: Floats | None = None) -> None:
-        """Set the state, with the efforts that are still delayed compensating gravity."""
+        """Set the state; until the delay has passed, efforts cancel gravity and Coriolis forces."""
         self._q = np.array(q, dtype=np.float64)
         self._qd = np.zeros_like(self._q) if qd is None else np.array(qd, dtype=np.float64)
         zero = np.zeros_like(self._q)

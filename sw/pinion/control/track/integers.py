@@ -1,4 +1,4 @@
-"""A build's exact integers as a backend, and a card whose answers are compared with them.
+"""A build's integer model as a backend, and a card whose answers are compared with it.
 
 Both need Pinion's hardware packages, imported when one of them is opened.
 """
@@ -83,7 +83,7 @@ class IntegerModel(Backend):
 
 
 class Compared(Backend):
-    """A card whose answers are compared bit for bit with its build's integers.
+    """A card whose answers are compared bit for bit with its build's integer model.
 
     Requests are compared in blocks; :meth:`flush` and closing compare the remaining ones.
 
@@ -157,13 +157,14 @@ class Compared(Backend):
         differ = np.flatnonzero(answers != expected)
         if not len(differ):
             return (
-                f"Request {number} is {'' if flag else 'not '}flagged by the card, and "
-                f"{'not ' if flag else ''}by the integers."
+                f"Request {number} is flagged by the {'card' if flag else 'integer model'}, but "
+                f"not by the {'integer model' if flag else 'card'}."
             )
         at = int(differ[0])
         return (
             f"Request {number} has {words[at]} = {answers[at]:#010x} from the card and "
-            f"{expected[at]:#010x} from the integers; {len(differ)} of {len(answers)} words differ."
+            f"{expected[at]:#010x} from the integer model; differing words: {len(differ)} of "
+            f"{len(answers)}."
         )
 
 
@@ -178,7 +179,7 @@ def _reference(folder: Path) -> Reference:
 
 
 def _requests(manifest: Manifest, arrays: Mapping[str, ArrayLike]) -> tuple[Words, bool]:
-    """Return requests as float32 bits in record order, (n, words_in), and whether one was given.
+    """Return requests as float32 bits in record order, (n, words_in), and if it was a single one.
 
     Invalid arrays raise the same errors as on a card.
     """

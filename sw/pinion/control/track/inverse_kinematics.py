@@ -31,9 +31,9 @@ BRANCHES = 6
 def nearest_positions(
     model: Model, places: Floats, *, posture: Floats, frame: str
 ) -> tuple[Floats, Flags]:
-    """Return positions (n, nv) nearest to a posture (nv,) that put the tip at points (n, 3) [m].
+    """Return positions (n, nv) with the tip at points (n, 3) [m], nearest to a posture (nv,).
 
-    The second result (n,) says where the tip arrived.
+    The second result (n,) says which points the tip reaches.
     """
     q = np.repeat(posture[None], len(places), axis=0)
     arrived, lost = (np.zeros(len(places), dtype=np.bool_) for _ in range(2))
@@ -68,7 +68,7 @@ def inverse_kinematics(model: Model, places: Floats, *, posture: Floats, frame: 
 
 
 def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, frame: str) -> Floats:
-    """Return joint positions (n, nv) along points (n, 3), each near the one before in time.
+    """Return joint positions (n, nv) along points (n, 3), each near the previous one.
 
     The first one is near the posture and allows the whole path to be followed, inside the joints'
     limits if possible. A closed path need not close.
@@ -105,7 +105,7 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
 
 
 def _searched(model: Model, place: Floats, posture: Floats, frame: str, when: str) -> list[Floats]:
-    """Return solutions (nv,) for a point from all starts: inside the limits first, then nearest."""
+    """Return solutions (nv,) for a point: those inside the limits first, then by distance."""
     starts = np.concatenate([posture[None], _random_postures(model, posture)])
     places = np.repeat(place[None], len(starts), axis=0)
     q, distance = _damped(model, places, starts, frame)

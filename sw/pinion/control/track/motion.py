@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.plant import check_single_joints
@@ -59,7 +60,7 @@ class Motion:
 
     @property
     def rows(self) -> int:
-        """Number of instants."""
+        """Number of rows, one per instant."""
         return len(self.q)
 
     def states(self) -> Floats:
@@ -116,8 +117,9 @@ def follow(
     q = q.reshape(*stencil_times.shape, model.nv)
     if len(rows := _jumps(q, rules, step, dt)):
         raise ControlError(
-            f"At {times[rows[0]]:.3f} s joints would have to jump from one posture to another: "
-            "choose another posture, or a path that stays away from the limits of the reach."
+            f"At {times[rows[0]]:.3f} s the joints would have to jump from one posture to another: "
+            "choose another posture, or a path that stays away from the limits of the robot's "
+            "reach."
         )
     at = q[np.arange(len(q)), np.argmin(np.abs(rules[:, 0]), axis=1)]
     low, high = joint_limits(model)
@@ -157,7 +159,8 @@ def _places(path: Path, times: Floats) -> Floats:
     places = np.asarray(path(times), dtype=np.float64)
     if places.shape != (len(times), 3):
         raise ControlError(
-            f"The path has the shape {places.shape} for {len(times)} times: it must have (m, 3)."
+            f"The path has the shape {places.shape} for {amount(len(times), 'time')}: return "
+            f"({len(times)}, 3)."
         )
     if not np.isfinite(places).all():
         at = times[np.argwhere(~np.isfinite(places))[0, 0]]
@@ -197,7 +200,7 @@ def figure_eight(
         raise ControlError(f"The axes {a} and {b} must be unit vectors at right angles.")
     for name, value in (("width", width), ("height", height), ("lap", lap), ("ramp", ramp)):
         if not (np.isfinite(value) and value > 0.0):
-            raise ControlError(f"The figure's '{name}' is {value}: it must be above 0.")
+            raise ControlError(f"The figure's '{name}' is {value}: it must be finite and above 0.")
 
     def path(times: Floats) -> Floats:
         share = np.clip(times / ramp, 0.0, None)

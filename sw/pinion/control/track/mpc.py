@@ -48,7 +48,7 @@ from .tip_cost import tip_costs
 
 @dataclass(frozen=True, kw_only=True)
 class Law:
-    """Control law until the next period ends.
+    """Control law that is applied until the next one is computed.
 
     Members
     -------
@@ -129,7 +129,7 @@ class Mpc(Closing):
         self._stride = round(plant.dt / period)
         if self._stride < 1 or abs(self._stride * period - plant.dt) > 1e-9:
             raise ControlError(
-                f"The plant's step of {plant.dt} s is no multiple of the period of {period} s."
+                f"The plant's step of {plant.dt} s is not a multiple of the period of {period} s."
             )
         if motion.q.shape[1] != nv:
             raise ControlError(
@@ -137,15 +137,15 @@ class Mpc(Closing):
             )
         if knots < 2 or iterations < 1:
             raise ControlError(
-                f"A horizon needs at least 2 knots, not {knots}, and 1 iteration, not {iterations}."
+                f"At least 2 knots and 1 iteration are needed, not {knots} and {iterations}."
             )
         if backward not in passes:
             raise ControlError(
-                f"There is no backward pass '{backward}'; choose one of {', '.join(passes)}."
+                f"There is no backward pass '{backward}': choose one of {', '.join(passes)}."
             )
         if cost.has_tip and cost.frame != motion.frame:
             raise ControlError(
-                f"The cost weighs the tip '{cost.frame}', but the motion is of '{motion.frame}'."
+                f"The cost is for the tip '{cost.frame}', but the motion is for '{motion.frame}'."
             )
         self.plant = plant
         self.motion = motion
@@ -206,7 +206,9 @@ class Mpc(Closing):
             was flagged.
         """
         if not 0 <= number < self.periods:
-            raise ControlError(f"The motion has the periods 0 to {self.periods - 1}, not {number}.")
+            raise ControlError(
+                f"There is no period {number}: the motion has periods 0 to {self.periods - 1}."
+            )
         if not np.isfinite(x).all():
             raise ControlError(f"The state at period {number} is not finite: {x}.")
         if self._period is not None:
@@ -274,7 +276,7 @@ class Mpc(Closing):
         )
 
     def _shift(self, number: int) -> None:
-        """Shift the plan and its feedback to this period."""
+        """Shift the plan and its feedback to a period."""
         if self._planned is None or number <= self._planned:
             return
         shift = (number - self._planned) / self._stride
@@ -283,7 +285,7 @@ class Mpc(Closing):
         self._K = self._K[np.minimum(np.arange(self.knots) + round(shift), self.knots - 1)]
 
     def _rolled(self, x: Floats, target: KnotTarget) -> tuple[Floats, Floats]:
-        """Roll the plan's feedback out from a state, within the effort limits."""
+        """Roll out the plan with its feedback from a state, within the effort limits."""
         first, efforts = np.concatenate([target.q[0], target.qd[0]], axis=1), target.tau[0]
         for feedback in (True, False):
             xs = np.empty((self.knots + 1, len(x)))
@@ -307,7 +309,8 @@ class Mpc(Closing):
 
     def _diverged(self, x: Floats) -> str:
         return (
-            f"From the state {x} the horizon of {self.knots} steps diverges: choose a shorter one."
+            f"From the state {x} the horizon of {self.knots} steps diverges: choose a shorter "
+            "horizon."
         )
 
     def _trusted(self, linear: Linear, instants: NDArray[np.intp]) -> Linear:
@@ -349,8 +352,8 @@ def _compiles(plant: Plant) -> bool:
 
 def _all_flagged(count: int) -> str:
     return (
-        f"All {count} gradients of the first horizon were flagged as saturated: the motion exceeds "
-        "the ranges of the build's formats; build with more integer bits, or with other ranges."
+        f"All {count} gradients of the first horizon are flagged as saturated or not finite: "
+        "choose a slower motion, or, for a build, more integer bits or other ranges."
     )
 
 

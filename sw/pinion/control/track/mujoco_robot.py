@@ -26,7 +26,7 @@ from .disturbance import Disturbance
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """A level ground on which a robot's contacts stand.
+    """Level ground on which a robot stands with its contacts.
 
     Members
     -------
@@ -61,7 +61,7 @@ class MujocoRobot:
     Raises
     ------
     ControlError
-        If MuJoCo is not installed or refuses the robot, or a joint is of another kind.
+        If MuJoCo is not installed or cannot compile the robot, or a joint is of another kind.
     """
 
     def __init__(
@@ -79,8 +79,9 @@ class MujocoRobot:
         joints = model.bodies[1:] if self._floats else model.bodies
         if any(not body.joint.kind.simple or model.follows(body) for body in joints):
             raise ControlError(
-                f"{model.name} has joints that are neither revolute nor prismatic, or that mimic "
-                "another: the simulated robot supports only revolute and prismatic joints."
+                f"{model.name} has a joint that is neither revolute nor prismatic, or that mimics "
+                "another: apart from a floating base, MujocoRobot supports only independent "
+                "revolute and prismatic joints."
             )
         self.model = model
         self.step = step
@@ -101,7 +102,7 @@ class MujocoRobot:
         self.reset(neutral_configuration(model))
 
     def reset(self, q: Floats, qd: Floats | None = None) -> None:
-        """Set the state, with the efforts that are still delayed compensating gravity."""
+        """Set the state; until the delay has passed, efforts cancel gravity and Coriolis forces."""
         self._mujoco.mj_resetData(self.compiled, self.data)
         self._set(self.data, q, np.zeros(self.model.nv) if qd is None else qd)
         self._mujoco.mj_forward(self.compiled, self.data)
@@ -136,7 +137,7 @@ class MujocoRobot:
         return rotation.reshape(3, 3)
 
     def _set(self, data: Any, q: Floats, qd: Floats) -> None:
-        """Set MuJoCo's state: quaternions begin with w, and a base's velocity is in world axes.
+        """Set MuJoCo's state, whose quaternions begin with w and base velocity is in world axes.
 
         ``q``, ``qd`` : of the model.
         """
@@ -147,7 +148,7 @@ class MujocoRobot:
         data.qpos[self._q_at], data.qvel[self._v_at] = q, qd
 
     def _efforts(self, q: Floats, tau: Floats) -> Floats:
-        """Return MuJoCo's efforts (nv,) from the model's, at positions of the model."""
+        """Convert the model's efforts, at positions of the model, to MuJoCo's (nv,)."""
         efforts = np.empty(self.model.nv)
         efforts[self._v_at] = tau
         if self._floats:
@@ -204,7 +205,7 @@ class MujocoRobot:
             return self.spec().compile()
         except ValueError as error:
             reason = " ".join(str(error).split()).rstrip(".")
-            raise ControlError(f"MuJoCo refuses {self.model.name}: {reason}.") from None
+            raise ControlError(f"MuJoCo cannot compile {self.model.name}: {reason}.") from None
 
     def spec(self) -> Any:
         """Return the robot as a MuJoCo specification, to which pictures add shapes."""
@@ -310,7 +311,7 @@ def library() -> Any:
         return import_module("mujoco")
     except ImportError:
         raise ControlError(
-            f"The controlled robot is simulated with MuJoCo: {install_hint('mjcf')}."
+            f"MuJoCo, which simulates the robot, is not installed: {install_hint('mjcf')}."
         ) from None
 
 

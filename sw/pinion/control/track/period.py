@@ -49,7 +49,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, kw_only=True)
 class Horizon:
-    """What a controller's code is compiled for.
+    """Robot, cost, size and type for which a controller's code is compiled.
 
     Members
     -------
@@ -64,7 +64,7 @@ class Horizon:
     dtype: str
 
     def kernels(self, isa: InstructionSet) -> dict[str, tuple[Function, bool]]:
-        """Return the functions by name, and whether they compute many samples at once."""
+        """Return the functions by name, each with whether it computes many samples at once."""
         model, cost = self.model, self.cost
         width = self.width(isa)
         return {
@@ -75,7 +75,7 @@ class Horizon:
         }
 
     def width(self, isa: InstructionSet) -> int:
-        """Return the length of a row: the joints and one more, in whole vectors."""
+        """Return the length of a row: nv + 1, rounded up to whole vectors."""
         lanes = _VECTOR_BYTES.get(isa.name, 16) // np.dtype(self.dtype).itemsize
         return (self.model.nv // lanes + 1) * lanes
 
@@ -133,7 +133,7 @@ PINION_API void pinion_controller_efforts(const void *memory, double since, cons
 
 
 def _scratch(model: Model, row: Function, itemsize: int) -> int:
-    """Return the size in bytes of the memory in which a kernel's batch is turned to blocks."""
+    """Return the size in bytes of the memory in which a kernel's batch is rearranged."""
     sizes = [prod(b.dims(model)) for b in (*row.inputs, *row.results)]
     return 1024 + (sum(sizes) + max(sizes)) * BLOCK * itemsize
 
@@ -223,7 +223,7 @@ class CompiledPeriod:
         self._addresses = address, self._state.ctypes.data
 
     def update(self, number: int, x: Floats) -> int:
-        """Compute a period; return the answer of ``period.hpp``, 0 if the law is new."""
+        """Compute a period; return the status of ``period.hpp``, 0 if there is a new law."""
         self._state[:] = x
         memory, state = self._addresses
         return int(self._update(memory, number, state))
@@ -256,7 +256,7 @@ def _loaded(horizon: Horizon, cache: Path | None) -> ctypes.CDLL:
 
 
 def _aligned(size: int) -> NDArray[np.uint8]:
-    """Return zeros that begin at a cache line."""
+    """Return zeros (size,), aligned to a cache line."""
     memory = np.zeros(size + 64, np.uint8)
     start = -memory.ctypes.data % 64
     return memory[start : start + size]

@@ -104,7 +104,7 @@ class Scenario:
             outputs = ", ".join(block.name for block in function.results)
             raise ControlError(
                 f"The backend's '{function.name}' computes {outputs}: a controller needs "
-                f"'{gradient_row().name}' with {', '.join(expected)}; add the last one with "
+                f"'{gradient_row().name}' with {', '.join(expected)}; ask for this function with "
                 "outputs=('minv',)."
             )
         if (robot.name, robot.nv) != (model.name, model.nv):

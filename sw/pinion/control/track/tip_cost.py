@@ -1,4 +1,4 @@
-"""Costs of a tip with compiled position and Jacobian, for real-time control."""
+"""Costs of a tip whose position and Jacobian are compiled, for real-time control."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CompiledTip(CostModel):
         object.__setattr__(self, "_last", None)
 
     def tip(self, q: Floats) -> Floats:
-        """Return positions of the tip, (..., 3) [m], at (..., nq)."""
+        """Return positions of the tip, (..., 3) [m], at joint positions (..., nq)."""
         return self._both(q)[0]
 
     def tip_jacobian(self, q: Floats) -> Floats:
@@ -50,7 +50,7 @@ class CompiledTip(CostModel):
 
 
 def tip_costs(model: Model, cost: Cost, *, compiled: bool = True) -> CostModel:
-    """Return a controller's cost model, with a compiled tip if the cost weighs the robot's tip.
+    """Return a controller's cost model, with a compiled tip if the cost weights the robot's tip.
 
     The compiled function knows only the robot's tip; NumPy computes other links.
     """

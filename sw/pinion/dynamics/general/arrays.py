@@ -1,4 +1,4 @@
-"""The general functions on one state or a batch, for :mod:`pinion.dynamics.arrays`.
+"""Dynamics for joints of any kind, on one state or a batch, for :mod:`pinion.dynamics.arrays`.
 
 Arguments, results and errors are those of the functions of the same names there.
 """
@@ -24,7 +24,7 @@ from .state import BodyPoses, pose_of
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedArguments:
-    """Checked arguments with a batch axis in front, and the batch shape of the results."""
+    """Checked arguments with a leading batch axis, and the batch shape of the results."""
 
     pose: BodyPoses
     states: dict[str, Array]
@@ -46,7 +46,7 @@ def checked_arguments(
     terms: Mapping[str, Any] = NO_TERMS,
     **arguments: ArrayLike,
 ) -> CheckedArguments:
-    """Check arguments by name and place the bodies; ``terms`` are options of `joint_terms_of`."""
+    """Check arguments by name and compute poses; ``terms`` are options of `joint_terms_of`."""
     joint_terms = joint_terms_of(model, **terms)
     states = configurations(model, **arguments)
     batch = states["q"].shape[:-1]

@@ -67,7 +67,7 @@ def step(
 def step_derivatives(
     model: Model, gradient: Gradient, q: Array, qd: Array, dt: float, method: StepMethod
 ) -> tuple[Array, Array]:
-    """Return A (n, 2 nv, 2 nv) and B (n, 2 nv, nv) of the step at states (tangent of q; qd)."""
+    """Return A (n, 2 nv, 2 nv) and B (n, 2 nv, nv) of the step, for states [tangent of q; qd]."""
     n, nv = qd.shape
     # The prefix d_ marks derivatives by the step's [q; qd; tau].
     start = np.broadcast_to(np.eye(3 * nv), (n, 3 * nv, 3 * nv))
@@ -109,8 +109,8 @@ def check_result(dt: float, *results: Array) -> None:
     """Raise if a step's result is not finite."""
     if not all(np.isfinite(result).all() for result in results):
         raise DynamicsError(
-            f"The result of a step of dt = {dt:g} s from these states is not finite: shorten dt, "
-            "or check the states and efforts."
+            f"The result of a step of dt = {dt:g} s is not finite: shorten dt, or check the "
+            "states and efforts."
         )
 
 

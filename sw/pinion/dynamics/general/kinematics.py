@@ -56,7 +56,7 @@ def com_jacobian(model: Model, q: Array, total: float) -> Array:
 
 
 def _columns(model: Model, R: list[Array], p: list[Array], body: int) -> Array:
-    """Return the Jacobian (n, 6, nv) of a body's point at the base's origin, base axes."""
+    """Return the Jacobian (n, 6, nv), in base axes, of a body's point at the base's origin."""
     J = np.zeros((len(p[0]), 6, model.nv))
     while body >= 0:
         S = motion_to_base(R[body], p[body]) @ subspace(model.bodies[body].joint)

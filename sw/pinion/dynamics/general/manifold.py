@@ -73,7 +73,7 @@ def neutral_configuration(model: Model) -> Array:
     """Return positions (nq,) float64 with every joint at zero and identity rotations."""
     q = np.zeros(model.nq)
     for at, noun in rotation_slices(model):
-        q[at.start if noun == "cosine and sine" else at.stop - 1] = 1.0
+        q[at.start if noun == "cosine-sine pair" else at.stop - 1] = 1.0
     return q
 
 
@@ -120,7 +120,7 @@ def normalise(model: Model, q: ArrayLike) -> Array:
         largest = np.max(np.abs(part), axis=-1, keepdims=True)  # first: squares may overflow
         if not np.all(largest > 0.0):
             raise DynamicsError(
-                f"q[..., {at.start}:{at.stop}] is a {noun} of length 0, which has no direction: "
+                f"The {noun} q[..., {at.start}:{at.stop}] has norm 0, so it cannot be normalised: "
                 "pass a nonzero one."
             )
         part = part / largest

@@ -173,5 +173,5 @@ def aba(pose: BodyPoses, qd: Array, tau: Array, f_ext: Array | None, terms: Join
 def _singular(pose: BodyPoses) -> DynamicsError:
     return DynamicsError(
         f"The joint-space inertia matrix of {pose.model.name!r} is not positive definite: a joint "
-        "moves bodies without inertia; give them mass, or give their joint an armature."
+        "moves bodies without inertia; give them mass and inertia, or the joint an armature."
     )

@@ -1,4 +1,4 @@
-"""Spatial vectors and matrices as arrays with any number of leading axes: ``[angular; linear]``.
+"""Spatial vectors ``[angular; linear]`` and matrices as arrays with any number of leading axes.
 
 :mod:`pinion.dynamics.spatial` and :mod:`pinion.dynamics.axis` have the same algebra in 3-vectors of
 scalars, where zeros of a 6x6 matrix would cost operations.

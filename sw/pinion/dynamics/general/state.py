@@ -32,7 +32,7 @@ from .spatial import (
 
 @dataclass(frozen=True, kw_only=True)
 class BodyPoses:
-    """Pose of the bodies at a batch of n positions.
+    """Poses of the bodies at a batch of n positions.
 
     Members
     -------
@@ -67,7 +67,7 @@ class BodyPoses:
 
 @dataclass(frozen=True, kw_only=True)
 class BodyMotions:
-    """Velocities and accelerations of the bodies, (n, 6) each, base axes about the point.
+    """Velocities and accelerations of the bodies, (n, 6) each, in base axes about one fixed point.
 
     ``a`` includes minus gravity, which accounts for the weight of every body.
     """

@@ -110,8 +110,8 @@ class OwnFunction(Function):
             plain = self._on_numbers(model, states)
             if difference := self._apart(traced, plain, SAME, "a call with numbers"):
                 raise UserError(
-                    f"{place}: {difference}: make the function do the same in both, without "
-                    "anything that depends on earlier calls or on chance."
+                    f"{place}: {difference}: make the function do the same when traced and called, "
+                    "without anything that depends on earlier calls or on chance."
                 )
             if self.reference is not None:
                 other = self._by_reference(model, states, stream.states)
@@ -191,7 +191,7 @@ class OwnFunction(Function):
             if bad.size:
                 raise UserError(
                     f"{place}: the output '{name}' of '{self.name}' is {bad[0]} in some "
-                    "of the states sampled for its inputs: sample them where it is defined, "
+                    "of the sampled states: sample the inputs where the output is defined, "
                     "or keep divisors away from zero with clamp() or maximum()"
                     f"{_GROWING if self.states else ''}."
                 )
@@ -294,8 +294,8 @@ def function(
     def decorate(python: Any) -> OwnFunction:
         if not callable(python) or isinstance(python, type | Function):
             raise UserError(
-                f"{place_of_call}: @function is applied to {python!r:.80}, but makes functions for "
-                "hardware only from plain Python functions."
+                f"{place_of_call}: @function is applied to {python!r:.80}, but it accepts only "
+                "plain Python functions."
             )
         place = place_of(python)
         function_name = name if name is not None else getattr(python, "__name__", "")
@@ -450,7 +450,7 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
 
 
 def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict[str, int]]:
-    """Return masks of the inputs and states (a bit each) that affect any output, and each one."""
+    """Return masks, a bit per input or state, of those that affect any output and each output."""
     # Without terms that cancel, however they are grouped, or are multiplied by zero. If constants
     # divide by zero, the comparison with numbers reports it, and where.
     with suppress(ZeroDivisionError), np.errstate(all="ignore"):

@@ -75,13 +75,13 @@ def array(
             )
     if symmetric and (len(shape) != 2 or shape[0] != shape[1]):
         raise UserError(
-            f"{caller()}: a symmetric array needs two equal axes, not {_axes(shape)}: write "
-            "array(4, 4, symmetric=True)."
+            f"{caller()}: a symmetric array needs two equal axes, not {_axes(shape)}: write, "
+            "for example, array(4, 4, symmetric=True)."
         )
     if not isinstance(unit, str):
-        raise UserError(f"{caller()}: the unit {unit!r} is not a string: write unit='rad'.")
+        raise UserError(f"{caller()}: the unit {unit!r} must be a string, such as 'rad'.")
     if (character := control_in(unit)) or len(unit) > LONGEST:
-        wrong = f"holds the control character {character!a}" if character else "is too long"
+        wrong = f"contains the control character {character!a}" if character else "is too long"
         raise UserError(
             f"{caller()}: the unit {unit[:40]!a} {wrong}: write at most {LONGEST} visible "
             "characters, such as unit='rad'."
@@ -92,8 +92,8 @@ def array(
         source = sampling
     elif unchecked is uniform or isinstance(unchecked, type):
         raise UserError(
-            f"{caller()}: the sampling is {unchecked.__name__} itself, without its bounds: write "
-            "uniform(low, high)."
+            f"{caller()}: {unchecked.__name__} itself is not a sampling: write uniform(low, high), "
+            "or a quantity such as POSITION."
         )
     elif callable(sampling):
         source = Drawn(sampling)
@@ -131,11 +131,11 @@ def state(
     block = array(*shape, unit=unit)
     with said("The state", caller()):
         if initial is None:  # NumPy would turn it into NaN
-            raise FunctionError("A state begins with None: give finite numbers.")
+            raise FunctionError("A state's initial value is None: give finite numbers.")
         values = np.asarray(initial, dtype=np.float64)
         if not np.isfinite(values).all():
             bad = values[~np.isfinite(values)].flat[0]
-            raise FunctionError(f"A state begins with {bad}: give finite numbers.")
+            raise FunctionError(f"A state's initial value contains {bad}: give finite numbers.")
         first = float(values) if values.ndim == 0 else tuple(map(float, values.flat))
         return State(name="", shape=block.shape, unit=unit, initial=first)
 
@@ -157,8 +157,8 @@ def dimensions(dims: Mapping[Any, Any], place: CodePosition) -> Mapping[str, int
     for name, size in dims.items():
         if not isinstance(name, str) or not name.isidentifier() or name in DIMENSIONS:
             raise UserError(
-                f"{place}: the dimension {name!r} has an invalid name: write letters, digits and "
-                f"underscores, but none of {', '.join(DIMENSIONS)}, which are the robot's."
+                f"{place}: the dimension {name!r} has an invalid name: write an identifier "
+                f"other than {', '.join(DIMENSIONS)}, which are dimensions of the robot."
             )
         if type(size) is not int or size < 1:
             raise UserError(
@@ -171,8 +171,8 @@ def check_name(name: Any, subject: str, place: CodePosition) -> None:
     """Raise `UserError` for a name that is not an identifier; `subject` begins the sentence."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise UserError(
-            f"{place}: {subject} has a name that is not an identifier: use letters, digits and "
-            "underscores, but no Python keyword."
+            f"{place}: {subject} has a name that is not an identifier: use letters, digits (not "
+            "first) and underscores, but no Python keyword."
         )
     if len(name) > LONGEST:
         raise UserError(
@@ -184,18 +184,18 @@ def check_name(name: Any, subject: str, place: CodePosition) -> None:
 def blocks_of(
     described: Blocks, kind: str, function: str, dims: Mapping[str, int], place: CodePosition
 ) -> tuple[Block, ...]:
-    """Return inputs or outputs with their names, and axis lengths as numbers where known."""
+    """Return arrays of a kind with their names, and axis lengths as numbers where known."""
     try:
         items = described.items() if isinstance(described, Mapping) else described
         pairs = [(name, block) for name, block in items]
     except (TypeError, ValueError):
         raise UserError(
             f"{place}: the {kind}s of '{function}' are {described!r:.60}: give a dictionary of "
-            "array() by name."
+            f"{'state' if kind == 'state' else 'array'}() by name."
         ) from None
     if not pairs:
         raise UserError(
-            f"{place}: '{function}' has no {kind}: describe at least one, {kind}s={{'x': array()}}."
+            f"{place}: '{function}' has no {kind}: describe at least one in {kind}s={{...}}."
         )
     blocks: dict[str, Block] = {}
     for name, block in pairs:
@@ -239,12 +239,12 @@ def _named(
     if kind == "output" and block.sampling is not None:
         raise UserError(
             f"{place}: the output '{name}' of '{function}' has a sampling, but outputs are "
-            "computed, not sampled: leave it out."
+            "computed, not sampled: leave the sampling out."
         )
     if kind == "output" and block.optional:
         raise UserError(
             f"{place}: the output '{name}' of '{function}' is optional, but only inputs can be: "
-            "leave it out."
+            "leave optional=True out."
         )
     if isinstance(block, State) and isinstance(block.initial, tuple):
         _check_initial(block, name, function, dims, place)
@@ -261,8 +261,8 @@ def _check_initial(
     count = len(block.initial) if isinstance(block.initial, tuple) else 1
     if len(known_sizes) == len(sizes) and count != math.prod(known_sizes):
         raise UserError(
-            f"{place}: the state '{name}' of '{function}' has {math.prod(known_sizes)} elements, "
-            f"but {count} initial values were given: give one number for all, or one per element."
+            f"{place}: the state '{name}' of '{function}' has size {math.prod(known_sizes)}, but "
+            f"its initial value has size {count}: give one number for all, or one per element."
         )
 
 
@@ -273,8 +273,8 @@ def python_parameters(
     inputs = [block.name for block in blocks]
     if inspect.isgeneratorfunction(python) or inspect.iscoroutinefunction(python):
         raise UserError(
-            f"{place}: '{name}' yields or awaits: it must be a plain function that returns its "
-            "outputs."
+            f"{place}: '{name}' is a generator or a coroutine: write a plain function that returns "
+            "its outputs."
         )
     names: list[str] = []
     for parameter in inspect.signature(python).parameters.values():
@@ -304,7 +304,7 @@ def python_parameters(
 
 
 def of_robot(block: Block) -> bool:
-    """Return whether an array has a robot's shape, or an input holds a robot's quantity."""
+    """Return whether an array has a robot's shape or, as an input, a robot's quantity."""
     return isinstance(block.sampling, Quantity) or any(axis in DIMENSIONS for axis in block.shape)
 
 

@@ -13,7 +13,7 @@ from pinion.graph import Symbol
 
 
 def boxed(value: Any) -> Any:
-    """Return an input as the Python function takes it: nested lists as an array of objects."""
+    """Return an input as the Python function expects it: nested lists as an array of objects."""
     if not isinstance(value, list):
         return value
     shape: list[int] = []
@@ -48,7 +48,7 @@ def ordered(returned: Any, outputs: Sequence[Block], name: str, place: CodePosit
         for key in names:
             if key not in returned:
                 states = [block.name for block in outputs if isinstance(block, State)]
-                addition = ", the next value of that state" if key in states else ""
+                addition = ", the next value of a state" if key in states else ""
                 raise UserError(f"{place}: '{name}' returns no '{key}'{addition}: return {listed}.")
         return [returned[key] for key in names]
     if len(names) == 1:
@@ -79,15 +79,15 @@ def elements(
     if shape != dims:
         raise UserError(
             f"{place}: {subject} has shape {dims}, but its value has "
-            f"{'rows of unequal lengths' if shape is None else shape}: return that shape, or "
-            "describe the intended one."
+            f"{'rows of unequal lengths' if shape is None else f'shape {shape}'}: return a value "
+            f"of shape {dims}, or describe the intended shape."
         )
     _flatten(value, flat)
     for element in flat:
         number = isinstance(element, Symbol | int | float | np.integer | np.floating)
         if not number or isinstance(element, bool):
             raise UserError(
-                f"{place}: {subject} holds {element!r:.40}, a {type(element).__name__}: return "
+                f"{place}: {subject} contains {element!r:.40} ({type(element).__name__}): return "
                 "numbers, and select(condition, 1.0, 0.0) for a condition."
             )
     return [x if isinstance(x, Symbol) else float(x) for x in flat]

@@ -1,4 +1,4 @@
-"""Dynamics of robots whose contacts are held by the world."""
+"""Dynamics of robots with rigid contacts and loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions for identification: regressors, and derivatives for inertial parameters."""
+"""Functions for identification: regressors, and derivatives with respect to inertial parameters."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from .simplify import Folder, Signed
 
 
 def number_values(graph: Graph, search: States, check: States, *, costs: Costs) -> Graph:
-    """Merge nodes of equal value, and replace nodes that do not vary by constants.
+    """Merge nodes of equal value, and put constants in place of nodes that do not vary.
 
     Of equal nodes the one that is ready first stays.
 

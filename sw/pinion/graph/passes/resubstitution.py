@@ -1,4 +1,4 @@
-"""Numeric resubstitution: a value that two existing values give costs one operation.
+"""Numeric resubstitution: a value that follows from two existing ones costs one operation.
 
 Logic synthesis replaces the function of a node by a smaller one of existing nodes and keeps the
 change if more logic dies than is added (Mishchenko, Chatterjee and Brayton 2006, "DAG-aware AIG
@@ -178,7 +178,7 @@ class _Network:
             self.prices.append(costs.price(node.op, constant=constant))
 
     def release(self, i: int) -> float:
-        """Remove the operands of a node; return the price of what dies, including the node."""
+        """Remove the operands of a node; return the price of all that is then unused."""
         total, todo = 0.0, [i]
         while todo:
             dead = todo.pop()
@@ -220,7 +220,7 @@ class _Network:
         return total
 
     def gain(self, new: Definition) -> float:
-        """Return the saving of a definition: the price of what dies less that of what it needs."""
+        """Return the saving of a definition: the price of what it frees less what it needs."""
         if not self.uses[new.node]:
             return 0.0
         before = self.release(new.node)
@@ -370,7 +370,7 @@ class _Finder:
         self.value_rank[self.by_value] = self.size_rank[self.by_size] = np.arange(len(usable))
 
     def definitions(self, progress: Progress = SILENT) -> list[Definition]:
-        """Return definitions that hold, are in time and precise, and cost less than what may die.
+        """Return definitions that hold, are in time and precise, and cost less than they may save.
 
         They are in the order of the nodes.
 

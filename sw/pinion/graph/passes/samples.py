@@ -25,7 +25,7 @@ TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Samples:
-    """Values of every node in two batches of states, and the resolution of a batch.
+    """Values of every node in two batches of states, and the largest terms of sums.
 
     A clamp is constant over most states, or changes nothing in most, and would show relations that
     hold only there; so would other functions that are not smooth. They therefore take the value of
@@ -150,7 +150,7 @@ def slacks(graph: Graph, costs: Costs) -> list[int]:
 
 
 def is_short(constant: float) -> bool:
-    """Return whether a constant has so few bits that every format holds it exactly."""
+    """Return whether a constant has so few bits that it is exact in every format."""
     return (constant * 256.0).is_integer()
 
 

@@ -38,7 +38,7 @@ def ties(model: Model) -> tuple[Tie, ...]:
 
 
 def coupled(model: Model) -> Model:
-    """Return the robot with every mimic joint tied to its leader, as all functions compute it.
+    """Return the robot with every mimic joint tied to its leader, the form that all functions use.
 
     ``nq`` and ``nv`` count the independent joints; bodies, frames and their order are unchanged. A
     robot without mimic joints, or one that is already coupled, is returned unchanged.
@@ -73,7 +73,9 @@ def _tie(robot: str, bodies: Sequence[Body], numbers: dict[str, int], follower: 
             break
         if joint.name in followers:
             circle = " -> ".join(map(repr, [*followers, joint.name]))
-            raise RobotError(f"The mimics {circle} of {robot!r} form a cycle; remove one of them.")
+            raise RobotError(
+                f"The mimic joints {circle} of {robot!r} form a cycle; remove one of them."
+            )
         followers.append(joint.name)
         offset += ratio * mimic.offset
         ratio *= mimic.multiplier

@@ -44,10 +44,10 @@ def parse_lock(text: str) -> tuple[str, float | None]:
         return name, None
     position = decimal(value)
     if position is None or not math.isfinite(position):
-        point = ", and a point instead of the comma" if "," in value else ""
+        point = " and a decimal point, not a comma" if "," in value else ""
         raise RobotError(
             f"The position {value!r} in the lock {text!r} is not a finite number; "
-            f"write NAME=VALUE with radians or metres{point}."
+            f"write NAME=VALUE with a value in radians or metres{point}."
         )
     return name, position
 
@@ -114,7 +114,8 @@ def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
     locked, notes = _resolve(model, requested, snap)
     if len(locked) == len(model.bodies):
         raise RobotError(
-            f"All joints of the robot {model.name!r} ({len(locked)}) are locked; leave one to move."
+            f"All joints of the robot {model.name!r} ({len(locked)}) are locked; leave one "
+            "unlocked."
         )
     residues = Residues(tolerance=SNAPPED if snap else AS_READ)
     homes, bodies = _merge(model, locked, residues)
@@ -204,18 +205,18 @@ def _inside(joint: Joint, requested: float) -> float:
     except (TypeError, ValueError):
         raise RobotError(
             f"The position {requested!r} of joint {joint.name!r} is not a number; "
-            f"give a number of {joint.kind.unit}, or None."
+            f"give a number in {joint.kind.unit}, or None."
         ) from None
     if not math.isfinite(position):
         raise RobotError(
             f"The position {requested!r} of joint {joint.name!r} is not finite; "
-            f"give a number of {joint.kind.unit}."
+            f"give a finite number in {joint.kind.unit}."
         )
     if not joint.lower <= position <= joint.upper:
         raise RobotError(
             f"The position {position!r} {joint.kind.unit} of joint {joint.name!r} is outside its "
             f"limits, {joint.lower:.6g} to {joint.upper:.6g} {joint.kind.unit}; "
-            "lock it within them."
+            "give a position within them."
         )
     return position
 
@@ -223,7 +224,7 @@ def _inside(joint: Joint, requested: float) -> float:
 def _merge(
     model: Model, locked: Mapping[str, float], residues: Residues
 ) -> tuple[list[tuple[int, Transform]], list[Body]]:
-    """Return each old body's new body and pose in it, and the new bodies with unmerged inertias."""
+    """Return each old body's new body and its pose there, and new bodies with unmerged inertias."""
     homes: list[tuple[int, Transform]] = []
     bodies: list[Body] = []
     for body in model.bodies:
@@ -241,7 +242,7 @@ def _merge(
 
 
 def _motion(joint: Joint, q: float, residues: Residues, where: str) -> Transform:
-    """Return the child frame at ``q`` [rad | m] in the child frame at ``q = 0``."""
+    """Return the pose of the child frame at ``q`` [rad | m] relative to that at ``q = 0``."""
     if joint.kind is JointKind.PRISMATIC:
         return Transform(E=IDENTITY, r=(0.0, 0.0, q))
     c, s = math.cos(q), math.sin(q)

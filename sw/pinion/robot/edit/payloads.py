@@ -39,13 +39,13 @@ def payload(
     frame = find_link(model, link)
     if frame.body < 0:
         raise RobotError(
-            f"The link {link!r} is part of the fixed base, where a load changes nothing; "
+            f"The link {link!r} is part of the fixed base, where a load has no effect; "
             "name a link that moves."
         )
     (own_mass,) = _numbers("mass", [mass], 1, link)
     if own_mass <= 0.0:
         raise RobotError(
-            f"The mass {mass!r} of the payload at {link!r} is not positive; give it in kg."
+            f"The mass {mass!r} of the payload at {link!r} is not positive; give a mass above 0 kg."
         )
     x, y, z = _numbers("com", com, 3, link)
     moments_of_inertia = (0.0,) * 6 if inertia is None else inertia

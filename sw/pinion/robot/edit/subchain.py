@@ -68,7 +68,7 @@ def tip_of(model: Model) -> str:
 
 
 def cut_down(model: Model, link: str) -> Model:
-    """Cut down as :func:`tip` does, without checking the remaining joints."""
+    """Cut a robot down as :func:`tip` does, without checking the remaining joints."""
     last = find_link(model, link, moving=True).body
     if last < 0:
         raise RobotError(

@@ -93,12 +93,12 @@ def robot_element(text: str | bytes, *, source: str) -> tuple[ElementTree.Elemen
         root = _element(text)
     except (expat.ExpatError, ValueError, LookupError) as error:
         raise RobotError(
-            f"{source!r} is not XML, or is incomplete ({error}); correct it there: a URDF is an "
-            "XML file whose root is <robot>."
+            f"{source!r} cannot be read as XML ({error}); correct it: a URDF is an XML file whose "
+            "root element is <robot>."
         ) from None
     if root.tag != "robot":
         raise RobotError(
-            f"{source!r} is not a robot: its root element is <{root.tag}>, a URDF's is <robot>."
+            f"{source!r} is not a robot: its root element is <{root.tag}>, not <robot>."
         )
     _check_expanded(root, source)
     return root, _repeated(root)
@@ -129,7 +129,7 @@ def _element(text: str | bytes) -> ElementTree.Element:
 
 
 def _refuse_entity(text: str) -> None:
-    """Raise an error for an entity that the file does not define: none is fetched, none is lost."""
+    """Raise an error for an undefined entity, which is neither fetched nor dropped."""
     if text.startswith("&"):
         raise ValueError(f"undefined entity {text}")
 
@@ -174,7 +174,7 @@ def text_of(element: ElementTree.Element, key: str, where: str) -> str | None:
 
 
 def _check_expanded(root: ElementTree.Element, source: str) -> None:
-    """Raise an error for xacro elements where others are read."""
+    """Raise an error for xacro elements in places where URDF elements are read."""
     holders = [root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")]
     for element in (child for holder in holders for child in holder):
         if element.tag.startswith("xacro:") and element.tag not in _DEFINITIONS:
@@ -188,12 +188,12 @@ def _check_expanded(root: ElementTree.Element, source: str) -> None:
 def _unexpanded(where: str, content: str) -> RobotError:
     return RobotError(
         f"{where[:1].upper()}{where[1:]} contains {content}; expand the file first, with "
-        "'xacro FILE > OUT.urdf', and give the result."
+        "'xacro FILE > OUT.urdf', and load the result."
     )
 
 
 def _repeated(root: ElementTree.Element) -> list[str]:
-    """Return a sentence on each element that is repeated where one is read; the first counts."""
+    """Return a sentence on each repeated element of which only the first is used."""
     notes = []
     for category, number, element in _numbered(root):
         kind = "fixed joint" if element.get("type") == "fixed" else category
@@ -208,7 +208,7 @@ def _repeated(root: ElementTree.Element) -> list[str]:
                 text = f"The {inside}{category} {name!r} has {count} <{tag}>"
                 if tag in _ENDS:
                     raise RobotError(f"{text} elements; keep one.")
-                notes.append(f"{text} elements: the first counts.")
+                notes.append(f"{text} elements: only the first is used.")
     return notes
 
 

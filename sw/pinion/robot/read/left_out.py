@@ -1,4 +1,4 @@
-"""Elements of a URDF for other programs that affect dynamics but are not part of a model."""
+"""URDF elements that affect dynamics in other programs but are not part of a model."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def _compile(path: str) -> Any:
         return mujoco.MjModel.from_xml_path(path)
     except ValueError as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise RobotError(f"MuJoCo refuses the file {path!r}: {reason}.") from None
+        raise RobotError(f"MuJoCo cannot load the file {path!r}: {reason}.") from None
 
 
 def read_compiled(

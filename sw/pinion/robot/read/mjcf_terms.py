@@ -38,7 +38,7 @@ _ORDERS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class FileTerms:
-    """Figures as MuJoCo's inverse dynamics uses them, zero if a flag disables them.
+    """Joint terms as MuJoCo's inverse dynamics uses them, zero if a flag disables them.
 
     Members
     -------
@@ -63,7 +63,7 @@ class FileTerms:
 
 
 def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> FileTerms:
-    """Read the figures of an ``mjModel``.
+    """Read the joint terms of an ``mjModel``.
 
     ``joint_names`` are used in the notes; ``gravity`` replaces the file's.
     """
@@ -131,7 +131,7 @@ def _polynomial(compiled: Any, name: str, count: int) -> Floats:
 
 
 def _off(compiled: Any, flag: str) -> bool:
-    """Return whether the file disables what the flag of ``<option>`` is named after."""
+    """Return whether the file's ``<option>`` disables the feature that a flag is named after."""
     bits = import_module("mujoco").mjtDisableBit
     names = {flag} | {
         "frictionloss": {"constraint"},

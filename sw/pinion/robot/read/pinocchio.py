@@ -99,8 +99,8 @@ def _gravity(pin_model: Any) -> Vec3:
     if any(turning):
         raise RobotError(
             f"The Pinocchio model's gravity has the angular part {turning!r}, an acceleration of "
-            "the base that is not supported; set pin_model.gravity.angular to zeros, or give "
-            "gravity."
+            "the base that is not supported; set pin_model.gravity.angular to zeros, or pass "
+            "the option gravity."
         )
     return vec3(pin_model.gravity.linear)
 
@@ -114,7 +114,7 @@ _TWO_SIDED = (
 
 
 def _one_sided(pin_model: Any) -> list[str]:
-    """Return a sentence for each joint with asymmetric figures."""
+    """Return a sentence for each joint with asymmetric limits or friction."""
     notes = []
     for number in range(1, int(pin_model.njoints)):
         joint = pin_model.joints[number]
@@ -194,7 +194,7 @@ def _joint(pin_model: Any, number: int, link: str | None) -> ImportedJoint:
 
 
 def _axis(joint: Any, kind: JointKind, continuous: bool) -> tuple[Vec3, float]:
-    """Return the axis and pitch of a joint of one velocity from its motion subspace."""
+    """Return the axis and pitch of a joint with one degree of freedom from its motion subspace."""
     if kind.nv > 1:
         return (0.0, 0.0, 1.0), 0.0
     q = np.zeros(int(joint.idx_q) + int(joint.nq))
@@ -263,7 +263,7 @@ def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
 
 
 def _both_ways(pin_model: Any, name: str, older: str, at: slice) -> list[float]:
-    """Return figures that newer releases store per direction and older ones only once."""
+    """Return values that newer releases store per direction and older ones only once."""
     (choose,) = (choose for _, key, choose, _ in _TWO_SIDED if key == name)
     upper = _entries(pin_model, (f"upper{name}Limit", older), at)
     if not hasattr(pin_model, f"lower{name}Limit"):
@@ -274,11 +274,11 @@ def _both_ways(pin_model: Any, name: str, older: str, at: slice) -> list[float]:
 
 
 def _one(figures: list[float], quantity: str, joint: str) -> float:
-    """Return the figure that all velocities of a joint share."""
+    """Return the value that all degrees of freedom of a joint share."""
     if any(value != figures[0] for value in figures):
         raise RobotError(
             f"The Pinocchio joint {joint!r} has different values of {quantity}, {figures!r}; "
-            "give all its velocities the same one."
+            "give all its degrees of freedom the same value."
         )
     return figures[0]
 

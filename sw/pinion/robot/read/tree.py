@@ -19,7 +19,7 @@ def children_of(urdf: Urdf) -> dict[str, list[UrdfJoint]]:
         for end, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in children:
                 raise RobotError(
-                    f"The {end} {link!r} of joint {joint.name!r} is an unknown link; "
+                    f"The {end} link {link!r} of joint {joint.name!r} does not exist; "
                     "add the link or correct the name."
                 )
         children[joint.parent].append(joint)

@@ -169,7 +169,7 @@ def _inertial(element: ElementTree.Element, link: str) -> UrdfInertial:
     accept = None if extension is None else text_of(extension, "accept_inertia", where)
     if accept not in (None, "true", "false"):
         raise RobotError(
-            f"The accept_inertia {accept!r} of {where} is unknown; write true or false."
+            f"The accept_inertia {accept!r} of {where} is not valid; write true or false."
         )
     xyz, rpy, rounding = _origin(element, where)
     return UrdfInertial(
@@ -234,7 +234,7 @@ def _axis(joint: ElementTree.Element, kind: str, where: str, notes: list[str]) -
         return (1.0, 0.0, 0.0)
     axis = _vector(element, "xyz", where, quantity="axis", default=None)
     if not any(axis):
-        raise RobotError(f"The axis '0 0 0' of {where} is zero; give it a direction.")
+        raise RobotError(f"The axis of {where} is zero; give it a direction.")
     return axis
 
 
@@ -320,7 +320,7 @@ def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3, Vec3]
         for value in vector:
             if abs(value) > largest:
                 raise RobotError(
-                    f"The origin {key} of {where} has the coordinate {value!r} {unit}, larger "
+                    f"The origin {key} of {where} has the component {value!r} {unit}, larger "
                     f"than {largest:g} {unit} in magnitude; write it in {unit}."
                 )
     roll, pitch, yaw = map(half_unit, origin.get("rpy", "0 0 0").split())
@@ -343,7 +343,9 @@ def _vector(
     if text is None:
         if default is not None:
             return default
-        raise RobotError(f"The {quantity} of {where} has no {key} attribute; write three numbers.")
+        raise RobotError(
+            f"The {quantity} of {where} has no {key} attribute; add it, with three numbers."
+        )
     parts = text.split()
     if len(parts) != 3:
         raise RobotError(f"The {quantity} {text!r} of {where} is malformed; write three numbers.")
@@ -380,8 +382,8 @@ def _number(text: str, quantity: str, where: str, *, infinite: bool = False) -> 
     if infinite and not math.isnan(value):
         return math.copysign(math.inf, value)
     raise RobotError(
-        f"The {quantity} {text!r} of {where} is not a finite number of physical size; "
-        "write a decimal number."
+        f"The {quantity} {text!r} of {where} is not finite or is too large; write a "
+        f"number of at most {LARGEST:g} in magnitude."
     )
 
 
