@@ -235,7 +235,7 @@ def test_one_problem_has_the_batch_s_backward_pass() -> None:
     assert ours.convex[0] and theirs.convex[0] and ours.levels == theirs.levels
     for bad in (replace(problem, R=-100 * problem.R), replace(problem, q=problem.q * np.nan)):
         assert not single(bad).convex[0] and not recursion(bad).convex[0]
-    with pytest.raises(ValueError, match="not of 2"):
+    with pytest.raises(ValueError, match="not 2: use"):
         single(replace(problem, B=np.repeat(problem.B, 2, axis=0)))
 
 
@@ -374,7 +374,9 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
         run_case("card", scene, motion)
     with pytest.raises(ControlError, match=r"'crba' computes M: .* outputs=\('minv',\)"):
         scene.plant_of(Float64(scene.model(), row_of("crba")))
-    with pytest.raises(ControlError, match=r"for two_link with 2 joints.* for arm with 3"):
+    with pytest.raises(
+        ControlError, match=r"for two_link \(nv 2\), but the scenario is for arm \(nv 3\)"
+    ):
         scene.plant_of(Float64(load("two_link"), gradient_row()))
 
 

@@ -184,7 +184,7 @@ def test_one_that_diverges_is_an_error_and_not_put_back_to_its_start(
 
 def test_what_it_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arm = load(small_arm.urdf(tmp_path / "arm.urdf"))
-    with pytest.raises(ControlError, match="no link 'claw': it has base,"):
+    with pytest.raises(ControlError, match="no link 'claw': choose one of base,"):
         MujocoRobot(arm, frame="claw")
     with pytest.raises(ControlError, match=r"at most 0\.1 s, not 0\.0 s"):
         MujocoRobot(arm, step=0.0)

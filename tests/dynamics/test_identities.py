@@ -158,7 +158,7 @@ def test_empty_batches_give_empty_results() -> None:
     ("call", "message"),
     [
         (lambda m, z: dynamics.crba(m, z[:, :-1]), r"q has shape \(2, \d+\)"),
-        (lambda m, z: dynamics.minv(m, z, method="cholesky"), "method is 'cholesky', choose"),
+        (lambda m, z: dynamics.minv(m, z, method="cholesky"), "method is 'cholesky': choose"),
         (lambda m, z: dynamics.aba(m, z, z, z[0]), "tau has shape"),
         (lambda m, z: dynamics.rnea_derivatives(m, z, z, z, method="numeric"), "'composite'"),
         (lambda m, z: dynamics.fd_derivatives(m, z, z, z * np.nan), r"tau\[0, 0\] is nan"),

@@ -458,7 +458,7 @@ def test_a_range_without_parameters_is_refused() -> None:
 def test_a_box_of_loads_is_read_or_refused(text: str) -> None:
     assert LoadBox.parsed("3kg@0.2m") == LoadBox(mass=3.0, radius=0.2)
     assert LoadBox.parsed(str(LoadBox(mass=1 / 3, radius=0.1))).mass == 1 / 3
-    with pytest.raises(FunctionError, match=r"mass and a radius"):
+    with pytest.raises(FunctionError, match=r"a (finite )?mass and (a )?radius"):
         LoadBox.parsed(text)
 
 

@@ -97,5 +97,5 @@ def test_what_does_not_fit_is_said() -> None:
     tracer = Tracer()
     high = Piecewise.fit(lambda v: 100.0 * v, 0.0, 1.0, error=0.1)
     tracer.output("y", look_up(high, tracer.input("x")))
-    with pytest.raises(GraphError, match=r"to 100 exceed the format q6\.20"):
+    with pytest.raises(GraphError, match=r"to 100, exceed the range of their format q6\.20"):
         lower(tracer.finish(), FormatPlan.parse("q6.20"))

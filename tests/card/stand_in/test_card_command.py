@@ -28,7 +28,7 @@ def test_wrong_input_is_refused_in_a_sentence(tmp_path):
         verb.command(tmp_path, faults=plan)
     with pytest.raises(UsageError, match="timeout"):
         verb.command(tmp_path, timeout=0.0)
-    with pytest.raises(UsageError, match="no model 'glass'"):
+    with pytest.raises(UsageError, match="no card model 'glass'"):
         verb.command(tmp_path, model="glass")
 
 

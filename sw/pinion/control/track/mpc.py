@@ -42,7 +42,7 @@ from pinion.control.solve.ilqr import Options
 from pinion.control.solve.single import single
 
 from .motion import Motion
-from .period import ALL_FLAGGED, DIVERGED, PARTS, CompiledPeriod
+from .period import ALL_FLAGGED, DIVERGED, NO_PERIOD, NOT_FINITE, PARTS, CompiledPeriod
 from .tip_cost import tip_costs
 
 
@@ -205,14 +205,9 @@ class Mpc(Closing):
             If the motion is over, the state is not finite, or every gradient of the first horizon
             was flagged.
         """
-        if not 0 <= number < self.periods:
-            raise ControlError(
-                f"There is no period {number}: the motion has periods 0 to {self.periods - 1}."
-            )
-        if not np.isfinite(x).all():
-            raise ControlError(f"The state at period {number} is not finite: {x}.")
         if self._period is not None:
             return self._compiled_law(self._period, number, x)
+        self._check(number, x)
         began = time.perf_counter()
         spent = dict.fromkeys(PARTS, 0.0)
         rows = number + self._ahead
@@ -250,9 +245,20 @@ class Mpc(Closing):
             self.log.seconds[part].append(seconds)
         return Law(u=u, K=self._K[0], begin=np.array(x), rate=rate, limit=self._limit)
 
+    def _check(self, number: int, x: Floats) -> None:
+        """Raise if there is no such period, or the state is not finite."""
+        if not 0 <= number < self.periods:
+            raise ControlError(
+                f"There is no period {number}: the motion has periods 0 to {self.periods - 1}."
+            )
+        if not np.isfinite(x).all():
+            raise ControlError(f"The state at period {number} is not finite: {x}.")
+
     def _compiled_law(self, period: CompiledPeriod, number: int, x: Floats) -> Law:
         """Return the law that compiled code computes."""
         answer = period.update(number, x)
+        if answer in (NO_PERIOD, NOT_FINITE):
+            self._check(number, x)
         self.log.flagged, self.log.gradients, self.log.restarts = map(int, period.counts)
         if answer == DIVERGED:
             raise ControlError(self._diverged(x))

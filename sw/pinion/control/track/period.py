@@ -38,8 +38,9 @@ from .motion import Motion
 PARTS = ("gradients", "backward", "rest")
 """Parts of a period's time: the backend, the backward pass, and everything else."""
 
-DIVERGED, ALL_FLAGGED = 3, 4
-"""Answers of ``period.hpp``: the horizon diverged; no gradient of the first one is finite."""
+NO_PERIOD, NOT_FINITE, DIVERGED, ALL_FLAGGED = 1, 2, 3, 4
+"""Answers of ``period.hpp``: the motion has no such period; the state is not finite; the horizon
+diverged; no gradient of the first one is finite."""
 
 TYPES = {"float32": "float", "float64": "double"}
 
