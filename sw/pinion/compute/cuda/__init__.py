@@ -168,7 +168,7 @@ def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT)
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
-    """Return the kernel with one block per sample, or None if there is none that fits."""
+    """Return the kernel with one block per sample, or None if none fits."""
     try:
         program = cooperative.source(model, row, dtype=dtype)
     except ComputeError:
