@@ -268,7 +268,7 @@ def test_resources_that_do_not_fit_are_named(
     run = tools(tmp_path, monkeypatch, use={**SMALL, "mult18x18d": 157, "dp16kd": 209})
     with pytest.raises(
         flow.BitstreamError,
-        match="157 of 156 MULT18X18D, 209 of 208 DP16KD: build it with a larger",
+        match=r"157 MULT18X18D \(of 156\), 209 DP16KD \(of 208\): build it with a larger",
     ):
         flow.bitstream(tmp_path)
     assert not run.ran

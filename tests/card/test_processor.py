@@ -241,7 +241,7 @@ def test_a_reset_of_another_user_does_not_lose_the_program() -> None:
 def test_wrong_addresses_are_one_sentence() -> None:
     with pytest.raises(DriverError, match=r"no processor 'fog:1'.* one of serial, sim"):
         pinion.backend("two_link", "rnea", device="processor:fog:1")
-    with pytest.raises(DriverError, match="'processor:sim' has no address, but '1' follows"):
+    with pytest.raises(DriverError, match="'processor:sim' has no address: leave ':1' out"):
         pinion.backend("two_link", "rnea", device="processor:sim:1")
     with pytest.raises(DriverError, match="/dev/none"):
         pinion.backend("two_link", "rnea", device="processor:serial:/dev/none")

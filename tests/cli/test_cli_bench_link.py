@@ -77,7 +77,7 @@ def test_the_tables_say_what_they_are_worth(folder: Path, pinion: Pinion) -> Non
 def test_what_does_not_go_together_is_refused(folder: Path, pinion: Pinion) -> None:
     pinion("bench", "link", "a", "b", "c").refused("'a b c'", "build folder")
     pinion("bench", "link", folder, "--standin", "--device", "xdma:0").refused("--standin")
-    pinion("bench", "core", folder).refused("take a target: leave", "out for core")
+    pinion("bench", "core", folder).refused("accept targets: leave", "out for 'core'")
     pinion("bench", "link", folder / "nowhere").refused("not a build folder")
 
 

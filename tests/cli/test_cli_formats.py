@@ -143,7 +143,7 @@ def test_a_core_that_misses_its_gate_is_told_at_build_and_fails_at_verify(
         ("max_error = ", "max_errors = ", ["is incomplete", "'max_error'"]),
         ("angle = [27,", "angle = [99,", ["The angle of", "[bits, fraction bits]"]),
         ("value = [27,", "value = (27,", ["cannot be read"]),
-        ("", "", ["another core", "formats auto"]),  # complete, but of the two-link arm
+        ("", "", ["another core", "formats 'auto'"]),  # complete, but of the two-link arm
     ],
 )
 def test_build_refuses_a_plan_with_one_sentence(

@@ -87,7 +87,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "condition returned": (
         of("return x > 0.5  #!"),
-        ("a Condition", "select(condition, 1.0, 0.0)"),
+        ("an object of type Condition", "select(condition, 1.0, 0.0)"),
     ),
     "index": (of("return [1.0, 2.0][x]  #!"), ("with Python's own numbers", "look_up()")),
     "index of an array": (
@@ -181,7 +181,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "word": (
         HEAD + "@function(**ONE)\ndef f(x):\n    return 'y'  #!\n",
-        ("holds 'y', a str", "return numbers"),
+        ("contains 'y' (str)", "return numbers"),
     ),
     "shape": (
         HEAD + "@function(**ONE)\ndef f(x):\n    return [x, x]  #!\n",
@@ -270,7 +270,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "no description": (described('{"x": 3}'), ("'x' of 'f' is described by 3", "array()")),
     "ends left out": (
         HEAD + "Z = array(sampling=uniform)  #!\n",
-        ("the sampling is uniform itself", "write uniform(low, high)"),
+        ("uniform itself is not a sampling", "write uniform(low, high)"),
     ),
     "initial values": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array()},  #!\n'

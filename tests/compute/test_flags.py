@@ -254,9 +254,9 @@ def test_the_look_at_rotations_is_off_by_an_option(
     opened = backend(model, "rnea", device="cpu", check_rotations=False, cache=cache_folder)
     assert opened(q, v, v).tau.shape == (3, model.nv)
     assert copy.copy(opened)(q, v, v).tau.shape == (3, model.nv)
-    with pytest.raises(InputError, match=r"length 1\.1, not 1"):
+    with pytest.raises(InputError, match=r"norm 1\.1, not 1"):
         backend(model, "rnea", device="cpu", cache=cache_folder)(q, v, v)
-    with pytest.raises(DynamicsError, match=r"length 1\.1, not 1"):
+    with pytest.raises(DynamicsError, match=r"norm 1\.1, not 1"):
         backend(model, "rnea", device="float")(q, v, v)
 
 

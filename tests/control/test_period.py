@@ -168,6 +168,19 @@ def test_other_controllers_compute_on_arrays(scene: Scenario, motion: Motion) ->
             assert controller._period is None
 
 
+def test_the_period_is_compiled_as_the_gradients_are(
+    scene: Scenario, motion: Motion, tmp_path: Path
+) -> None:
+    plant = scene.plant("cpu", isa="portable", cache=tmp_path)
+    count = len(list(tmp_path.rglob("*.so")))
+    with Mpc(plant, scene.cost(), motion, knots=8) as controller:
+        assert len(list(tmp_path.rglob("*.so"))) > count >= 1
+        law = controller.update(0, motion.states()[0] + 0.01)
+    with Mpc(scene.plant("float"), scene.cost(), motion, knots=8) as plain:
+        want = plain.update(0, motion.states()[0] + 0.01)
+    assert np.abs(law.K - want.K).max() < 1e-9 * np.abs(want.K).max()
+
+
 @pytest.mark.slow
 def test_a_mutant_is_noticed(
     scene: Scenario, motion: Motion, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -156,7 +156,7 @@ def test_signs_are_looked_at(check):
         ({"products": 9}, r"1 to 8 products, not 9: split longer sums\."),
         ({"shift": -1}, "shift is -1"),
         ({"multiplier_stages": 0}, "multiplier_stages must be at least 1, not 0"),
-        ({"width_b": 1}, "not 32 and 1"),
+        ({"width_b": 1}, "have 32 and 1"),
     ],
 )
 def test_senseless_parameters_are_refused(changes, message):

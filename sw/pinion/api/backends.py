@@ -143,7 +143,7 @@ class CardBackend(Backend):
     """A card, simulated or real, that holds a build.
 
     A simulated card is pickled and copied as robot, function and options: the copy opens a new
-    card, at the beginning of a stream, with a build of its own unless a folder was given.
+    card, at the beginning of a stream, with its own build unless a folder was given.
 
     Members
     -------

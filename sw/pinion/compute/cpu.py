@@ -444,6 +444,7 @@ class Kernel(Compiled):
     Members
     -------
     model, function : its robot and function; the other members are those of `Compiled`.
+    options : of `compile`, by keyword.
     run : same as a call, but faster.
 
     It is pickled and copied as robot, function and options; the copy is compiled again, or loaded
@@ -479,7 +480,7 @@ class Kernel(Compiled):
             rotations=unit_vectors_of(function.inputs, model) if check_rotations else None,
             reuse=reuse,
         )
-        self._options = dict(options)
+        self.options = dict(options)
         self.model = model
         self.function = function
         if self.run != self._compute:
@@ -510,7 +511,7 @@ class Kernel(Compiled):
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _compiled, (self.model, portable(self.function), self._options)
+        return _compiled, (self.model, portable(self.function), self.options)
 
 
 def _compiled(model: Model, function: PortableFunction, options: Mapping[str, Any]) -> Kernel:

@@ -256,8 +256,7 @@ class Function:
         FunctionError
             If it has no such result.
         """
-        if isinstance(outputs, str):
-            outputs = [name.strip() for name in outputs.split(",") if name.strip()]
+        outputs = _listed(outputs)
         result_names = {block.name for block in self.outputs}
         requested: set[str] = set()
         for output in outputs:
@@ -280,8 +279,7 @@ class Function:
         FunctionError
             If it has no such optional input.
         """
-        if isinstance(inputs, str):
-            inputs = [name.strip() for name in inputs.split(",") if name.strip()]
+        inputs = _listed(inputs)
         optional = [block.name for block in self.optional_inputs]
         for name in inputs:
             if name not in optional:
@@ -403,8 +401,7 @@ class Function:
         FunctionError
             If a name comes twice.
         """
-        if isinstance(names, str):
-            names = [name.strip() for name in names.split(",") if name.strip()]
+        names = _listed(names)
         if not names:
             if load is not None:
                 raise FunctionError(
@@ -649,6 +646,13 @@ def needs_contacts(function: str, robot: str) -> str:
         "as contacts=(LINK, ...) (--contact LINK), or loops as loops=((LINK, LINK, '3d'), ...) "
         "(--loop LINK=LINK)."
     )
+
+
+def _listed(names: Sequence[str]) -> Sequence[str]:
+    """Return names that may be one string with commas."""
+    if isinstance(names, str):
+        return [name.strip() for name in names.split(",") if name.strip()]
+    return names
 
 
 def _unit_of(parameters: Sequence[str]) -> str:

@@ -187,7 +187,7 @@ def test_words_for_the_script_follow_all_options(build: Path) -> None:
 def test_builds_without_a_board_are_refused(build: Path, tmp_path: Path) -> None:
     (build / "vcu118" / BUILD_TCL).unlink()
     write_digests(build)
-    with pytest.raises(ManifestError, match=r"the target vcu118 \(--target\)"):
+    with pytest.raises(ManifestError, match=r"the target 'vcu118' \(--target\)"):
         bitstream.command(build)
     manifest(target="sim", clock_mhz=250.0).write(tmp_path)
     with pytest.raises(BuildError, match=r"'sim' has no bitstream.*vcu118"):

@@ -84,7 +84,7 @@ def test_a_broken_unpacker_is_noticed(name):
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
-        ((32, 12, 49, 7, 7), "must be a power of two of at least 2, not 12"),
+        ((32, 12, 49, 7, 7), "must be a power of two of at least 2 words, not 12"),
         ((32, 16, 49, 17, 3), "1 to 16 lanes, not 17"),
         ((32, 16, 49, 7, 8), "49 words needs 7 beats of 7 lanes, not 8"),
         ((32, 16, 50, 7, 7), "50 words needs 8 beats of 7 lanes, not 7"),

@@ -33,8 +33,9 @@ from numpy.typing import NDArray
 from pinion.base.arrays import Floats
 from pinion.batch import Closing
 from pinion.compute.backend import CpuBackend
+from pinion.compute.cpu import Kernel
 from pinion.control.errors import ControlError
-from pinion.control.plant import Linear, Plant, dtype_of, gradient_row
+from pinion.control.plant import Linear, Plant, gradient_row
 from pinion.control.solve.backward import PASSES, Quadratic, regularised
 from pinion.control.solve.cost import Cost, KnotTarget
 from pinion.control.solve.engine import LOST
@@ -172,9 +173,11 @@ class Mpc(Closing):
         self._instants = self._ahead[:-1]
         self._planned: int | None = None
         self._period: CompiledPeriod | None = None
-        if compiled and backward == "single" and _compiles(plant):
+        kernel = _kernel_of(plant)
+        if compiled and backward == "single" and kernel is not None:
             self._period = CompiledPeriod(
                 plant,
+                kernel,
                 cost,
                 motion,
                 knots=knots,
@@ -182,7 +185,6 @@ class Mpc(Closing):
                 stride=self._stride,
                 ladder=self._ladder,
                 limit=self._limit,
-                dtype=np.dtype(dtype_of(plant.gradients)).name,
             )
         compiled = compiled and self._period is None
         self._costs = tip_costs(plant.model, cost, compiled=compiled)
@@ -346,14 +348,12 @@ class Mpc(Closing):
         return linear
 
 
-def _compiles(plant: Plant) -> bool:
-    """Return whether a plant's period can be compiled as a whole."""
+def _kernel_of(plant: Plant) -> Kernel | None:
+    """Return the kernel of a plant's gradients if its period can be compiled as a whole."""
     gradients = plant.gradients
-    return (
-        isinstance(gradients, CpuBackend)
-        and plant.method == "semi_implicit"
-        and gradients.function == gradient_row()
-    )
+    if not isinstance(gradients, CpuBackend) or plant.method != "semi_implicit":
+        return None
+    return gradients.kernel if gradients.function == gradient_row() else None
 
 
 def _all_flagged(count: int) -> str:

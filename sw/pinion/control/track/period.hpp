@@ -39,7 +39,7 @@ template <class T> struct Problem {
 
 // The law until the next period, counts, and seconds by part; read by the caller.
 template <class T, int N> struct Law {
-  T u[N], K[N][2 * N], begin[2 * N], rate[2 * N], limit[N];
+  T u[N], K[N][2 * N], begin[2 * N], rate[2 * N];
 };
 struct Log {
   int64_t flagged, gradients, restarts;
@@ -72,7 +72,7 @@ public:
     memset((void *)this, 0, sizeof *this);
     problem = given;
     planned = -1;
-    for (int i = 0; i < N; ++i) law.limit[i] = limit[i] = (T)problem.limit[i];
+    for (int i = 0; i < N; ++i) limit[i] = (T)problem.limit[i];
     step = (T)problem.step;
     for (int k = 0; k < KNOTS; ++k) instants[k] = k * problem.stride;
   }
@@ -114,15 +114,6 @@ public:
     log.seconds[1] = spent[1];
     log.seconds[2] = seconds() - began - spent[0] - spent[1];
     return DONE;
-  }
-
-  void efforts(double since, const double *x, double *u) const {
-    for (int i = 0; i < N; ++i) {
-      double effort = law.u[i];
-      for (int c = 0; c < 2 * N; ++c)
-        effort -= law.K[i][c] * (x[c] - law.begin[c] - since * law.rate[c]);
-      u[i] = clamp<double>(effort, -(double)law.limit[i], law.limit[i]);
-    }
   }
 
 private:

@@ -7,8 +7,6 @@ memory is allocated when a controller is opened.
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,16 +19,16 @@ from numpy.typing import NDArray
 
 from pinion.base import package_digest
 from pinion.base.arrays import Floats
+from pinion.base.sources import up_to
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
-from pinion.compute.native import HEADERS, cached_library
+from pinion.compute.native import HEADERS, aligned, cached_library
 from pinion.control.plant import Plant
 from pinion.control.solve.cost import Cost
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.kernels import cost_rows, gradient_rows
 from pinion.functions import Function, row_of
 from pinion.native import Cache, InstructionSet, default_folder, find_compiler
-from pinion.native import isa as isas
 from pinion.robot import Model, model_to_dict
 
 from .motion import Motion
@@ -44,7 +42,6 @@ diverged; no gradient of the first one is finite."""
 
 TYPES = {"float32": "float", "float64": "double"}
 
-_VECTOR_BYTES = {"avx512": 64, "avx2": 32}
 _HERE = Path(__file__).parent
 
 
@@ -77,7 +74,7 @@ class Horizon:
 
     def width(self, isa: InstructionSet) -> int:
         """Return the length of a row: nv + 1, rounded up to whole vectors."""
-        lanes = _VECTOR_BYTES.get(isa.name, 16) // np.dtype(self.dtype).itemsize
+        lanes = isa.vector_bytes // np.dtype(self.dtype).itemsize
         return (self.model.nv // lanes + 1) * lanes
 
     def sources(self, isa: InstructionSet) -> dict[str, str]:
@@ -124,10 +121,6 @@ PINION_API void pinion_controller_open(void *memory, Problem<T> *problem) {{
 PINION_API int pinion_controller_update(void *memory, int64_t number, const double *x) {{
   return ((Mine *)memory)->update(number, x);
 }}
-PINION_API void pinion_controller_efforts(const void *memory, double since, const double *x,
-                                          double *u) {{
-  ((const Mine *)memory)->efforts(since, x, u);
-}}
 }}
 """
         return texts
@@ -154,7 +147,10 @@ class _Problem(ctypes.Structure):
 
 
 class CompiledPeriod:
-    """A controller's memory and its two functions.
+    """A controller's memory, and the function of a period.
+
+    ``kernel`` computes the plant's gradients: the period has its dtype, instruction set, compiler
+    and cache.
 
     Members
     -------
@@ -167,6 +163,7 @@ class CompiledPeriod:
     def __init__(
         self,
         plant: Plant,
+        kernel: cpu.Kernel,
         cost: Cost,
         motion: Motion,
         *,
@@ -175,14 +172,11 @@ class CompiledPeriod:
         stride: int,
         ladder: Sequence[float],
         limit: Floats,
-        dtype: str = "float64",
-        cache: Path | None = None,
     ) -> None:
-        model, n = plant.model, plant.model.nv
-        horizon = Horizon(model=model, cost=cost, knots=knots, dtype=dtype)
-        self._library = _loaded(horizon, cache)
-        kind = np.dtype(dtype)
-        self._memory = _aligned(self._library.pinion_controller_bytes())
+        model, n, kind = plant.model, plant.model.nv, kernel.dtype
+        horizon = Horizon(model=model, cost=cost, knots=knots, dtype=kind.name)
+        self._library = _loaded(horizon, kernel)
+        self._memory = aligned((self._library.pinion_controller_bytes(),), np.dtype(np.uint8))
         # Kept, because the controller has their addresses.
         self._arrays = [
             np.ascontiguousarray(ladder, np.float64),
@@ -207,7 +201,7 @@ class CompiledPeriod:
         )
         address = self._memory.ctypes.data
         self._library.pinion_controller_open(address, ctypes.byref(problem))
-        sizes = {"u": (n,), "K": (n, 2 * n), "begin": (2 * n,), "rate": (2 * n,), "limit": (n,)}
+        sizes = {"u": (n,), "K": (n, 2 * n), "begin": (2 * n,), "rate": (2 * n,)}
         views: dict[str, NDArray[Any]] = {}
         at = 0
         for name, shape in sizes.items():
@@ -215,7 +209,7 @@ class CompiledPeriod:
             views[name] = self._memory[at:end].view(kind).reshape(shape)
             at = end
         at = -(-at // 8) * 8
-        self.u, self.K, self.begin, self.rate, _ = views.values()
+        self.u, self.K, self.begin, self.rate = views.values()
         self.counts = self._memory[at : at + 24].view(np.int64)
         self.seconds = self._memory[at + 24 : at + 48].view(np.float64)
         self._state = np.zeros(2 * n)
@@ -230,14 +224,13 @@ class CompiledPeriod:
         return int(self._update(memory, number, state))
 
 
-def _loaded(horizon: Horizon, cache: Path | None) -> ctypes.CDLL:
-    """Return the library of a horizon, compiled if it is not in the cache."""
-    isa = isas.best()
-    model = json.dumps(model_to_dict(horizon.model), sort_keys=True)
+def _loaded(horizon: Horizon, kernel: cpu.Kernel) -> ctypes.CDLL:
+    """Return the library of a horizon, compiled as a kernel was if it is not in the cache."""
+    isa, cache = kernel.isa, kernel.options["cache"]
     key = {
         "kind": "controller",
-        "package": package_digest(("control", "compute", "dynamics", "graph", "functions")),
-        "model": hashlib.sha256(model.encode()).hexdigest(),
+        "package": package_digest((*up_to("compute"), "control")),
+        "model": model_to_dict(horizon.model),
         "cost": repr(horizon.cost),
         "knots": horizon.knots,
         "dtype": horizon.dtype,
@@ -246,7 +239,7 @@ def _loaded(horizon: Horizon, cache: Path | None) -> ctypes.CDLL:
         Cache(default_folder(os.environ) if cache is None else cache),
         key,
         lambda: horizon.sources(isa),
-        compiler=find_compiler(),
+        compiler=find_compiler(kernel.options["compiler"]),
         isa=isa,
         include=(HEADERS, _HERE),
     )
@@ -254,10 +247,3 @@ def _loaded(horizon: Horizon, cache: Path | None) -> ctypes.CDLL:
     library.pinion_controller_bytes.restype = ctypes.c_size_t
     library.pinion_controller_open.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
     return library
-
-
-def _aligned(size: int) -> NDArray[np.uint8]:
-    """Return zeros (size,), aligned to a cache line."""
-    memory = np.zeros(size + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    return memory[start : start + size]
