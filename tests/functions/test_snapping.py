@@ -111,6 +111,6 @@ def test_what_tilts_cost_is_told() -> None:
     row = named_function("rnea")
     note, cost = opportunity_sentences(iiwa14("{:.6f}", snap=True), row)
     assert note.startswith("Nearly right-angled")
-    before, saved = (int(number) for number in re.findall(r"\d+", cost)[:2])
+    saved, before = (int(number) for number in re.findall(r"\d+", cost)[:2])
     assert before - saved == products(load("iiwa14"))
     assert opportunity_sentences(load("iiwa14"), row) == []

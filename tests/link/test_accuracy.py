@@ -154,10 +154,10 @@ def test_a_verdict_names_what_failed() -> None:
 @pytest.mark.parametrize(
     ("change", "needle"),
     [
-        ({"budget": [1.0]}, "2 words"),
-        ({"largest": [1.0, 2.0, 3.0]}, "2 words"),
-        ({"words": [], "budget": [], "largest": []}, "0 words"),
-        ({"edges": [0.1, 0.2]}, "1 bins"),
+        ({"budget": [1.0]}, "words (2)"),
+        ({"largest": [1.0, 2.0, 3.0]}, "words (2)"),
+        ({"words": [], "budget": [], "largest": []}, "words (0)"),
+        ({"edges": [0.1, 0.2]}, "bins (1)"),
         ({"edges": []}, "bins"),
         ({"lsb": float("inf")}, "figure"),
         ({"budget": [1.0, -1.0]}, "figure"),

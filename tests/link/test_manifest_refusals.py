@@ -95,7 +95,7 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
         ),
         (
             {"outputs": array(shape=[2] * 17)},
-            r"shape \(2, .* of part has .* or more than \d+ elements",
+            r"shape \(2, .* of part has a negative size or more",
         ),
         ({"outputs": array(shape="23")}, "a shape is '23'"),
         ({"outputs": array(sent=[1, 1, 2])}, "outside its shape, or one twice"),
@@ -111,7 +111,7 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
         (bounds(), "bounds of parameters is 1, not 3"),
         (
             {**bounds(), "inputs": sample().to_dict()["inputs"][:1]},
-            "bounds of parameters is 3, not 2",
+            "bounds of parameters is 1, not 2",
         ),
     ],
 )

@@ -86,9 +86,12 @@ def elements(
     for element in flat:
         number = isinstance(element, Symbol | int | float | np.integer | np.floating)
         if not number or isinstance(element, bool):
+            kind = type(element).__name__
+            plain = isinstance(element, str | bytes | bool | complex)
+            shown = f"{element!r:.40} ({kind})" if plain else f"an object of type {kind}"
             raise UserError(
-                f"{place}: {subject} contains {element!r:.40} ({type(element).__name__}): return "
-                "numbers, and select(condition, 1.0, 0.0) for a condition."
+                f"{place}: {subject} contains {shown}: return numbers, and "
+                "select(condition, 1.0, 0.0) for a condition."
             )
     return [x if isinstance(x, Symbol) else float(x) for x in flat]
 
