@@ -248,7 +248,7 @@ def test_wrong_addresses_are_one_sentence() -> None:
     row, robot = named_function("rnea"), load_robot("pendulum")
     small = compiled("pendulum", "rnea", SMALL)
     program = program_manifest(robot, row, small), small.program
-    with pytest.raises(ProgramError, match="5 functions together"):
+    with pytest.raises(ProgramError, match="Together the programs have 5 functions"):
         open_programs([program] * 5, "sim")
 
 

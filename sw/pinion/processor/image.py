@@ -123,7 +123,7 @@ class Image:
             if number > depth:
                 advice = "leave a program out" if len(programs) > 1 else "build a core"
                 raise ProgramError(
-                    f"The total number of {_HELD[store]} is {number}, {number - depth} more than "
+                    f"Together the programs have {number} {_HELD[store]}, {number - depth} more than "
                     f"the processor's {depth}: {advice}."
                 )
         words[Store.DIRECTORY] = [packed(encoding.entry, entry) for entry in entries]

@@ -32,7 +32,7 @@ def test_a_quaternion_that_is_not_of_unit_length_is_named() -> None:
     assert np.array_equal(dynamics.normalise(MODEL, bad), Q)
     assert np.array_equal(dynamics.normalise(MODEL, batch), np.stack([Q, Q, Q]))
     bad[3:7] = 0.0
-    with pytest.raises(DynamicsError, match="length 0"):
+    with pytest.raises(DynamicsError, match="has norm 0"):
         dynamics.normalise(MODEL, bad)
     bad[3:7] = 1e-200
     assert np.allclose(dynamics.normalise(MODEL, bad)[3:7], 0.5)
