@@ -213,7 +213,9 @@ def test_verify_says_when_fewer_requests_take_the_place_of_more(
     pinion: Pinion, built: Built
 ) -> None:
     outputs = {n: pinion("verify", built.folder, "--samples", n).out for n in (200, 20, 30)}
-    assert "this check of 20 requests instead of the last one of 200" in " ".join(outputs[20].split())
+    assert "this check of 20 requests instead of the last one of 200" in " ".join(
+        outputs[20].split()
+    )
     assert "now show" not in outputs[30]
 
 

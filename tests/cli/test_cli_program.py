@@ -108,7 +108,10 @@ def test_a_program_is_verified_and_reported(folder: Path, pinion: Pinion) -> Non
         (("verify", "DIR", "--netlist"), "leave out all options except --samples"),
         (("verify", "DIR", "--bound"), "leave out all options except --samples"),
         (("run", "DIR", "--device", "sim", "--input", "IN", "-o", "OUT"), "not run on 'sim'"),
-        (("run", "DIR", "--device", "processor:fog", "--input", "IN", "-o", "OUT"), "no processor 'fog'"),
+        (
+            ("run", "DIR", "--device", "processor:fog", "--input", "IN", "-o", "OUT"),
+            "no processor 'fog'",
+        ),
         (("run", "DIR", "-o", "OUT"), "A run of aba needs requests: give --input IN.npz"),
         (("run", "two_link", "fog", "--input", "IN", "-o", "OUT"), "'fog'"),
         (("synth", "DIR"), "holds a program of the dynamics processor, but a core is needed"),

@@ -301,14 +301,14 @@ def _error(path: Path, value: object, *, any_size: bool) -> float:
     )
 
 
-def _format(path: Path, what: str, pair: object) -> Format:
+def _format(path: Path, element: str, pair: object) -> Format:
     whole = isinstance(pair, list) and len(pair) == 2 and all(type(x) is int for x in pair)
     if whole and isinstance(pair, list) and 2 <= pair[0] <= 36 and abs(pair[1]) <= _MOST_FRAC:
         try:
             return Format(pair[0], pair[1])
         except FormatError as error:
-            raise PlanError(f"{what} of '{path}': {error}") from None
+            raise PlanError(f"{element} of '{path}': {error}") from None
     raise PlanError(
-        f"{what} of '{path}' has the format {pair}; write [bits, fraction bits] with 2 to 36 "
+        f"{element} of '{path}' has the format {pair}; write [bits, fraction bits] with 2 to 36 "
         f"bits and -{_MOST_FRAC} to {_MOST_FRAC} fraction bits, such as [27, 18]."
     )

@@ -123,8 +123,8 @@ class Image:
             if number > depth:
                 advice = "leave a program out" if len(programs) > 1 else "build a core"
                 raise ProgramError(
-                    f"Together the programs have {number} {_HELD[store]}, {number - depth} more than "
-                    f"the processor's {depth}: {advice}."
+                    f"Together the programs have {number} {_HELD[store]}, {number - depth} more "
+                    f"than the processor's {depth}: {advice}."
                 )
         words[Store.DIRECTORY] = [packed(encoding.entry, entry) for entry in entries]
         return cls(machine=machine, words=words)

@@ -88,9 +88,9 @@ def elements(
         if not number or isinstance(element, bool):
             kind = type(element).__name__
             plain = isinstance(element, str | bytes | bool | complex)
-            shown = f"{element!r:.40} ({kind})" if plain else f"an object of type {kind}"
+            text = f"{element!r:.40} ({kind})" if plain else f"an object of type {kind}"
             raise UserError(
-                f"{place}: {subject} contains {shown}: return numbers, and "
+                f"{place}: {subject} contains {text}: return numbers, and "
                 "select(condition, 1.0, 0.0) for a condition."
             )
     return [x if isinstance(x, Symbol) else float(x) for x in flat]
