@@ -143,10 +143,10 @@ def _broken_choice(record: Mapping[str, Any], graph: Graph) -> str:
     for candidate in candidates:
         loss = candidate["loss"]
         if candidate["held"] != (loss is not None and loss <= record["loss"]):
-            shown = "a loss that is not finite" if loss is None else f"a loss of {loss}"
+            text = "a loss that is not finite" if loss is None else f"a loss of {loss}"
             verdict = "is" if candidate["held"] else "is not"
             return (
-                f"The record says that {shown} {verdict} within the limit of {record['loss']}: "
+                f"The record says that {text} {verdict} within the limit of {record['loss']}: "
                 "build the folder again."
             )
     if not choice["held"]:
