@@ -163,7 +163,7 @@ def table(path: Path) -> str:
             f"{paper['cost']:.4g} | {paper['iterations']} | {row['solved']} | "
             f"{row['within_one']} | {row['iterations_mean']:.1f} | "
             f"{row['cost_above_median']:.1e} | {row['off_rad_median']:.1e} rad | "
-            f"{100 * row['flagged_share']:.2g} % |"
+            f"{float(format(100 * row['flagged_share'], '.2g')):g} % |"
         )
     return "\n".join(lines)
 

@@ -125,7 +125,7 @@ def test_an_option_that_a_device_has_not_is_named() -> None:
 
 def test_a_device_is_named() -> None:
     nothing: Any = None
-    with pytest.raises(ValueError, match="The device is None: give the name of a device"):
+    with pytest.raises(ValueError, match="The device cannot be None: give its name"):
         pinion.backend("two_link", "rnea", device=nothing)
 
 
@@ -137,7 +137,7 @@ def test_a_robot_is_locked_and_cut_wherever_it_is_named() -> None:
         assert backend.model.nv == 6 and backend.model.joint_names == arm.joint_names
     with pytest.raises(pinion.RobotError, match="locked twice"):
         pinion.backend("iiwa14", "rnea", device="float", lock=["iiwa_joint_7", "iiwa_joint_7=1"])
-    with pytest.raises(pinion.RobotError, match=r"pass floating_base to pinion\.load"):
+    with pytest.raises(pinion.RobotError, match=r"pass floating_base to pinion\.robot\.load"):
         pinion.backend(arm, "rnea", device="float", floating_base=True)
     assert RobotChoice().read(arm)[1] is None
 

@@ -181,9 +181,9 @@ def test_a_robot_whose_file_has_an_impossible_link_takes_its_own_set() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"parameters": 5}, "The option parameters is 5: give names"),
-        ({"parameters": (5,)}, r"The option parameters is \(5,\): give names"),
-        ({"parameters": HAND, "parameter_range": 5}, "The parameter_range is 5: give a string"),
+        ({"parameters": 5}, "The option parameters cannot be 5: give names"),
+        ({"parameters": (5,)}, r"The option parameters cannot be \(5,\): give names"),
+        ({"parameters": HAND, "parameter_range": 5}, "parameter_range must be a string .*, not 5"),
     ],
 )
 def test_options_of_another_type_are_a_sentence(options: Any, message: str) -> None:
@@ -202,7 +202,10 @@ def test_sets_of_another_form_are_a_sentence() -> None:
     for sets, message in (
         (5, "'inertia' is '5': give a dictionary"),
         ({"iiwa_link_6": np.ones(4), "iiwa_link_6:on-axis": np.ones(4)}, "name one link twice"),
-        ({"iiwa_link_6": np.ones(5)}, "10 numbers, the 4 of 'iiwa_link_6:on-axis' or mass, com"),
+        (
+            {"iiwa_link_6": np.ones(5)},
+            "10 numbers, the 4 of 'iiwa_link_6:on-axis' or a dictionary of mass, com",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             inverse(Q, QD, QDD, inertia=sets)
@@ -335,7 +338,7 @@ def test_a_load_that_no_body_can_be_is_a_sentence(load_of: Any, message: str) ->
 
 def test_a_backend_without_parameters_says_how_to_open_it() -> None:
     inverse = pinion.backend("iiwa14", "rnea", device="float")
-    advice = r"parameters=\('iiwa_link_7',\) and the layout 'aos'"
+    advice = r"parameters=\('iiwa_link_7',\) and the default layout 'aos'"
     with pytest.raises(InputError, match=advice):
         inverse.attach(HAND, mass=1.0)
 

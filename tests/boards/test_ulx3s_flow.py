@@ -275,7 +275,7 @@ def test_resources_that_do_not_fit_are_named(
     plan = tmp_path / flow.NAME / "plan.json"
     plan.write_text(json.dumps({"build": "0" * 16, "clock_mhz": 62.5}))
     with pytest.raises(
-        Exception, match=r"has no design for the ULX3S \(the one there belongs to another build\)"
+        Exception, match=r"valid design for the ULX3S \(the one there belongs to another build\)"
     ):
         flow.bitstream(tmp_path)
 

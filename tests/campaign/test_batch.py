@@ -129,7 +129,7 @@ def twice(q: Any) -> Any:
         ({"arrays": _requests(3)}, "needs either requests"),
         ({"states": None, "arrays": {"q": [[0.0, 0.0]]}}, "'qd' is missing"),
         ({"states": None, "arrays": {n: np.zeros((0, 2)) for n in _requests(1)}}, "at least 1"),
-        ({"states": 0}, "at least 1 state"),
+        ({"states": 0}, "states (--states) must be at least 1"),
         ({"distribution": "given"}, "There is no distribution 'given'"),
         ({"function": twice}, "is user-defined"),
         ({"robot": load("hyq"), "function": "frame_jacobian"}, "tip"),

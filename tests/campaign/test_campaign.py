@@ -205,7 +205,7 @@ def test_what_always_fails_ends_the_campaign(
         raise ZeroDivisionError("always")
 
     monkeypatch.setattr(measuring, "measure", failing)
-    with pytest.raises(CampaignError, match=r"10 chunks failed.*always"):
+    with pytest.raises(CampaignError, match=r"after 10 failed chunks.*always"):
         campaign(small, tmp_path / "c", states=5000, chunk=100, device="integers", client=threads)
 
 
@@ -218,13 +218,13 @@ def test_what_always_fails_ends_the_campaign(
         ({"device": "cuda:0"}, "every worker declares its device"),
         ({"device": "cuda,xdma"}, "must be different and of the same kind"),
         ({"device": "cuda"}, "No worker (1 in all) has the device 'cuda'"),
-        ({"states": 0}, "at least 1 state"),
+        ({"states": 0}, "states (--states) must be at least 1, not 0"),
         ({"states": None}, "a number of states"),
-        ({"chunk": 0}, "at least 1 state"),
-        ({"states": 10**12}, "give chunks of at least 1,000,000"),
+        ({"chunk": 0}, "chunk (--chunk) must be at least 1, not 0"),
+        ({"states": 10**12}, "set chunk (--chunk) to 1000000 or more"),
         ({"distribution": "wild"}, "There is no distribution 'wild'"),
         ({"distribution": "given"}, "There is no distribution 'given'"),
-        ({"max_error": float("nan")}, "largest allowed error"),
+        ({"max_error": float("nan")}, "max_error (--max-error) must be finite"),
     ],
 )
 def test_what_does_not_go_together_is_refused(

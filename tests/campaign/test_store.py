@@ -103,7 +103,7 @@ def test_what_finished_no_chunk_is_begun_anew(tmp_path: Path) -> None:
         store.fail(0, "It broke.")
     with StateStore.open(path, other) as store:
         assert store.failures() == {}  # those were of the other plan
-        with pytest.raises(CampaignError, match="Another process uses"):
+        with pytest.raises(CampaignError, match="is in use by another run"):
             StateStore.open(path, PLAN)
         store.add(_record(0))
     with pytest.raises(CampaignError, match="instead of 'two_link rnea'"):
@@ -138,7 +138,7 @@ def test_a_file_is_of_one_process_at_a_time_and_its_lock_goes(tmp_path: Path, ki
     )
     with other:
         assert other.stdout is not None and other.stdout.readline() == "open\n"
-        with pytest.raises(CampaignError, match="Another process uses"):
+        with pytest.raises(CampaignError, match="is in use by another run"):
             StateStore.open(path, PLAN)
         if killed:
             other.kill()
@@ -154,7 +154,7 @@ def test_a_refusal_leaves_no_lock_and_takes_none(tmp_path: Path) -> None:
     path, lock = tmp_path / "c.sqlite", tmp_path / "c.sqlite.lock"
     with StateStore.open(path, PLAN) as store:
         store.add(_record(0))
-        with pytest.raises(CampaignError, match="Another process uses"):
+        with pytest.raises(CampaignError, match="is in use by another run"):
             StateStore.open(path, PLAN)
         assert lock.exists()
     with pytest.raises(CampaignError, match="contains another run"):
@@ -177,7 +177,7 @@ def test_a_lock_is_of_the_file_that_is_there(
     with monkeypatch.context() as patch:
         patch.setattr(store, "fcntl", type("", (), {**vars(fcntl), "flock": staticmethod(flock)}))
         second = StateStore.open(path, PLAN)
-    with second, pytest.raises(CampaignError, match="Another process uses"):
+    with second, pytest.raises(CampaignError, match="is in use by another run"):
         StateStore.open(path, PLAN)
     assert not first and [entry.name for entry in tmp_path.iterdir()] == ["c.sqlite"]
 
@@ -194,7 +194,7 @@ def test_a_database_of_something_else_stays_as_it_is(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE letters (text TEXT)")
     before = path.read_bytes()
-    with pytest.raises(CampaignError, match="a database, but not a Pinion campaign"):
+    with pytest.raises(CampaignError, match="is not the file of a Pinion campaign or batch"):
         StateStore.open(path, PLAN)
     assert path.read_bytes() == before
 

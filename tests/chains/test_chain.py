@@ -169,5 +169,5 @@ def test_chain_in_pinocchio_has_the_same_dynamics() -> None:
     q, qd, qdd, tau = state.q[0], state.qd[0], state.qdd[0], state.tau[0]
     np.testing.assert_allclose(pin.rnea(model, data, q, qd, qdd), tau, atol=1e-11)
     np.testing.assert_allclose(pin.aba(model, data, q, qd, tau), qdd, atol=1e-10)
-    with pytest.raises(dynamics.DynamicsError, match="neither revolute nor prismatic"):
+    with pytest.raises(dynamics.DynamicsError, match="neither prismatic nor revolute about"):
         to_pinocchio(random_chain(2, 1, joints="helical"), pin)

@@ -301,9 +301,9 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
     W, H = directions(1, 3)
     good = TypeI(W=W)
     cases: list[tuple[str, Any, dict[str, Any]]] = [
-        ("contact is None", None, {}),
-        ("not -1 and 0", good, {"refine": -1}),
-        ("not 1 and -1", good, {"damping": -1.0}),
+        ("Lathrop, not NoneType", None, {}),
+        ("refine must be 0 or more, not -1", good, {"refine": -1}),
+        ("damping must be 0 or more and finite, not -1", good, {"damping": -1.0}),
         ("not a rotation", good, {"frame": (np.eye(3) * 2, np.zeros(3))}),
         ("not a rotation", good, {"frame": (-np.eye(3), np.zeros(3))}),
         (r"frame's r\[1\] is nan", good, {"frame": (np.eye(3), np.array([0, np.nan, 0]))}),

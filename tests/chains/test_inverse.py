@@ -117,7 +117,7 @@ def test_wrong_choices_are_refused() -> None:
     chain = random_chain(3, 1)
     state = random_state(chain, 1)
     for message, options in {
-        "form is 'dual': choose one of 'affine'": {"form": "dual"},
+        "form is 'dual': choose 'affine' or": {"form": "dual"},
         "method is 'fast': choose one of": {"method": "fast"},
         "f_tip has shape": {"f_tip": np.zeros(3)},
     }.items():

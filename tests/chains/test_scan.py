@@ -121,7 +121,7 @@ def _eyes(like: Elements) -> tuple[Array]:
 def test_scans_of_what_is_no_line_of_elements_are_refused() -> None:
     ones = np.ones((1, 3))
     for message, arguments in {
-        "choose one of 'sequential'": (ones, "fast"),
+        "choose 'sequential' or": (ones, "fast"),
         "at least one element": (np.ones((1, 0)), "blelloch"),
         "same batch and length": ((ones, np.ones((1, 4))), "blelloch"),
         "pass at least one array": ((), "blelloch"),

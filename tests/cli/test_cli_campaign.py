@@ -97,12 +97,12 @@ def test_failed_chunks_are_a_failed_check(
     verb: str, pinion: Pinion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: Built
 ) -> None:
     def failing(*_: object, **__: object) -> None:
-        raise ChunksError("1 chunk failed, so no more were tried.")
+        raise ChunksError("The run stopped after 1 failed chunk.")
 
     monkeypatch.setattr(f"pinion.campaign.{verb}", failing)
     subject = ("two_link", "rnea") if verb == "batch" else (built.folder,)
     completed = pinion(verb, *subject, "--states", 5, "-o", tmp_path / "b")
-    assert (completed.code, completed.err) == (1, "1 chunk failed, so no more were tried.\n")
+    assert (completed.code, completed.err) == (1, "The run stopped after 1 failed chunk.\n")
 
 
 def test_a_sweep_has_jobs_or_a_scheduler(pinion: Pinion) -> None:

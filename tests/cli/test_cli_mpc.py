@@ -65,7 +65,7 @@ def test_what_is_refused(pinion: Pinion, tmp_path: Path) -> None:
     pinion("demo", "mpc", "--requests", 5).refused("--requests", "is only for cores")
     pinion("demo", "mpc", "--functions", "rnea").refused("--functions", "is only for cores")
     pinion("bench", "mpc", "abacus").refused("'abacus'", "float64, cpu64, cpu32, cuda")
-    pinion("bench", "mpc", "--seconds", 0.01).refused("0.01 s is too short")
+    pinion("bench", "mpc", "--seconds", 0.01).refused("at least 0.1 s, not 0.01 s")
     file = tmp_path / "file"
     file.write_text("")
     pinion("bench", "mpc", "-o", file).refused("is a file")

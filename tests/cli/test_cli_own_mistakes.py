@@ -92,7 +92,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "index": (of("return [1.0, 2.0][x]  #!"), ("with Python's own numbers", "look_up()")),
     "index of an array": (
         vector("return v[v[0]]  #!"),
-        ("with Python's own numbers", "select()"),
+        ("with Python's own integers", "select()"),
     ),
     "range": (
         of("y = x\nfor k in range(x):  #!\n    y = y + x\nreturn y"),
@@ -135,7 +135,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "equality": (of("y = x == 0.5  #!\nreturn y"), ("no equality", "abs(a - b) < 0.001")),
     "exponent": (of("return x ** x  #!"), ("write a whole number",)),
     "base": (of("return 2 ** x  #!"), ("write a whole number",)),
-    "root": (of("return x ** 0.3  #!"), ("no power of 0.3", "sqrt(x)")),
+    "root": (of("return x ** 0.3  #!"), ("raised to the power 0.3", "sqrt(x)")),
     "key": (of("return {x: 1.0}[x]  #!"), ("one number", "unhashable")),
     "text": (of("return x + '1'  #!"), ("one number", "unsupported operand")),
     "endless loop": (
@@ -149,7 +149,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "recursion without operations": (
         HEAD + "def g(x):\n    return g(x)  #!\n@function(**ONE)\ndef f(x):\n    return g(x)\n",
-        ("calls itself did not end",),
+        ("Python's recursion limit was reached",),
     ),
     "exception": (of("y = [1.0]\nreturn x + y[1]  #!"), ("raises IndexError", "out of range")),
     "exit": (of("raise SystemExit(3)  #!"), ("'f' raises SystemExit (3)",)),
@@ -177,7 +177,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "nothing": (
         HEAD + "@function(**ONE)\ndef f(x):  #!\n    y = x\n",
-        ("returns nothing", "return of its outputs, y"),
+        ("returns nothing", "return of its values, y"),
     ),
     "word": (
         HEAD + "@function(**ONE)\ndef f(x):\n    return 'y'  #!\n",
@@ -256,7 +256,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "unused input": (taking("x", '{"x": X, "z": X}'), ("no parameter for its input 'z'",)),
     "unknown input": (taking("x, gain"), ("'gain' of 'f' is not an input",)),
     "starred": (taking("x, *rest"), ("'rest'", "by its name")),
-    "no sampling": (described('{"x": array()}'), ("'x' of 'f' does not say how it is sampled",)),
+    "no sampling": (described('{"x": array()}'), ("'x' of 'f' has no sampling",)),
     "no inputs": (described("{}", parameters=""), ("'f' has no input",)),
     "no outputs": (described('{"x": X}', "{}"), ("'f' has no output",)),
     "dimension": (
@@ -405,5 +405,5 @@ def test_a_file_elsewhere_is_named_so_that_it_can_be_opened(
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     completed = pinion("info", "none", "--function", "../own.py:f")
-    completed.refused("does not say how it is sampled")
+    completed.refused("has no sampling")
     assert Path(completed.err.partition(":")[0]).is_file()

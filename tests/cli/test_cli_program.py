@@ -119,7 +119,7 @@ def test_a_program_is_verified_and_reported(folder: Path, pinion: Pinion) -> Non
         (("bitstream", "DIR"), "but a core is needed"),
         (("report", "DIR", "-o", "OUT"), "program's schedule, see the picture schedule.svg"),
         (("campaign", "DIR", "-o", "OUT", "--states", "9", "--device", "rtl"), "run on 'rtl'"),
-        (("program", "two_link", "aba", "--states", "0", "-o", "OUT"), "give --states at least 1"),
+        (("program", "two_link", "aba", "--states", "0", "-o", "OUT"), "set --states to 1 or more"),
         (("program", "two_link", "aba", "-o", "IN"), "is a file: give the name of a folder"),
     ],
 )

@@ -243,9 +243,9 @@ def test_what_is_refused(gpu: Player, change: dict[int, Any], message: str) -> N
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("cuda", "'cuda' is not available"),
-        ("meta", "'meta' is not available"),
-        ("gpu", "Unknown device 'gpu': use 'cpu', 'cuda' or 'cuda:1'"),
+        ("cuda", "'cuda' cannot be used"),
+        ("meta", "'meta' cannot be used"),
+        ("gpu", "Unknown device 'gpu': use 'cpu', 'cuda' or 'cuda:N'"),
     ],
 )
 def test_without_a_gpu_a_sentence_says_what_to_take(device: str, message: str) -> None:

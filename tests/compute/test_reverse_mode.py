@@ -234,9 +234,11 @@ def test_a_row_without_a_gradient_names_what_can_be_used(name: str) -> None:
 
 
 def test_wrong_names_are_refused() -> None:
-    with pytest.raises(InputError, match=r"'torque' has no gradient: choose one of rnea, "):
+    with pytest.raises(
+        InputError, match=r"no function 'torque' with a gradient: choose one of rnea, "
+    ):
         differentiable("two_link", "torque")
-    with pytest.raises(InputError, match="'rk4_step' has no result 'A' with a gradient; the"):
+    with pytest.raises(InputError, match="'rk4_step' has no result 'A' with a gradient: choose"):
         differentiable("two_link", "rk4_step", outputs="A")
 
 
@@ -307,7 +309,5 @@ def test_gradients_by_figures_of_joints_and_loads_on_an_axis_are_slopes(name: st
 
 def test_frames_and_references_are_refused() -> None:
     for options in ({"frames": ("iiwa_link_4",)}, {"reference": "world"}):
-        with pytest.raises(
-            InputError, match=r"'frame_jacobian' has .* only for the robot's tip.*omit '"
-        ):
+        with pytest.raises(InputError, match=r"no option '.* only for the robot's tip.*omit '"):
             differentiable("iiwa14", "frame_jacobian", compile=compiled, **options)

@@ -83,7 +83,7 @@ def test_the_logarithm_of_kernels() -> None:
     [
         (lambda: Weights(q=-1.0), "The weight 'q' is -1.0"),
         (lambda: Weights(tip=float("nan")), "The weight 'tip' is nan"),
-        (lambda: Cost(running=Weights(q=1.0), final=Weights()), "there is no optimum"),
+        (lambda: Cost(running=Weights(q=1.0), final=Weights()), "above 0 to guarantee an optimum"),
         (lambda: Cost(running=Weights(tau=1.0), final=Weights(tau=1.0)), "no effort"),
         (lambda: Cost(running=Weights(tau=1.0, tip=1.0), final=Weights()), "no 'frame'"),
         (lambda: Cost(running=Weights(tau=1.0), final=Weights(), soft=0.0), "'soft' is 0.0"),

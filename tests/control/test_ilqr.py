@@ -120,10 +120,12 @@ def test_second_order_feedback_is_how_the_optimum_moves(arm: Plant) -> None:
 def test_second_order_needs_the_serial_pass_and_one_stage() -> None:
     problem = small(1)
     euler = Plant.open("two_link", dt=0.02, device="float")
-    with pytest.raises(ControlError, match="given are 'parallel' and 'semi_implicit'"):
+    with pytest.raises(
+        ControlError, match="is 'parallel' and the plant's method is 'semi_implicit'"
+    ):
         solve(problem, euler, backward="parallel", second_order=True)
     rk4 = Plant.open("two_link", dt=0.02, device="float", method="rk4")
-    with pytest.raises(ControlError, match="given are 'serial' and 'rk4'"):
+    with pytest.raises(ControlError, match="is 'serial' and the plant's method is 'rk4'"):
         solve(problem, rk4, second_order=True)
 
 
@@ -230,7 +232,7 @@ def test_what_does_not_fit(arm: Plant) -> None:
         solve_compiled(small(2, tip=True), kernels)
     with pytest.raises(ControlError, match="at least 16"):
         solve_compiled(problem, kernels, width=3)
-    with pytest.raises(ControlError, match="'iterations' must be at least 1"):
+    with pytest.raises(ControlError, match="'iterations' is 0"):
         Options(iterations=0)
     with pytest.raises(ControlError, match="damping"):
         Options(damping=0.0)

@@ -135,7 +135,7 @@ def test_the_distance_of_what_is_out_of_reach_is_the_least(
         assert np.abs(dynamics.frame_placement(model, q, "hand")[1] - place).max() < 1e-9
         return
     with pytest.raises(
-        ControlError, match=r"no nearer than (\S+) m; move the path within reach"
+        ControlError, match=r"no nearer than (\S+) m; move this point within reach"
     ) as caught:
         inverse_kinematics(
             model, np.array([place]), posture=np.array([0.0, -0.7, 1.4]), frame="hand"

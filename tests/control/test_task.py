@@ -205,8 +205,14 @@ def changed(old: str, new: str) -> str:
 MISTAKES = {
     "no TOML": ("loss = = 1", "'t.toml' is not valid TOML: "),
     "empty": ("", "has no 'version': add it"),
-    "version": (changed("version = 1", "version = 2"), "version = 2: give a whole number from 1"),
-    "name": (changed('"short"', r'"a\u001b[31m"'), r"name = 'a\\x1b\[31m': write up to 40 letters"),
+    "version": (
+        changed("version = 1", "version = 2"),
+        "version = 2: this Pinion reads only version = 1",
+    ),
+    "name": (
+        changed('"short"', r'"a\u001b[31m"'),
+        r"name = 'a\\x1b\[31m': write 1 to 40 ASCII let",
+    ),
     "no loss": (changed("loss = 0.01\n", ""), "has no 'loss': add it"),
     "loss text": (changed("loss = 0.01", 'loss = "1 %"'), "loss = '1 %': give a number from 1e-09"),
     "loss nan": (changed("loss = 0.01", "loss = nan"), "loss = nan: give a number"),
@@ -238,7 +244,7 @@ MISTAKES = {
     "nothing held out": (changed("[[held_out]]\nseed = 2\n", ""), r"has no \[\[held_out\]\]: add"),
     "itself held out": (
         changed("seed = 2", "seed = 1"),
-        r"has the same \[motion\] and \[\[held_out\]\]",
+        r"has a \[\[held_out\]\] equal to its \[motion\]",
     ),
     "held out kind": (changed("seed = 2", "seed = 2\nkind = 1"), r"held_out\[1\].kind = 1: choose"),
     "nested": ("a = " + "[" * 5000, "'t.toml' is not valid TOML: "),

@@ -200,7 +200,7 @@ def test_builds_are_whole_reproducible_and_refuse_foreign_folders(tmp_path: Path
     with pytest.raises(BuildError, match="not a Pinion build"):
         build("pendulum", "rnea", foreign)
     assert (foreign / "thesis.txt").read_text() == "do not lose me"
-    with pytest.raises(TargetError, match=r"interval of 0 cycles.*\(--ii\) from 1 to 4096"):
+    with pytest.raises(TargetError, match=r"interval of 0 cycles.*\(--ii\) as a whole number"):
         build("pendulum", "rnea", tmp_path / "d", ii=0)
     with pytest.raises(TargetError, match="'vcu999'"):
         build("pendulum", "rnea", tmp_path / "d", target="vcu999")

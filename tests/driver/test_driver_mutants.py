@@ -53,7 +53,7 @@ def core_errors_are_faults() -> None:
         card.spoil = spoil
         error = device.submit(**states(8, seed=2)).exception(WAIT)
         assert isinstance(error, CardFaultError) and error.cause is Cause.CORE_ERROR, error
-        assert "the core lost the bounds" in str(error)
+        assert "the core lost its record boundaries" in str(error)
         card.spoil = lambda packet: packet
         check(device.run(**states(8, seed=3)), 3)
 

@@ -336,10 +336,10 @@ def test_registers_that_time_out_are_told_as_reads_and_writes() -> None:
         transport.write_register(0, 1)
     nodes.on_user = lambda offset: None
     nodes.read_user = lambda offset: b"\0\0\0"  # type: ignore[method-assign]
-    with pytest.raises(LinkError, match="returned 3 bytes instead of 4 for the register at 0x8"):
+    with pytest.raises(LinkError, match="returned 3 of 4 bytes for the register at 0x8"):
         transport.read_register(8)
     nodes.write_user = lambda offset, data: 5  # type: ignore[method-assign]
-    with pytest.raises(LinkError, match="accepted 5 bytes instead of 4 for the register at 0x8"):
+    with pytest.raises(LinkError, match="accepted 5 of 4 bytes for the register at 0x8"):
         transport.write_register(8, 1)
     nodes.read_stream = lambda data: 0  # type: ignore[method-assign]
     with pytest.raises(TornStreamError, match="has nothing to discard"):

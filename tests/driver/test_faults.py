@@ -162,7 +162,7 @@ def test_the_card_names_its_cause() -> None:
         futures = [device.submit(**states(8, seed=seed)) for seed in range(6)]
         error = futures[4].exception(WAIT)
         assert isinstance(error, CardFaultError) and error.cause is Cause.VERSION
-        assert "another protocol version" in str(error)
+        assert "different protocol version" in str(error)
 
 
 def test_a_fault_in_the_middle_of_a_batch_fails_all_of_it_and_nothing_else() -> None:

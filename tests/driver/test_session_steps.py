@@ -469,7 +469,7 @@ def test_transfers_that_do_not_end_are_named(clock: Clock) -> None:
     checked, _, _ = state()
     submitted(checked)
     read(checked)
-    with pytest.raises(CardTimeoutError, match="still blocked"):
+    with pytest.raises(CardTimeoutError, match="still being handled"):
         checked.wait_for_transfers(0.0)
 
 

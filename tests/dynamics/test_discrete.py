@@ -200,7 +200,7 @@ def test_one_state_and_batches_of_any_length_have_the_same_numbers(method: StepM
 def test_errors_name_what_is_wrong(function: Any) -> None:
     model = planar_arm((0.7, 0.4), (1.0, 1.0))
     x = np.zeros(2)
-    with pytest.raises(DynamicsError, match=r"method is 'euler': choose one of 'semi_implicit', "):
+    with pytest.raises(DynamicsError, match=r"method is 'euler': choose 'semi_implicit' or "):
         function(model, x, x, x, 0.1, method="euler")
     for wrong in (0.0, -0.1, np.nan, np.inf):
         with pytest.raises(DynamicsError, match=r"dt is .*: pass a finite positive number"):

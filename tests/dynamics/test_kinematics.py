@@ -237,7 +237,7 @@ def test_errors_name_what_is_wrong() -> None:
         dynamics.frame_placement(model, q, "iiwa_link_77")
     with pytest.raises(DynamicsError, match=r"no link 'hand'"):
         dynamics.frame_jacobian(planar_arm((1.0,), (1.0,)), [0.0], "hand")
-    with pytest.raises(DynamicsError, match=r"reference is 'body': choose one of 'world', 'loc"):
+    with pytest.raises(DynamicsError, match=r"reference is 'body': choose 'world' or 'loc"):
         dynamics.frame_jacobian(model, q, "iiwa_link_7", reference="body")  # type: ignore[arg-type]
     with pytest.raises(DynamicsError, match=r"q has shape \(6,\)"):
         dynamics.centre_of_mass(model, q[:6])

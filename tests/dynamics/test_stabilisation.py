@@ -183,7 +183,7 @@ def test_a_loop_that_starts_open_closes() -> None:
         ({"velocity_gain": np.nan}, "velocity_gain has the entry nan"),
         (
             {"position_gain": 1.0, "target": np.zeros(3)},
-            r"target has shape \(3,\), but the robot 'hyq' has 4 contacts: pass \(4, 3\)",
+            r"target has shape \(3,\); for all contacts and loops of 'hyq' pass \(4, 3\)",
         ),
         (
             {"position_gain": 1.0, "target": np.full((4, 3), np.inf)},

@@ -116,7 +116,7 @@ def test_samples() -> None:
         (lambda: Piecewise.fit(math.exp, 0.0, 90.0, error=1e-7), "closest is off by"),
         (lambda: Piecewise.fit(lambda x: math.inf, 0.0, 1.0, error=0.1), "is inf at"),
         (lambda: Piecewise.fit(lambda x: x > 0.3, 0.0, 1.0, error=0.1), "corner or a jump"),
-        (lambda: Piecewise.samples([0.0, 1.0], [1.0], error=0.1), "at least two samples"),
+        (lambda: Piecewise.samples([0.0, 1.0], [1.0], error=0.1), "same length of at least 2"),
         (lambda: Piecewise.samples([0.0, 0.0], [1.0, 2.0], error=0.1), "strictly increasing"),
         (lambda: Piecewise.of((0.0, 1.0, 0.5, 1.0, 0.0, 1.0, 2.0)), "whole numbers"),
         (lambda: Piecewise.of((0.0, 1.0, 0.0, 1.0, 0.0, 1.0)), "needs 2 coefficients, not 1"),
@@ -188,7 +188,7 @@ def test_a_wrong_coefficient_is_past_the_bound() -> None:
 def test_what_is_refused() -> None:
     tanh = Piecewise.fit(math.tanh, -4.0, 4.0, error=1e-3)
     q8 = Format(16, 8)
-    with pytest.raises(FormatError, match=r"values, -0\.99.* exceed the range of their format s16"):
+    with pytest.raises(FormatError, match=r"values, -0\.99.* do not fit their format s16"):
         FixedTable(source=q8, target=Format(16, 16), piecewise=tanh)
     high = Piecewise.fit(math.tanh, 3.0, 4.0, error=1e-3)
     with pytest.raises(FormatError, match=r"No number of the format q1\.15 lies between"):

@@ -146,7 +146,7 @@ def test_a_loss_that_is_no_number_is_never_chosen(tmp_path: Path) -> None:
     # No two lengths in a row hold below the longest, whose products are 27 x 27 bits in part.
     assert made(tmp_path / "core", goal_of(broken, error_of)).tracking["wide"] == 27
     with pytest.raises(
-        TaskError, match=r"No formats of up to .* perform the task .* none of those .* finite loss"
+        TaskError, match=r"No formats of up to .* loss of the task .* none of those .* finite loss"
     ):
         made(tmp_path / "none", goal_of(lambda candidate: math.nan))
 
@@ -245,7 +245,7 @@ def failed_one(record: dict[str, Any]) -> None:
         (worse_elsewhere, "core's loss is 0.5 on motions that the search did not see"),
         (generous, "says that a loss .* is within the limit"),
         (other_words, r"words have \d+ bits, but the task chose"),
-        (failed_one, "did not perform the task|words have"),
+        (failed_one, "chosen formats is above the limit|words have"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
@@ -271,9 +271,7 @@ def test_another_record_than_the_manifests_is_found_out(folder: Path, tmp_path: 
     shutil.copytree(folder, forged)
     manifest, graph = Manifest.read(forged), Build.read(forged).graph
     (forged / TASK).write_text("loss = 0.5\n")
-    assert "is not the file with which the formats were chosen" in broken_task(
-        forged, manifest, graph
-    )
+    assert "is not the file that the build wrote" in broken_task(forged, manifest, graph)
     (forged / TASK).unlink()
     assert "cannot be read" in broken_task(forged, manifest, graph)
 

@@ -197,7 +197,7 @@ def test_what_does_not_fit_is_a_sentence(model: Model, tmp_path: Path) -> None:
     with pytest.raises(FunctionError, match=f"axis 'joints': .* one of {', '.join(DIMENSIONS)}"):
         build(model, row(inputs=(odd,)), tmp_path / "a")
     silent = Block(name="q", shape=("nq",), unit="rad")
-    with pytest.raises(FunctionError, match="'q' of 'made' does not say how it is sampled"):
+    with pytest.raises(FunctionError, match="'q' of 'made' has no sampling"):
         build(model, row(inputs=(silent,)), tmp_path / "b")
     short = Block(name="q", shape=(3,), unit="rad", sampling=Quantity.POSITION)
     with pytest.raises(FunctionError, match=r"shape \(3,\), but .*POSITION has \(2,\)"):

@@ -16,7 +16,9 @@ from tests.graph.helpers import model
 
 
 def test_inputs_that_follow_from_the_state_have_no_box() -> None:
-    with pytest.raises(FunctionError, match=r"input 'tau' of 'aba'.*without a bound\.$"):
+    with pytest.raises(
+        FunctionError, match=r"input 'tau' of 'aba'.*without a bound \(--bound\)\.$"
+    ):
         request_box(model("two_link"), named_function("aba"), "reference")
     with pytest.raises(FunctionError, match="no distribution 'other'"):
         request_box(model("two_link"), named_function("rnea"), "other")

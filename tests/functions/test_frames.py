@@ -319,7 +319,7 @@ def test_wrong_frames_are_a_sentence() -> None:
     refused("no link or fixed joint 'hok' .*perhaps 'hook' is meant", frames="hok")
     refused("no link or fixed joint 'plat' .*'plate'", frames="plat@0,0,0.1")
     refused("'arm@0,nan,1' .*'arm@0,nan,1'.* LINK@X,Y,Z", frames=("arm@0,nan,1",))
-    refused("'arm@0' of the robot 'crane' has the offset '0'.*arm@0,0,0.1", frames="arm@0")
+    refused("'arm@0' of the robot 'crane' has the invalid offset '0'.*arm@0,0,0.1", frames="arm@0")
     refused(
         "'left finger' and 'left-finger' both name their results 'left_finger'.*"
         "left_finger_2=left-finger",

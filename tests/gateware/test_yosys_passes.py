@@ -112,7 +112,7 @@ def test_the_output_of_a_failed_start_is_in_the_log(
     monkeypatch.setattr(
         "pinion.gateware.yosys.tool_command", lambda *_: ["sh", "-c", "echo no room; exit 3"]
     )
-    with pytest.raises(YosysError, match="exit status 3, no error line"):
+    with pytest.raises(YosysError, match="exit code 3, no error line"):
         run_yosys(["log x"], folder=tmp_path, name="mine")
     assert (tmp_path / "mine.log").read_text() == "no room\n"
 

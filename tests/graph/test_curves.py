@@ -81,7 +81,7 @@ def test_sensitivities_are_finite_everywhere() -> None:
         (Node("look_up", (0,), ("1 2",)), "at least 7 numbers separated by spaces"),
         (Node("look_up", (0,), ("a b c d e f g",)), "not 'a b c d e f g'"),
         (Node("look_up", (0,), ("0 1 0 1 0 nan 1",)), "must be finite"),
-        (Node("look_up", (0,), (3.0,)), "A table must be a text of numbers, not 3.0"),
+        (Node("look_up", (0,), (3.0,)), "A table must be a string of numbers, not 3.0"),
         (Node("sqrt", (0,), (0, 3)), "the width from 1 to 1000 and the fraction bits"),
         (Node("arctan2", (0,), ()), "arctan2 takes 2 operands, not 1"),
     ],
@@ -97,5 +97,5 @@ def test_what_does_not_fit_is_said() -> None:
     tracer = Tracer()
     high = Piecewise.fit(lambda v: 100.0 * v, 0.0, 1.0, error=0.1)
     tracer.output("y", look_up(high, tracer.input("x")))
-    with pytest.raises(GraphError, match=r"to 100, exceed the range of their format q6\.20"):
+    with pytest.raises(GraphError, match=r"to 100, do not fit their format q6\.20"):
         lower(tracer.finish(), FormatPlan.parse("q6.20"))

@@ -109,8 +109,8 @@ def test_the_results_of_the_example() -> None:
 
 def test_the_numbers_of_the_rules_are_those_of_the_code() -> None:
     assert f"*w* from 1 to {MOST_BITS} and *f* from -{MOST_BITS} to {MOST_BITS}" in text()
-    limits = f"may have {WIDEST} bits, other values {NARROW}, and factors of products of more than "
-    assert f"{limits}{NARROW} bits may have {WIDEST_FACTOR};" in text()
+    limits = f"may have up to {WIDEST} bits and other values up to {NARROW}; the factors of a "
+    assert f"{limits}product wider than {NARROW} bits may have up to {WIDEST_FACTOR};" in text()
     for mode in (*Rounding, *Overflow):
         assert f"`{mode.value}`" in text()
     q16 = Format.parse("q16.16")

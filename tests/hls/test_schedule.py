@@ -425,7 +425,7 @@ def test_too_few_units_are_a_sentence() -> None:
     kind = next(kind for kind in plan.units if kind.name == "add")
     units = {**plan.units, kind: plan.units[kind] - 1}
     message = rf"{plan.units[kind] - 1} units? of kind add cannot perform all of its operations "
-    message += rf"every 2 cycles: use at least {plan.units[kind]}\."
+    message += rf"in 2 cycles: use at least {plan.units[kind]}\."
     with pytest.raises(ScheduleError, match=message):
         schedule(plan.operations, ii=2, timing=TIMING, units=units)
     with pytest.raises(ScheduleError, match="0 units of kind"):

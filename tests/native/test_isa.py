@@ -43,9 +43,7 @@ def test_names_are_looked_up_on_this_machine(monkeypatch: pytest.MonkeyPatch) ->
     assert isa.named("avx2").flags == ("-mavx2", "-mfma")
     with pytest.raises(ComputeError) as caught:
         isa.named("sse9")
-    assert str(caught.value) == (
-        "Unknown instruction set 'sse9': choose one of avx512, avx2, neon, portable."
-    )
+    assert str(caught.value) == "Unknown instruction set 'sse9': choose avx2 or portable."
     with pytest.raises(ComputeError) as caught:
         isa.named("avx512")
     assert str(caught.value) == (

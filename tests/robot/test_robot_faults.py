@@ -278,7 +278,7 @@ def test_mimic_joints_need_a_leader(tmp_path: Path) -> None:
     check(error, "'k' mimics 'z'", "(use one of 'j')")
     with pytest.raises(RobotError) as error:
         load_text(robot(A, B, joint(extra=loose)))
-    check(error, "'j' mimics 'z'", "(there is no other)")
+    check(error, "'j' mimics 'z'", "(there are none to choose from)")
     path = write(tmp_path, *parts, joint("l", "c", "d"))
     assert load(path, lock={"k": 0.0}).joint_names == ("j", "l")
     assert load(path, tip="b").joint_names == ("j",)

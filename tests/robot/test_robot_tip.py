@@ -179,7 +179,7 @@ def test_armature_is_read_stored_and_shown() -> None:
     for extra in ('<pinion gear_ratio="3"/>', '<pinion armature="1" rotor_inertia="1"/>'):
         with pytest.raises(RobotError) as error:
             load_text(robot(A, B, joint(extra=extra)))
-        check(error, "'j'", "armature, or a rotor_inertia with a gear_ratio")
+        check(error, "'j'", "armature alone, or a rotor_inertia and an optional gear_ratio")
     with pytest.raises(RobotError) as error:
         load_text(robot(A, B, joint(extra='<pinion stiffness="-4"/>')))
     check(error, "stiffness", "'j'", "-4.0")

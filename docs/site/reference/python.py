@@ -20,7 +20,7 @@ MODULES = {
     "pinion.request": "the request for a build, as one value",
     "pinion.dynamics": "mechanics over an abstract scalar, on floats, batches and symbols",
     "pinion.chains": "long chains by parallel algorithms",
-    "pinion.control": "motions by optimisation, and model-predictive control",
+    "pinion.control": "trajectory optimisation, and model-predictive control",
     "pinion.compute.cpu": "a function compiled for this machine's processor",
     "pinion.compute.cuda": "a function compiled for a GPU; it has not run on one",
     "pinion.chains.kernels": "long chains compiled for a processor",

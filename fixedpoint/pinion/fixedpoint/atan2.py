@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Flags, Ints
 
 from .format import Format, FormatError, check_widths, checked_words
@@ -74,8 +75,8 @@ class Atan2:
             )
         if not 4 <= self.target.frac <= 32:
             raise FormatError(
-                f"The target format {self.target.name} has {self.target.frac} fraction bits; "
-                f"the arctangent unit supports 4 to 32."
+                f"The target format {self.target.name} has "
+                f"{amount(self.target.frac, 'fraction bit')}; the arctangent unit supports 4 to 32."
             )
 
     # -- Widths and constants -------------------------------------------------------------------

@@ -135,13 +135,13 @@ class Piecewise:
         across, up = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
         if across.ndim != 1 or across.shape != up.shape or len(across) < 2:
             raise ValueError(
-                f"A table needs at least two samples, with as many x as y; the shapes are "
-                f"{across.shape} and {up.shape}."
+                f"The samples x and y must be one-dimensional, with the same length of at least 2; "
+                f"their shapes are {across.shape} and {up.shape}."
             )
         if not (np.diff(across) > 0).all():
             raise ValueError(
-                "The x of a table's samples must be strictly increasing: sort them and remove "
-                "duplicates."
+                "The x of a table's samples must be strictly increasing: sort the samples by x, "
+                "and remove duplicates and NaN."
             )
         return cls.fit(
             lambda at: float(np.interp(at, across, up)),
@@ -301,8 +301,8 @@ def _values(function: Callable[[float], Any], at: Floats) -> Floats:
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
         raise ValueError(
-            f"The function of a table is {float(values[bad])!r} at {float(at[bad])!r}; choose "
-            "bounds between which it is finite."
+            f"The function of a table is {float(values[bad])!r} at {float(at[bad])!r}: correct it "
+            "or its samples, or choose bounds between which it is finite."
         )
     return values
 

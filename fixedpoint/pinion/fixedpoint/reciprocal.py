@@ -30,6 +30,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Flags, Ints
 
 from .format import Format, FormatError, check_widths, checked_words
@@ -95,8 +96,9 @@ class Reciprocal:
         check_widths("a reciprocal", 48, source=self.source, target=self.target)
         if not 4 <= self.sum_frac <= 52:
             raise FormatError(
-                f"The formats {self.source.name} and {self.target.name} have {self.sum_frac} "
-                f"fraction bits together; a reciprocal needs 4 to 52: move a binary point."
+                f"The formats {self.source.name} and {self.target.name} have "
+                f"{amount(self.sum_frac, 'fraction bit')} together; a reciprocal needs 4 to 52: "
+                "move a binary point."
             )
         if self.low_bits > self.source.width:
             raise FormatError(

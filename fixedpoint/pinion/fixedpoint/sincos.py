@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
+
 from .format import Format, FormatError, checked_words
 from .sincos_direct import DirectTable
 from .sincos_turns import TurnTable
@@ -66,8 +68,8 @@ class SinCos:
             )
         if not 4 <= self.target.frac <= 28:
             raise FormatError(
-                f"The target format {self.target.name} has {self.target.frac} fraction bits; sine "
-                f"and cosine support 4 to 28."
+                f"The target format {self.target.name} has "
+                f"{amount(self.target.frac, 'fraction bit')}; sine and cosine support 4 to 28."
             )
         _ = self.method
 

@@ -82,8 +82,8 @@ class FixedTable:
             <= (self.target.max - self.target.lsb)
         ):
             raise FormatError(
-                f"A table's values, {smallest:.6g} to {largest:.6g}, exceed the range of their "
-                f"format {self.target.name}: give it more integer bits."
+                f"A table's values, {smallest:.6g} to {largest:.6g}, do not fit their format "
+                f"{self.target.name} with a margin of one LSB: give it more integer bits."
             )
         if not 2 <= self.position_bits <= 40 or sum(self.widths) > 120:
             raise FormatError(

@@ -357,14 +357,14 @@ def _check_goal(request: BuildRequest) -> None:
     formats = request.formats or find_target(request.target).formats
     if formats != AUTO:
         raise BuildError(
-            f"A task chooses per-signal formats, but the formats are '{formats}': give formats "
-            f"'{AUTO}', or leave the task out."
+            f"A task chooses the formats itself, but the formats are '{formats}': give formats "
+            f"'{AUTO}' (--formats), or leave out the task (--task)."
         )
     if request.max_error is not None:
         raise BuildError(
             "A task chooses the formats by its loss, so a largest error of "
-            f"{request.max_error:g} cannot be requested as well: leave out the task, or max_error "
-            "(--max-error)."
+            f"{request.max_error:g} cannot be requested as well: leave out the task (--task) or "
+            "max_error (--max-error)."
         )
 
 

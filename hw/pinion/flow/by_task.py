@@ -264,7 +264,7 @@ class TaskSearch:
             raise TaskError(
                 f"The scheduled core has a loss of {self.found.loss:.3g} in the task "
                 f"'{self.goal.name}', but at most {self.goal.loss:g} is allowed. Its formats met "
-                "this limit before scheduling: the task must give equal results the same loss."
+                "this limit before scheduling: the task's loss must be the same for equal results."
             )
         self.progress.step("Measuring it on motions that the search did not see")
         self.held_out = self.goal.held_out(core)
@@ -272,8 +272,8 @@ class TaskSearch:
             raise TaskError(
                 f"The formats chosen by the task '{self.goal.name}' ({self._words}) have a "
                 f"loss of {self.held_out.loss:.3g} on motions that the search did not see, but at "
-                f"most {self.goal.held_out_loss:g} is allowed there: state a smaller loss, or a "
-                "task that shows more of what the robot does."
+                f"most {self.goal.held_out_loss:g} is allowed there: give the task a smaller "
+                "loss with the same held_out_loss, or a more varied motion."
             )
 
     @property
@@ -299,13 +299,13 @@ class TaskSearch:
         if first is None:
             losses = [t.outcome.loss for t in self.tried if math.isfinite(t.outcome.loss)]
             advice = (
-                f"the smallest loss measured is {min(losses):.3g}; state a larger loss."
+                f"the smallest loss measured is {min(losses):.3g}; allow slightly more than that."
                 if losses
                 else "none of those tried has a finite loss; check the task."
             )
             raise TaskError(
-                f"No formats of up to {ladder[-1]} perform the task '{self.goal.name}' with a loss "
-                f"of at most {self.goal.loss:g}: {advice}"
+                f"No formats of up to {ladder[-1]} keep the loss of the task '{self.goal.name}' "
+                f"at or below {self.goal.loss:g}: {advice}"
             )
         words = first.words
         if words.share == 0.0:

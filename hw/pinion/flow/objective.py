@@ -147,16 +147,17 @@ def format_plan(
     assert formats is not None
     if max_error is not None and not (math.isfinite(max_error) and 0.0 < max_error < 1.0):
         raise ObjectiveError(
-            f"A largest relative error of {max_error:g} is impossible: give a number between 0 "
-            f"and 1, such as {MAX_ERROR:g}."
+            f"max_error (--max-error) is {max_error:g}; it must be between 0 and 1, such as "
+            f"{MAX_ERROR:g}."
         )
     if signal_multiplier(formats) is None and not formats.endswith(PLAN_SUFFIX):
+        plan = FormatPlan.parse(formats)
         if ranges is not None:
             raise ObjectiveError(
-                f"The format {formats} is the same for every signal, so ranges ({ranges}) cannot "
-                f"be chosen: use them with the formats '{AUTO}'."
+                f"The format {formats} is the same for every signal, so ranges (--ranges) "
+                f"cannot be '{ranges}': leave ranges out, or give formats '{AUTO}'."
             )
-        return FormatPlan.parse(formats)
+        return plan
     return _auto_formats(model, row, folded, request, scales=scales, headroom=headroom)
 
 
@@ -176,7 +177,7 @@ def _auto_formats(
     if saved is not None and (ranges is not None or max_error is not None):
         raise ObjectiveError(
             f"The plan '{formats}' already states its ranges and its largest error; "
-            "leave ranges and largest error out, or build with 'auto'."
+            "leave ranges (--ranges) and max_error (--max-error) out, or give formats 'auto'."
         )
     multiplier = multiplier_kind or DSP48E2
     error_limit = _error_by_signal(multiplier) if max_error is None else max_error

@@ -85,8 +85,8 @@ class OtherRanges:
         if self.other is None or self.blocks is None:
             return (
                 f"This core {flags}. Formats for {self.ranges} states (--ranges {self.ranges}) "
-                f"are out of reach with its sums: {self.refused} A build with these formats says "
-                "what is in reach."
+                f"are out of reach with its sums: {self.refused} A build with --ranges "
+                f"{self.ranges} reports what is within reach."
             )
         errors = [
             f"{error:.2g} on {name} states ({self.present.errors[name]:.2g} now)"

@@ -99,8 +99,8 @@ def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> flo
     largest = measured.get(home) or 0.0
     if not largest > 0.0:
         raise PromiseError(
-            f"None of the {home} states that were tried has a valid result in the formats that the "
-            f"task '{name}' chose: state a smaller loss, or a task with wider motions."
+            f"The formats that the task '{name}' chose have no known error on {home} states, as "
+            "results are flagged or not finite: give the task a smaller loss or a wider motion."
         )
     return rounded_up(MARGIN * largest)
 
@@ -152,10 +152,10 @@ def gate_sentence(manifest: Manifest) -> str:
     home, gate = manifest.budget_distribution, manifest.max_error
     by_signal = _by_signal(manifest)
     if home not in manifest.measured:
+        wider = "such as q16.16" if by_signal else "with more integer bits, or formats auto"
         return (
-            f"None of the {home} states that were tried has a valid result in {manifest.formats}, "
-            "most likely because values exceed its range: give formats auto, or a format with "
-            "more integer bits."
+            f"The error of {manifest.formats} on {home} states is unknown: results are flagged or "
+            f"not finite, most likely because values overflow. Give a format {wider}."
         )
     error = manifest.measured[home]
     if not error > (1.0 if by_signal else _NEAR) * gate:

@@ -80,7 +80,8 @@ def resolved(request: BuildRequest) -> BuildRequest:
         raise TargetError(f"A clock of {clock_mhz:g} MHz is out of range: give 1 to 2000 MHz.")
     if request.ii is not None and not (_is_whole(request.ii) and 1 <= request.ii <= 4096):
         raise TargetError(
-            f"An interval of {request.ii} cycles cannot be built: give ii (--ii) from 1 to 4096."
+            f"An interval of {request.ii} cycles cannot be built: give ii (--ii) as a whole number "
+            "from 1 to 4096."
         )
     complete = replace(request, formats=formats, clock_mhz=board.reachable_mhz(clock_mhz))
     if formats.endswith(PLAN_SUFFIX):  # which states both

@@ -92,8 +92,7 @@ def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
             raise TaskError(f"'{folder / name}' cannot be read ({error.strerror}).") from None
         if hashlib.sha256(data).hexdigest() != manifest.task.get(key):
             raise TaskError(
-                f"'{folder / name}' is not the file with which the formats were chosen: build "
-                "the folder again."
+                f"'{folder / name}' is not the file that the build wrote: build the folder again."
             )
         contents[name] = data
     record: dict[str, Any] = json.loads(contents[RECORD])
@@ -120,8 +119,7 @@ def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
         return str(error)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError, RecursionError) as error:
         return (
-            f"The record of the task is incomplete ({type(error).__name__}): build the folder "
-            "again."
+            f"The record of the task is not valid ({type(error).__name__}): build the folder again."
         )
 
 
@@ -150,7 +148,7 @@ def _broken_choice(record: Mapping[str, Any], graph: Graph) -> str:
                 "build the folder again."
             )
     if not choice["held"]:
-        return "The chosen formats did not perform the task: build the folder again."
+        return "The loss of the chosen formats is above the limit: build the folder again."
     pairs = zip(graph.nodes, formats(graph), strict=True)
     longest = max(fmt.width for node, fmt in pairs if node.op == names.INPUT)
     if longest != choice["wide"]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 
+from pinion.base.amounts import amount
+
 from .unit import Unit, inverted, register_outputs
 
 
@@ -96,8 +98,8 @@ class LessUnit(Unit):
         self.width = _checked(width)
         if not 0 <= target_frac < target_width - 1:
             raise ValueError(
-                f"A word of {target_width} bits cannot represent 1 with {target_frac} fraction "
-                "bits."
+                f"A word of {amount(target_width, 'bit')} cannot represent 1 with "
+                f"{amount(target_frac, 'fraction bit')}."
             )
         self.target_width = target_width
         self.target_frac = target_frac

@@ -129,7 +129,8 @@ def check_verilog(text: str, *, where: object) -> None:
 
 
 def _foreign(where: object, number: int, text: str) -> ForeignDesignError:
+    excerpt = text.strip(" \t\n")[:80]
     return ForeignDesignError(
-        f"Line {number} of '{where}' contains {text.strip()[:80]!a}, which no core of Pinion "
+        f"Line {number} of '{where}' contains {excerpt!a}, which no core of Pinion "
         "contains, so the design is not run: build the folder again from its robot."
     )

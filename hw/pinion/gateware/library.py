@@ -273,8 +273,8 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
     _check_offsets(kind, unit, timing)
     if kind.saturates != ("ovf" in unit.outputs):
         raise ValueError(
-            f"The {kind.label} unit has the outputs {', '.join(unit.outputs)}, but the datapath "
-            f"expects {'an' if kind.saturates else 'no'} overflow flag."
+            f"The {kind.label} unit has {'no' if kind.saturates else 'an'} overflow flag, but the "
+            f"datapath expects {'one' if kind.saturates else 'none'}."
         )
     if unit.latency != expected:
         raise ValueError(

@@ -90,7 +90,7 @@ def yosys_path(path: Path, *, folder: Path) -> str:
     text = Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
     if '"' in text or "\n" in text:
         raise ValueError(
-            f"Yosys cannot read the path {text!r} with a quote or a line break: rename it."
+            f"Yosys cannot read the path {text!r} with a double quote or a line break: rename it."
         )
     return f'"{text}"'
 
@@ -247,6 +247,6 @@ def run_yosys(
         if not errors:  # the printed output then has the reason
             with log.open("ab") as file:
                 file.write(process.stdout)
-        reason = errors[0].strip() if errors else f"exit status {process.returncode}, no error line"
+        reason = errors[0].strip() if errors else f"exit code {process.returncode}, no error line"
         raise YosysError(f"Yosys failed on {script.name} ({reason}); its log is {log}.")
     return text

@@ -225,7 +225,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
 
 
 def _dot_control(exact: Node) -> tuple[int, ...]:
-    """Return a dot's signs; with an addend also that of the first term, and a 1 for the addend."""
+    """Return a dot's sign bits: all but the first, or all and a 1 if it has an addend."""
     signs = tuple(int(int(sign) < 0) for sign in exact.params[: len(exact.args) // 2])
     return (*signs, 1) if len(exact.args) % 2 else signs[1:]
 

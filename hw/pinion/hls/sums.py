@@ -392,7 +392,10 @@ class _Builder:
         return any(self.to.nodes[x].op == names.CONST for _, x in term.factors)
 
     def _front(self, group: Sequence[_Term], addend: int | None) -> int:
-        """Return the sign in front of a dot: that of its addend, otherwise plus."""
+        """Return the sign before a dot: its addend's, or minus if every product is negative.
+
+        In a group of several, a product with a constant takes its sign into the constant.
+        """
         if addend is not None:
             return addend
         if len(group) == 1:
@@ -423,7 +426,7 @@ class _Builder:
     def best(
         self, root: int, products: list[_Term], others: list[_Term]
     ) -> tuple[_Tree, list[int]]:
-        """Return the tree that finishes first or in time with the fewest adders, and its widths."""
+        """Return the tree with the fewest adders in time, else the earliest, and its widths."""
         parts = self.parts.get(root) if self.parts else None
         options = self._options(len(products)) if parts is None else [parts]
         deadline = self.deadlines.get(root, 0)

@@ -52,8 +52,8 @@ def latest_arrivals(
         stuck = int(np.flatnonzero(waiting)[0])
         path, label, _ = netlist.place(int(cell[np.flatnonzero(target == stuck)[0]]))
         raise CombinationalLoopError(
-            f"The netlist has a combinational loop through or before {path}{label}: "
-            f"a register is missing in the gateware."
+            f"The netlist has a combinational loop through or upstream of {path}{label}: "
+            "the gateware lacks a register there."
         )
     decides = (arrival[source] + delay == arrival[target]) & (arrival[target] > start[target])
     by = np.full(netlist.nodes, -1, np.int64)

@@ -136,7 +136,7 @@ class DelayTable:
             if entry.fits(kind, parameters):
                 return entry
         raise DelayError(
-            f"The delay table '{self.family}' has no cell '{kind}': add it with its delays."
+            f"The delay table '{self.family}' has no entry that fits the cell '{kind}': add one."
         )
 
     @property

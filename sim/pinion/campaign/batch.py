@@ -22,7 +22,7 @@ from pinion import api
 from pinion.base.progress import SILENT, Progress
 from pinion.batch import Backend, validate_arrays
 from pinion.driver import split_device
-from pinion.functions import Function, RowOptions, arrays_of, row_of, sample
+from pinion.functions import FUNCTIONS, Function, RowOptions, arrays_of, row_of, sample
 from pinion.link import Array
 from pinion.robot import Model, RobotOptions, asked_robot, model_from_dict, model_to_dict
 
@@ -103,7 +103,8 @@ def batch(
     requests: dict[str, NDArray[Any]] | None = None
     if (arrays is None) == (states is None):
         raise CampaignError(
-            "A batch needs either requests or a number of states to sample, not both."
+            "A batch needs either requests, arrays (--input), or a number of states to sample, "
+            "states (--states)."
         )
     if arrays is not None:
         requests = _full_arrays(arrays_of(row.inputs, model), arrays, dtype)
@@ -194,6 +195,11 @@ class FunctionParcel:
             )
         if dtype not in DTYPES:
             raise CampaignError(f"There is no dtype '{dtype}'; choose one of {', '.join(DTYPES)}.")
+        if row.name not in FUNCTIONS:
+            raise CampaignError(
+                f"The function '{row.name}' is user-defined, and its code is not sent to workers: "
+                "compute it in this process with pinion.api.backend."
+            )
         table_row(row.name, row.options)
         # Evaluate once here: some errors, such as a missing tip name, only occur then.
         trial = sample(model, row, 1, distribution="reference", seed=0)

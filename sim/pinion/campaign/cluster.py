@@ -60,8 +60,8 @@ def cluster(
         count = len(devices) or workers or len(os.sched_getaffinity(0))
         if count > MOST_WORKERS:
             raise ClusterError(
-                f"{count:,} workers (--workers) are too many for one machine: give 1 to "
-                f"{MOST_WORKERS:,}, for instance the number of CPU cores."
+                f"{count:,} workers are too many for one machine: set workers (--workers) to at "
+                f"most {MOST_WORKERS}."
             )
         security = Security.temporary()
         head = {
@@ -171,7 +171,7 @@ def check_workers(client: Client, device: str = "") -> None:
             raise ClusterError(
                 f"No worker ({len(workers)} in all) has the device '{name}': start one for each "
                 f"device with `dask worker {client.scheduler.address} --nthreads 1 --resources "
-                f"'{name}=1 {name}:0=1'`."
+                f"'{name}=1 {name}:ADDRESS=1'`, with the address of that device."
             )
     ours = plan_identity()
     for address, theirs in client.run(plan_identity, on_error="return").items():
@@ -188,8 +188,9 @@ def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
     """
     if isinstance(theirs, BaseException):
         raise ClusterError(
-            f"The worker {address} cannot import Pinion ({_first_line(theirs)}): install Pinion "
-            f"{ours['sources']} with the extra 'campaign' there."
+            f"The worker {address} cannot import Pinion ({_first_line(theirs)}): install the "
+            "Pinion of this machine there, with the extra 'campaign' (version and digest of its "
+            f"sources: {ours['sources']})."
         )
     for name, package in (("sources", "Pinion"), ("numpy", "NumPy")):
         if theirs[name] != ours[name]:

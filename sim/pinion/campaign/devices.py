@@ -246,8 +246,9 @@ def table_row(name: str, options: Mapping[str, str]) -> Function:
     """
     if name not in FUNCTIONS:
         raise CampaignError(
-            f"The function '{name}' is user-defined, and its code is not in the build: run it on "
-            "'integers', 'rtl' or a card; 'cpu', 'cuda' and 'float' need a built-in function."
+            f"The function '{name}' is user-defined, and 'cpu', 'cuda' and 'float' need its code, "
+            f"which is not in the folder: run a build on '{INTEGERS}', '{RTL}' or a card, and a "
+            f"program on '{PROCESSOR}' or '{CARD}'."
         )
     return named_function(name, **options_from_text(options))
 

@@ -88,8 +88,8 @@ class LocalWorkers:
         while not any(_is_up(output) for _, output in list(self._running)):
             if self._failure is not None:
                 raise ClusterError(
-                    "Workers cannot be started on this machine; the last one printed: "
-                    f"{self._failure}"
+                    "Workers cannot be started on this machine; the last line that one of them "
+                    f"printed is: {self._failure}"
                 )
             time.sleep(_LOOK)
 
@@ -147,7 +147,7 @@ def _is_up(output: IO[bytes]) -> bool:
 
 def _last_line(output: IO[bytes]) -> str:
     lines = _output_of(output).decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "nothing"
+    return lines[-1] if lines else "(none)"
 
 
 async def _serve(task: Mapping[str, Any]) -> None:

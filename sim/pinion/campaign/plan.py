@@ -136,7 +136,7 @@ def make_plan(
     """
     if max_error is not None and not 0.0 <= max_error < float("inf"):
         raise CampaignError(
-            f"The largest allowed error must be a finite number of at least 0, not {max_error!r}."
+            f"max_error (--max-error) must be finite and at least 0, not {max_error!r}."
         )
     check_numbers(states=states, chunk=chunk, distribution=distribution if words is None else None)
     return Plan(
@@ -168,9 +168,9 @@ def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
         If a number or a name is invalid.
     """
     if states < 1:
-        raise CampaignError(f"A campaign needs at least 1 state, not {states}.")
+        raise CampaignError(f"states (--states) must be at least 1, not {states}.")
     if chunk < 1:
-        raise CampaignError(f"A chunk needs at least 1 state, not {chunk}.")
+        raise CampaignError(f"chunk (--chunk) must be at least 1, not {chunk}.")
     if distribution is not None and distribution not in DISTRIBUTIONS:
         raise FunctionError(
             f"There is no distribution '{distribution}'; choose one of {', '.join(DISTRIBUTIONS)}."
@@ -178,8 +178,8 @@ def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
     if -(-states // chunk) > MOST_CHUNKS:
         raise CampaignError(
             f"{states:,} states in chunks of {chunk:,} need {-(-states // chunk):,} records, but "
-            f"at most {MOST_CHUNKS:,} are allowed: give chunks of at least "
-            f"{-(-states // MOST_CHUNKS):,}."
+            f"at most {MOST_CHUNKS:,} are allowed: set chunk (--chunk) to "
+            f"{-(-states // MOST_CHUNKS)} or more."
         )
 
 

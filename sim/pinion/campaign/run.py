@@ -136,12 +136,15 @@ def campaign(
             raise CampaignError("A campaign needs at least 1 request, not 0.")
         if states not in (None, len(words)):
             raise CampaignError(
-                f"Requests are given ({len(words):,}), so {states:,} states cannot be sampled: "
-                "leave the number of states out."
+                f"arrays (--input) has {amount(len(words), 'request')}, so states (--states) "
+                f"cannot be {states:,}: leave it out."
             )
         states, distribution = len(words), GIVEN
     if states is None:
-        raise CampaignError("A campaign needs a number of states or requests from a file.")
+        raise CampaignError(
+            "A campaign needs either a number of states to sample, states (--states), or "
+            "requests, arrays (--input)."
+        )
     plan = make_plan(
         build,
         device=kind,
@@ -237,8 +240,8 @@ def devices_of(
     if names[0] in ANYWHERE:
         if len(names) > 1:
             raise CampaignError(
-                f"Every worker has '{names[0]}', so '{device}' names too many devices: give one "
-                "device and the number of workers (--workers)."
+                f"Every worker has '{names[0]}', so '{device}' names too many devices: give "
+                f"'{names[0]}' alone, and the number of local workers as workers (--workers)."
             )
         return [], names[0]
     kind = split_device(names[0])[0]
@@ -254,8 +257,8 @@ def devices_of(
     if workers not in (None, len(names)):
         raise CampaignError(
             f"Each device has one worker, so '{device}' needs "
-            f"{amount(len(names), 'worker')}, not {workers}: leave the number out, or name as many "
-            "devices."
+            f"{amount(len(names), 'worker')}, not {workers}: leave workers (--workers) out, or "
+            "name as many devices."
         )
     return names, kind
 
@@ -298,10 +301,12 @@ class _Run:
             for number in suspected:
                 for guilty in self._through(iter([number]), lambda: 1):
                     start, stop = self.plan.span(guilty)
+                    states = f"states {start} to {stop - 1}"
                     self._fail(
                         guilty,
-                        f"Chunk {guilty}, states {start} to {stop - 1}, ended every worker that "
-                        "tried it: use smaller chunks to look for a crash or a lack of memory.",
+                        f"Chunk {guilty}, {states if stop - start > 1 else f'state {start}'}, "
+                        "ended every worker that tried it, by a crash or for lack of memory; to "
+                        "save memory, use smaller chunks (--chunk) with another file (-o).",
                     )
         except (CommClosedError, ClosedClientError):
             raise self._lost() from None
@@ -386,8 +391,8 @@ class _Run:
 
     def _lost(self) -> ClusterError:
         return ClusterError(
-            f"The scheduler was lost; {self.finished:,} of {self.plan.states:,} states are stored "
-            f"in '{self.store.path}': run the same command to continue."
+            f"The scheduler was lost; states stored in '{self.store.path}': {self.finished:,} of "
+            f"{self.plan.states:,}. Run the same command to continue."
         )
 
     def _fail(self, number: int, sentence: str) -> None:
@@ -395,10 +400,9 @@ class _Run:
         self.failed += 1
         self._tell()
         if self.failed >= min(MOST_FAILURES, self.plan.chunks):
-            chunks = "1 chunk" if self.failed == 1 else f"{self.failed} chunks"
             raise ChunksError(
-                f"{chunks} failed, so no more were tried; {self.finished:,} of "
-                f"{self.plan.states:,} states are stored in '{self.store.path}'. "
+                f"The run stopped after {amount(self.failed, 'failed chunk')}; states stored in "
+                f"'{self.store.path}': {self.finished:,} of {self.plan.states:,}. "
                 f"The last failure: {sentence}"
             )
 

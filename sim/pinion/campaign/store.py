@@ -113,7 +113,8 @@ class StateStore(Closing):
             ):
                 raise CampaignError(
                     f"'{path}' contains another run ({plan_difference(new_plan, stored_plan)}): "
-                    "name another file with -o, or use the arguments of that run."
+                    "give another file (-o), or the arguments of that run and its versions of "
+                    "Pinion and NumPy."
                 )
             if stored_plan != new_plan:
                 database.execute("BEGIN IMMEDIATE")
@@ -217,8 +218,8 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
         plan = _plan(database, path)
         if not plan["keep"]:
             raise CampaignError(
-                f"'{path}' contains figures but no results: start another campaign with keep=True "
-                "(--keep)."
+                f"'{path}' contains figures but no results: start another campaign, with "
+                "keep=True (--keep) and another file (-o)."
             )
         numbers = [row[0] for row in database.execute("SELECT number FROM chunks ORDER BY number")]
     for number in numbers:
@@ -260,11 +261,11 @@ def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:
         raise CampaignError(
-            f"'{path}' is a database, but not a Pinion campaign: give another file."
+            f"'{path}' is not the file of a Pinion campaign or batch: give another file."
         )
     if version != VERSION:
         raise CampaignError(
-            f"'{path}' is a campaign of version {version}, but this Pinion reads version "
+            f"The file format of '{path}' has version {version}, but this Pinion reads version "
             f"{VERSION}: give another file."
         )
     plan: dict[str, Any] = json.loads(database.execute("SELECT plan FROM campaign").fetchone()[0])
@@ -285,10 +286,11 @@ def _locked(path: Path) -> ExitStack:
     SQLite's own locks. That file is removed with the lock; one left by a killed process is reused.
     """
     if path.is_dir():
-        raise CampaignError(f"'{path}' is a folder: name a file for the campaign with -o.")
+        raise CampaignError(f"'{path}' is a folder: give a file (-o).")
     if not path.parent.is_dir():
         raise CampaignError(
-            f"There is no folder '{path.parent}' for '{path.name}': create it first."
+            f"There is no folder '{path.parent}' for '{path.name}': create it first, or give "
+            "another file (-o)."
         )
     check_place(path, "campaign", CampaignError)
     beside = path.with_name(f"{path.name}.lock")
@@ -299,7 +301,8 @@ def _locked(path: Path) -> ExitStack:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise CampaignError(
-                    f"Another process uses '{path}': wait for it, or name another file with -o."
+                    f"'{path}' is in use by another run: wait until it ends, or give another "
+                    "file (-o)."
                 ) from None
             # Another process may have removed the file since it was opened here.
             if _is(handle, beside):

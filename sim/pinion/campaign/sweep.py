@@ -34,7 +34,7 @@ def on(client: Client) -> Runner:
             if point.function not in FUNCTIONS:
                 raise ClusterError(
                     f"The function '{point.function}' is user-defined, and workers do not have its "
-                    "code: explore it on this machine, without a scheduler."
+                    "code: explore it on this machine, without a scheduler (--scheduler)."
                 )
         if not points:
             return
@@ -62,8 +62,9 @@ def on(client: Client) -> Runner:
                 continue
             except (CancelledError, CommClosedError):
                 raise ClusterError(
-                    f"The scheduler was lost; {len(points) - len(waiting) - 1} of {len(points)} "
-                    f"points are stored in '{folder}': run the same command to continue."
+                    f"The scheduler was lost (points tried: {len(points) - len(waiting) - 1} of "
+                    f"{len(points)}); finished points are in '{folder}': run the same command to "
+                    "continue."
                 ) from None
             unpack(files, point_folder(point, folder))
             yield point, failure

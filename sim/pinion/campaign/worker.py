@@ -99,8 +99,8 @@ def work(plan: Plan, number: int, requests: Any) -> ChunkRecord:
     place = worker.plugins.get(NAME)
     if not isinstance(place, Workplace) or place.parcel.digest != plan.folder:
         raise ClusterError(
-            f"The worker {worker.address} belongs to another campaign: let that one end before you "
-            "start the next one on the same scheduler."
+            f"The worker {worker.address} now serves another campaign: wait until that one ends, "
+            "then run this one again."
         )
     bench = place.take(own_device(plan.device, worker.state.total_resources))
     try:

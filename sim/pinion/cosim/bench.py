@@ -227,8 +227,8 @@ async def stream(dut: Any) -> None:
     surplus = max(0, len(monitor.emitted) - n_expected)
     if not complaints and len(rows) < n_expected:
         complaints.append(
-            f"{n_expected} output beats came, but {n_expected - len(rows)} of them after the last "
-            "TLAST: the final record is not closed."
+            "The final record is not closed by TLAST (beats after the last TLAST: "
+            f"{n_expected - len(rows)} of {n_expected})."
         )
     if not complaints and not surplus and frames:
         complaints += _check(spec, stimuli, frames)

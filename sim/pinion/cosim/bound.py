@@ -68,8 +68,8 @@ def verify_bounded(
     """
     if bound and function is not None:
         raise BuildError(
-            f"A bound refers to the build's own float graph, but errors would refer to "
-            f"'{function.name}': leave bound (--bound) or function (--function) out."
+            f"A bound is relative to the build's float graph, but errors would be relative to "
+            f"'{function.name}': omit bound (--bound) or function (--function)."
         )
     bounds = None
     if bound:

@@ -205,8 +205,8 @@ class CompiledCore:
         width = int(self._lib.pinion_watch(self._engine, name.replace(".", " ").encode()))
         if width < 0:
             near = difflib.get_close_matches(name, self.signals(), n=3, cutoff=0.4)
-            hint = f"the nearest are {', '.join(near)}" if near else "see CompiledCore.signals()"
-            raise KeyError(f"The core has no signal {name!r}: {hint}.")
+            hint = f"similar names: {', '.join(near)}" if near else "see CompiledCore.signals()"
+            raise KeyError(f"The core has no signal {name!r} ({hint}).")
         return width
 
     def _need_debug(self) -> None:
@@ -301,7 +301,10 @@ def _join(chunks: NDArray[np.uint32]) -> NDArray[Any]:
 
 def _lanes(bits: int, *, port: str) -> int:
     if bits == 0 or bits % 32:
-        raise CompileError(f"Port {port} has {bits} bits: a core's stream has 32 bits per lane.")
+        raise CompileError(
+            f"The width of port {port} must be a positive multiple of 32 bits, 32 for each lane, "
+            f"not {bits}."
+        )
     return bits // 32
 
 

@@ -424,7 +424,7 @@ def _gxx(arguments: Sequence[str], *, work: Path, log: Path) -> None:
         )
     if process.returncode != 0:
         reason = _reason(log, mark="error:", status=process.returncode)
-        raise CompileError(f"g++ failed to compile the C++ ({reason}); its log is {log}.")
+        raise CompileError(f"g++ failed to build the simulation ({reason}); its log is {log}.")
 
 
 def _gxx_version() -> str:

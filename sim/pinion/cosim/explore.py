@@ -102,7 +102,7 @@ def explore(
     if not points:
         raise ExploreError("There are no points to explore: give every option at least one value.")
     if jobs < 1:
-        raise ExploreError(f"Exploring needs at least 1 process, not {jobs}.")
+        raise ExploreError(f"jobs (--jobs) must be at least 1, not {jobs}.")
     if measure.samples < 1:
         raise ExploreError(f"Measuring errors needs at least 1 sample, not {measure.samples}.")
     version = code_version()
@@ -258,7 +258,10 @@ def _outcome(future: Future[str | None]) -> str | None:
     try:
         return future.result()
     except (BrokenProcessPool, SystemExit):
-        return "The process was stopped, perhaps for lack of memory; with several jobs, try fewer."
+        return (
+            "The process was stopped, perhaps for lack of memory; with several jobs (--jobs), try "
+            "fewer."
+        )
 
 
 def task_of(
@@ -363,7 +366,8 @@ def measure_point(
             # Pinion's own errors are sentences. Any other is a defect: store its traceback.
             if not type(error).__module__.startswith("pinion."):
                 (place / "error.txt").write_text(traceback.format_exc())
-                return f"{stage}: {type(error).__name__}: {error}; see {place / 'error.txt'}."
+                log = f"{POINTS}/{point.key}/error.txt"  # a worker's folder is temporary
+                return f"{stage}: {type(error).__name__}: {error}; see {log} in the sweep's folder."
             return " ".join(str(error).split())
         seconds = time.perf_counter() - start
         record |= {stage: {**figures, "of": measure.stages()[stage], "seconds": seconds}}

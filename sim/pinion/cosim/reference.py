@@ -49,7 +49,7 @@ DescribedT = TypeVar("DescribedT", bound=Described)
 
 
 class FloatReference(Generic[DescribedT]):
-    """The float model of a function, for results as a device returns them.
+    """The float model of a function, with results in the form that a device returns.
 
     Parameters
     ----------
@@ -307,6 +307,11 @@ class Reference(FloatReference[Build]):
 def _check_same(build: Build, function: Function) -> None:
     """Raise `BuildError` if a function's arrays differ from those of a build."""
     built = build.function
+    if built.name != function.name:
+        raise BuildError(
+            f"The folder was built from '{built.name}', not from '{function.name}': name the "
+            "function that it was built from, or build it again."
+        )
     for kind, ours, theirs in (
         ("inputs", built.inputs, function.inputs),
         ("results", built.results, function.results),
@@ -314,25 +319,27 @@ def _check_same(build: Build, function: Function) -> None:
     ):
         built_arrays = [(b.name, b.shape, b.symmetric) for b in ours]
         function_arrays = [(b.name, b.dims(build.model), b.symmetric) for b in theirs]
-        if built_arrays != function_arrays or built.name != function.name:
+        if built_arrays != function_arrays:
+            before = f"with the {kind} {_listed(built_arrays)}" if ours else f"without {kind}"
             raise BuildError(
-                f"The folder was built from '{built.name}' with the {kind} "
-                f"{_listed(built_arrays)}, but '{function.name}' has {_listed(function_arrays)}: "
-                "name the function that it was built from, or build it again."
+                f"The folder was built from '{built.name}' {before}, but '{function.name}' has "
+                f"{_listed(function_arrays)}: name the function that it was built from, or build "
+                "it again."
             )
     for then, now in zip(built.states, function.states, strict=True):
         begins = now.initials(build.model)
         for word, initial in then.initials(build.model).items():
             if initial != begins[word]:
                 raise BuildError(
-                    f"The folder was built with an initial value of {initial:g} for the state "
-                    f"'{word}', but '{function.name}' has {begins[word]:g}: build it again."
+                    f"The folder was built with an initial value of {initial} for the state "
+                    f"'{word}', but '{function.name}' has {begins[word]}: build it again."
                 )
 
 
 def _listed(blocks: Sequence[tuple[str, tuple[int | str, ...], bool]]) -> str:
     """Return a function's arrays as text for a message."""
-    return ", ".join(f"{name} {shape}" for name, shape, _ in blocks) or "none"
+    texts = [f"{name} {shape}{' symmetric' * symmetric}" for name, shape, symmetric in blocks]
+    return ", ".join(texts) or "none"
 
 
 def make(folder: Path) -> Reference:

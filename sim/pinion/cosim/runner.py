@@ -209,7 +209,9 @@ def _check_arguments(
             f"{beats.shape} of {beats.dtype} with {last.shape}."
         )
     if not len(beats) or not last[-1]:
-        raise ValueError("A bench needs at least one record and a last flag on the last beat.")
+        raise ValueError(
+            "A test bench needs at least one input beat, and the last flag set on the final beat."
+        )
     if reference is not None and reference.count(":") != 1:
         raise ValueError(f"The reference {reference!r} must have the form module:function.")
 

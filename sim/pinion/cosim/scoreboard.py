@@ -38,7 +38,7 @@ class Divergence:
     request : number of the request in its batch.
     node, op : the graph node; -1 and "" if every unit agrees and the fault is after them.
     unit : the unit, such as ``dot2_3``.
-    cycle : cycle after the request's launch.
+    cycle : cycle after the request's launch; -1 if the core never launched it.
     region, line : link and pass, source line.
     expected, actual : integers.
     waveform : VCD file with expected values beside outputs.
@@ -56,6 +56,8 @@ class Divergence:
     waveform: Path
 
     def __str__(self) -> str:
+        if self.cycle < 0:
+            return f"Request {self.request}: the core never launched it; see {self.waveform}."
         if self.node < 0:
             return (
                 f"Request {self.request}: every unit agrees with the integer model, so the fault "
@@ -116,7 +118,8 @@ def first_divergence(
                     request, row["node"], op, unit, cycle, node.region, node.line,
                     expected, actual, waveform,
                 )  # fmt: skip
-    return Divergence(request, -1, "", "", 0, "", "", 0, 0, waveform)
+    cycle = -1 if launch is None else 0
+    return Divergence(request, -1, "", "", cycle, "", "", 0, 0, waveform)
 
 
 def _column(values: FixedValues, node: int, count: int) -> NDArray[np.int64]:

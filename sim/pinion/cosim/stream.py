@@ -186,7 +186,7 @@ def check_pattern(pattern: NDArray[np.bool_] | None, *, name: str) -> NDArray[np
         raise ValueError(f"The {name} pattern must have one dimension, not shape {array.shape}.")
     if len(array) and array.all():
         raise ValueError(
-            f"The {name} pattern of {len(array)} cycles never lets a beat through: "
+            f"The {name} pattern of {amount(len(array), 'cycle')} never lets a beat through: "
             "at least one element must be False."
         )
     return array

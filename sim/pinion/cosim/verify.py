@@ -119,8 +119,8 @@ def verify(
     build = Build.read(folder)
     if dsp48e2 and not explicit_text(build.folder):
         raise BuildError(
-            f"The build '{folder}' has no explicit DSP48E2 blocks, because its products do not "
-            "each fit into one: build with formats 'auto'."
+            f"The build '{folder}' has no explicit DSP48E2 blocks, which only products of 27 x 18 "
+            "bits have: build it again with formats (--formats) 'auto'."
         )
     reference = Reference(build, function)
     manifest = build.manifest
@@ -354,7 +354,7 @@ def _drift(
     flagged: NDArray[np.bool_],
     fresh: NDArray[np.bool_] | None,
 ) -> dict[str, Any]:
-    """Return the relative difference of a stream from one in floats, by block."""
+    """Return a stream's largest relative error against the float model, and its state resets."""
     stream = Comparison.of(
         float_values(results),
         reference.float_stream(words, fresh),

@@ -244,7 +244,7 @@ def backend(
     """
     checked: Any = device
     if not isinstance(checked, str):
-        raise DriverError(f"The device is {checked!r}: give the name of a device, such as 'cpu'.")
+        raise DriverError(f"The device cannot be {checked!r}: give its name, such as 'cpu'.")
     name, address = split_device(device)
     remaining: dict[str, Any] = dict(options)
     row_options = cast(RowOptions, _taken(remaining, RowOptions))

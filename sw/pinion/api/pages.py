@@ -88,7 +88,7 @@ def write_report(
     slow = ""
     if size > page.MOST_BYTES:
         slow = (
-            f"The page has {size:,} bytes, more than {page.MOST_BYTES:,}, and will open slowly: "
-            "give fewer builds."
+            f"The page has {size:,} bytes, more than {page.MOST_BYTES:,}, and will open slowly"
+            + (": give fewer builds." if folders[1:] else ".")
         )
     return ReportPage(path=target, bytes=size, slow=slow)

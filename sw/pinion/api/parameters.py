@@ -159,11 +159,13 @@ class ParametricBackend(Backend):
         """Return the parameters with some sets replaced, (count,) or (n, count)."""
         parts = np.split(current, [p.first for p in self._parameters[1:]])
         named = {name: self._named(name) for name in sets}
-        if len(set(map(id, named.values()))) < len(named):
-            raise InputError(
-                f"The sets of 'inertia' for {' and '.join(map(repr, named))} name one link twice: "
-                "give one set per link."
-            )
+        for parameter in named.values():
+            same = [name for name in named if named[name] is parameter]
+            if len(same) > 1:
+                raise InputError(
+                    f"The sets of 'inertia' for {' and '.join(map(repr, same))} name one link "
+                    "twice: give one set per link."
+                )
         for name, value in sets.items():
             parameter = named[name]
             parts[self._parameters.index(parameter)] = _set_of(parameter, value)
@@ -228,7 +230,7 @@ def _set_of(parameter: Parameter, value: Any) -> Array:
     if array.ndim in (1, 2) and array.shape[-1] == parameter.count < numbers:
         return array
     if array.ndim not in (1, 2) or array.shape[-1] != numbers:
-        described = " or mass, com and inertia" if parameter.of_link else ""
+        described = " or a dictionary of mass, com and inertia" if parameter.of_link else ""
         if parameter.count < numbers:
             described = f", the {parameter.count} of {parameter.name!r}{described}"
         raise InputError(
@@ -265,8 +267,9 @@ def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.
                 f"{parameter.name!r} does not set: give only the "
                 f"{amount(parameter.count, 'number')} of {parameter.name!r}, or {advice}"
             )
+        subject = "set of" if np.ndim(origin) else "load on"
         raise InputError(
-            f"The load on {parameter.owner!r} is not symmetric about its joint's axis, as "
+            f"The {subject} {parameter.owner!r} is not symmetric about its joint's axis, as "
             f"{parameter.name!r} requires: {advice}"
         )
     return np.asarray(values)

@@ -138,7 +138,10 @@ def missing_module(error: ModuleNotFoundError) -> str | None:
         return None
     extra = next((extra for extra, line in _optional() if _module(line) == package), None)
     if extra is None:
-        return f"The Python package {package} is missing: install it with `pip install {package}`."
+        return (
+            f"The Python module {package} is missing: install the package that contains it, often "
+            f"with `pip install {package}`."
+        )
     return f"{package} is missing: {install_hint(extra)}."
 
 

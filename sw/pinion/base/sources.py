@@ -82,7 +82,7 @@ def source_digest(packages: Sequence[str]) -> str:
 def _folders(package: str) -> Sequence[str]:
     spec = importlib.util.find_spec(f"pinion.{package}")
     if spec is None or not spec.submodule_search_locations:
-        raise SourceError(f"There is no package pinion.{package}: install Pinion as a whole.")
+        raise SourceError(f"There is no package pinion.{package}: install all of Pinion.")
     return list(spec.submodule_search_locations)
 
 
@@ -93,8 +93,8 @@ def _files(folder: str) -> Iterator[os.DirEntry[str]]:
             entries = sorted(scan, key=lambda entry: entry.name)
     except OSError as error:
         raise SourceError(
-            f"Pinion's sources cannot be read in '{folder}' ({error.strerror}): install Pinion "
-            "unpacked, not as an archive."
+            f"Pinion's sources cannot be read in '{folder}' ({error.strerror}): check that it is a "
+            "readable folder; Pinion must be installed unpacked, not as an archive."
         ) from error
     for entry in entries:
         if entry.name.startswith(".") or entry.name == "__pycache__":

@@ -168,8 +168,8 @@ def _shape(shape: tuple[int, ...]) -> str:
 def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> NDArray[Any]:
     if _masked(value):
         raise InputError(
-            f"'{array.name}' has masked elements, which are not supported: give a plain array "
-            "of numbers, such as a masked array's filled()."
+            f"'{array.name}' has masked elements, which are not supported: fill them first, with "
+            "filled(value)."
         )
     try:
         values = np.asarray(value)
@@ -232,7 +232,7 @@ def _check_values(array: Array, values: NDArray[Any], dtype: type[np.floating[An
     index = _index(array, values, lost)
     raise InputError(
         f"{index} is {values[_first(lost)]}, which {np.dtype(dtype).name} cannot hold: give "
-        f"values below {np.finfo(dtype).max:.4g} in magnitude, in {array.unit}."
+        f"values below {np.finfo(dtype).max:.4g} in magnitude."
     )
 
 

@@ -82,7 +82,7 @@ class Backend(Closing, Protocol):
         del mass, com, inertia
         raise InputError(
             f"This {type(self).__name__} does not accept loads: to attach one, open the backend by "
-            f"pinion.api.backend with parameters=({link!r},) and the layout 'aos'."
+            f"pinion.api.backend with parameters=({link!r},) and the default layout 'aos'."
         )
 
 

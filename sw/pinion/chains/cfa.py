@@ -187,7 +187,7 @@ def free_bodies(
     if chain.has_armature:
         raise DynamicsError(
             f"The chain {chain.name!r} has armature, which the constraint force algorithm does not "
-            "support: use aba or hybrid_aba, or set the armature to 0."
+            "support: set the armature to 0 or, for a free tip, use aba or hybrid_aba."
         )
     main = chain.main
     nothing = np.zeros((at.count, chain.bodies, k), at.dtype)
@@ -212,7 +212,7 @@ def free_bodies(
         raise DynamicsError(
             f"Rounding in {at.dtype} makes a block of the chain {chain.name!r} not positive "
             f"definite with the solver {solver!r}, because the inertias differ too much: use "
-            f"{other}a wider type, or aba."
+            f"{other}a wider type or, for a free tip, aba."
         ) from None
     return Bodies(at=at, J=J, X=X, T=T, W=W, idle=idle, D=D, U=U, diagonal=diagonal)
 
@@ -326,8 +326,8 @@ def _metric(chain: Chain, I_X: ArrayLike | None, dtype: np.dtype[np.floating]) -
         factorise(metric)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            "I_X contains a matrix that is not positive definite: pass inertias, or None for "
-            "identities."
+            "I_X contains a matrix that is not positive definite: pass positive definite matrices, "
+            "or None for identities."
         ) from None
     return metric
 
@@ -345,8 +345,9 @@ def _inverses(chain: Chain, IA: Array) -> Array:
         link = int(np.argmax(bad))
         raise DynamicsError(
             f"The inertia of link {link} (body {chain.main[link]}) of the chain {chain.name!r} has "
-            "no inverse, which the constraint force algorithm needs: give the link mass and a "
-            "rotational inertia about each axis, or use aba."
+            f"no inverse in {IA.dtype}, which the constraint force algorithm needs: give the link "
+            "mass and a rotational inertia about each axis, use a wider type or, for a free tip, "
+            "use aba."
         )
     return solve_factored(L, d, np.eye(6, dtype=IA.dtype))
 

@@ -167,10 +167,14 @@ def closed_chain(
         If an argument is invalid, a link's inertia is not invertible, or the contact does not
         determine the wrench.
     """
-    if refine < 0 or not damping >= 0.0:
-        raise DynamicsError(f"refine and damping must be 0 or more, not {refine} and {damping}.")
+    if refine < 0:
+        raise DynamicsError(f"refine must be 0 or more, not {refine}.")
+    if not 0.0 <= damping < np.inf:
+        raise DynamicsError(f"damping must be 0 or more and finite, not {damping}.")
     if not isinstance(contact, TypeI | TypeII | Lathrop):
-        raise DynamicsError(f"contact is {contact!r}: pass a TypeI, a TypeII or a Lathrop.")
+        raise DynamicsError(
+            f"contact must be a TypeI, a TypeII or a Lathrop, not {type(contact).__name__}."
+        )
     at = state_of(chain, q, qd=qd, tau=tau)
     X = _tip(frame, at.dtype)
     along = at.along("qd")[:, chain.main]
@@ -379,7 +383,7 @@ def _contact_solver(
     if bad:
         raise DynamicsError(
             f"The contact of the chain {chain.name!r} does not determine the wrench at one of the "
-            "states: hold only independent directions in which the joints can move the tip, or "
-            "pass some damping."
+            "states: constrain only independent directions and, without damping, only those in "
+            "which the joints can move the tip."
         )
     return lambda b: column * solve((row * b)[..., None])[..., 0]

@@ -30,8 +30,8 @@ def to_pinocchio(chain: Chain, pin: Any) -> Any:
         turn, shift = chain.S[i, :3, 0], chain.S[i, 3:, 0]
         if chain.dof[i] != 1 or (np.any(turn) and np.any(shift)):
             raise DynamicsError(
-                f"Joint {i} of the chain {chain.name!r} is neither revolute nor prismatic: only "
-                "such joints can be converted to Pinocchio."
+                f"Joint {i} of the chain {chain.name!r} is neither prismatic nor revolute about an "
+                "axis through its frame's origin: only such joints can be converted to Pinocchio."
             )
         joint_model = (
             pin.JointModelRevoluteUnaligned if np.any(turn) else pin.JointModelPrismaticUnaligned

@@ -68,12 +68,12 @@ def random_chain(
         If an argument is invalid.
     """
     check_choice("inertias", inertias, INERTIAS)
+    if n < 1:
+        raise DynamicsError(f"A chain needs at least one link, not {n}.")
     if isinstance(joints, str):
         check_choice("joints", joints, JOINTS)
     elif len(joints) != n:
         raise DynamicsError(f"joints has length {len(joints)}, not {n}: give one joint per link.")
-    if n < 1:
-        raise DynamicsError(f"A chain needs at least one link, not {n}.")
     if branches < 0:
         raise DynamicsError(f"branches must be 0 or more, not {branches}.")
     rng = np.random.default_rng((seed, n, INERTIAS.index(inertias)))
@@ -175,8 +175,8 @@ def _joint(
     if isinstance(joint, JointKind):
         if joint.nq == joint.nv:
             raise DynamicsError(
-                f"joints contains {joint.value!r}: specify joints without a quaternion by 'mixed', "
-                "'revolute', 'prismatic', 'helical' or their number of degrees of freedom."
+                f"joints contains {joint}: instead, give 'mixed', 'revolute', 'prismatic', "
+                "'helical' or a number of degrees of freedom."
             )
         return kind_subspace(joint), joint
     if isinstance(joint, str):

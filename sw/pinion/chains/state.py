@@ -154,7 +154,8 @@ def _numbers(name: str, x: ArrayLike) -> Array:
     try:
         array = np.asarray(x)
     except ValueError as problem:
-        raise DynamicsError(f"{name} is not a rectangular array of numbers: {problem}.") from None
+        reason = str(problem).rstrip(".")
+        raise DynamicsError(f"{name} is not a rectangular array of numbers: {reason}.") from None
     if array.dtype.kind in "iu":
         array = array.astype(np.float64)
     if array.dtype.kind != "f" or array.dtype.itemsize < 4:

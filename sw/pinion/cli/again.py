@@ -21,8 +21,8 @@ def again(context: typer.Context) -> str:
         value = context.params[name]
         if parameter.param_type_name == "argument":
             words.append(str(value))
-        elif value is True:
-            words.append(parameter.opts[-1])
+        elif isinstance(value, bool):
+            words.append((parameter.opts if value else parameter.secondary_opts)[-1])
         else:
             many = value if isinstance(value, list | tuple) else [value]
             for item in many:

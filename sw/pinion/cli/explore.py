@@ -236,13 +236,17 @@ def axes_of(
         if not equals or not name:
             raise UsageError(f"A sweep (--sweep) is written OPTION=A,B,..., not '{text}'.")
         if name in axes:
-            raise UsageError(f"The option '{name}' is swept twice, the second time by '{text}'.")
+            once = f"--{name}" if name in ("ii", "formats", "objective") else "one --sweep"
+            raise UsageError(
+                f"The option '{name}' already has values, so '--sweep {text}' is refused: give all "
+                f"its values with {once}."
+            )
         axes[name] = values(f"--sweep {name}", listed)
     for number in axes["ii"]:
         if not isinstance(number, int | None):
             raise UsageError(
-                f"The interval '{number}' is neither a whole number of cycles nor 'auto'; "
-                "see 'pinion explore --help'."
+                f"The interval '{number}' (--ii) is neither 'auto' nor a whole number of cycles in "
+                "digits, such as 8."
             )
         if number is not None and number < 1:
             raise UsageError(f"The interval is {number} cycles: give at least 1, or 'auto'.")

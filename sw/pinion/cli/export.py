@@ -99,8 +99,9 @@ def command(
     if cpu and cuda:
         raise UsageError("Give --cpu or --cuda, not both: each writes its own folder.")
     if not cuda and (force or dtype is not None):
+        instead = "give --cuda instead of --cpu" if cpu else "add --cuda"
         raise UsageError(
-            "The options --dtype and --force are only for --cuda: leave them out, or add --cuda."
+            f"The options --dtype and --force are only for --cuda: leave them out, or {instead}."
         )
     robot_options = RobotArguments(
         tip=tip,

@@ -332,8 +332,8 @@ def loop_of(text: str) -> tuple[str, str, str]:
         second, kind = kind, "3d"
     if not (equal and first and second and "=" not in second and kind in ("3d", "6d")):
         raise UsageError(
-            f"The loop '{text}' does not name two frames: write it like "
-            "coupler@0.3,0,0=rocker@0.2,0,0:3d."
+            f"The loop '{text}' (--loop) does not have the form FRAME=FRAME[:3d|:6d]: write it "
+            "like coupler@0.3,0,0=rocker@0.2,0,0:3d."
         )
     return first, second, kind
 
@@ -352,8 +352,8 @@ def interval(text: str) -> int | None:
         return int(text)
     except ValueError:
         raise UsageError(
-            f"The interval '{text}' is neither a whole number of cycles nor 'auto'; "
-            "see 'pinion build --help'."
+            f"The interval '{text}' (--ii) is neither 'auto' nor a whole number of cycles in "
+            "digits, such as 8."
         ) from None
 
 

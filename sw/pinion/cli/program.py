@@ -63,7 +63,7 @@ def command(
     if target is not None:
         if not states:
             raise UsageError(
-                "A program's folder records its measured errors: give --states at least 1."
+                "A program's folder records its measured errors: set --states to 1 or more."
             )
         check_place(target, "program", UsageError)
     row = RowChoice(**row_options.options()).row(function)

@@ -349,12 +349,14 @@ def _show_bound(result: Mapping[str, Any]) -> None:
 
 def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
     """Return whether each check passed, by the words for its failure."""
+    # Where nothing is promised, the limit is that of the states for which the core is made.
+    states = result["home"] if result["promise"] is None else result["distribution"]
     return {
         "the RTL and the integers differ": result["mismatches"] == 0,
         "no request has a valid result": result["valid"] > 0,
         "an error exceeds its budget": result["budget_held"] is not False,
-        f"a relative error is above {result['wrong_above']:g}, the largest promised on "
-        f"{result['distribution']} states": result["accuracy_held"] is not False,
+        f"a relative error is above {result['wrong_above']:g}, the largest promised on {states} "
+        "states": result["accuracy_held"] is not False,
         _flags(result): result["flags_held"],
         "results do not arrive at the promised rate": result["rate_held"],
         "an error is above its bound, which is a defect of Pinion": result.get("bound_held")
@@ -374,8 +376,8 @@ def _none_valid(result: Mapping[str, Any]) -> str:
         )
     home, distribution = result["home"], result["distribution"]
     other = (
-        f" The core is made for {home} states: for {distribution} states, build one with --ranges "
-        f"{distribution} and formats 'auto'."
+        f" Accuracy is promised for {home} states: for {distribution} states, build a core with "
+        f"--ranges {distribution} --formats auto."
     )
     return (
         f"{bits} was checked: every request raised the flag ({samples})."
@@ -388,9 +390,9 @@ def _flags(result: Mapping[str, Any]) -> str:
     from pinion.cosim.verify import FLAGGED_SHARE
 
     return (
-        f"{result['flagged']:,} of {result['samples']:,} requests raise the flag, and at most "
-        f"{FLAGGED_SHARE:.1%} of them may: a value overflows its format, as after a division by "
-        "nearly zero or a root of a negative number (do not sample such requests, clamp the "
+        f"the flag is raised by {result['flagged']:,} of {result['samples']:,} requests, and at "
+        f"most {FLAGGED_SHARE:.1%} may raise it: a value overflows its format, as after a division "
+        "by nearly zero or a root of a negative number (do not sample such requests, clamp the "
         "divisor, or give a format with more integer bits)"
     )
 

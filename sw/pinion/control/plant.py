@@ -228,7 +228,7 @@ def check_single_joints(model: Model) -> None:
     """Raise `ControlError` unless every joint has one position and one velocity."""
     if model.nq != model.nv:
         raise ControlError(
-            f"{model.name} has {model.nq} positions and {model.nv} velocities: control supports "
+            f"{model.name} has nq = {model.nq} and nv = {model.nv}: control supports "
             "only fixed-base robots whose joints have one position and one velocity each."
         )
 

@@ -361,7 +361,7 @@ class Device(Backend):
     def _check_open(self) -> None:
         self._connection.owner.check()
         if self._closed or self._connection.closed:
-            raise DriverError("The device is closed: open it again with pinion.driver.open.")
+            raise DriverError("The device is closed: open it again.")
 
     def _submit(
         self, values: tuple[ArrayLike, ...], arrays: dict[str, ArrayLike], *, throttled: bool

@@ -86,7 +86,7 @@ def read_card(prefix: Path) -> CardInfo:
             return CardInfo(
                 prefix=where,
                 identity=identity,
-                problem=f"Not a Pinion card: its first register is {identity:#010x}. Load the "
+                problem=f"No Pinion card answers: the first register is {identity:#010x}. Load the "
                 f"bitstream of a build.",
             )
         return CardInfo(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Bytes
 from pinion.link import BEAT
 
@@ -33,7 +34,7 @@ def aligned(length: int) -> Bytes:
     """
     if length <= 0 or length % BEAT:
         raise DmaBufferError(
-            f"A buffer must be a positive multiple of {BEAT} bytes (a beat), not {length} bytes."
+            f"The length of a buffer must be a positive multiple of {BEAT} bytes, not {length}."
         )
     return np.frombuffer(mmap.mmap(-1, length), dtype=np.uint8)
 
@@ -49,9 +50,9 @@ def check_buffer(packet: Bytes) -> None:
     start = packet.__array_interface__["data"][0]
     if start % BEAT or not len(packet) or len(packet) % BEAT:
         raise DmaBufferError(
-            f"Start and length of a buffer must be multiples of {BEAT} bytes, but this buffer of "
-            f"{len(packet)} bytes starts {start % BEAT} bytes past such an address: use the "
-            f"transport's allocate()."
+            f"Start and length of a buffer must be multiples of {BEAT} bytes, and the length above "
+            f"0, but this buffer has {amount(len(packet), 'byte')} and starts "
+            f"{amount(start % BEAT, 'byte')} past a multiple: use the transport's allocate()."
         )
     flags = packet.flags
     if packet.dtype != np.uint8 or not flags.c_contiguous or not flags.writeable:

@@ -145,7 +145,7 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
     if number == errno.EBUSY:
         return BusyError(
             f"'{node}' is in use: a card serves one program at a time. Close the device in the "
-            f"other program (`fuser {node}` names it), or open another card."
+            f"other program (`fuser -v {node}` names it), or open another card."
         )
     if number in (errno.EACCES, errno.EPERM):
         return AccessError(

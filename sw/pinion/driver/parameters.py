@@ -59,14 +59,19 @@ class ParameterSets:
         return [(start, end, words[start]) for start, end in zip(starts, ends, strict=True)]
 
     def _check(self, values: Floats32) -> None:
+        values = values.astype(np.float32)  # as they are sent
         outside = (values < self._low) | (values > self._high)
         if not outside.any():
             return
         request, word = (int(k) for k in np.argwhere(outside)[0])
         where = f" of request {request}" if len(values) > 1 else ""
-        low, high = (float(f"{end[word]:.3g}") for end in (self._low, self._high))
+        # With all digits: a rounded bound could be outside the range.
+        value, low, high = (
+            "0" if abs(number) < TINY else str(number).removesuffix(".0")
+            for number in (values[request, word], self._low[word], self._high[word])
+        )
         raise DriverError(
-            f"{self._names[word]}{where} is {values[request, word]:g}, outside "
-            f"{0.0 if abs(low) < TINY else low:g} to {high:g}, the range of this build "
-            f"({self._made_for}): give parameters within the range, or build again for others."
+            f"{self._names[word]}{where} is {value}, outside {low} to {high}, "
+            f"the range of this build ({self._made_for}): give parameters within the range, or "
+            "build again for a wider one."
         )

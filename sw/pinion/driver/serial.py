@@ -252,7 +252,7 @@ class SerialTransport(Transport):
                     return answer
             raise CardTimeoutError(
                 f"Nothing at {self.where} answered {TRIES} attempts: load the board's bitstream, "
-                f"and give the port and the rate that it was built for."
+                f"and give the board's port and the baud rate of its build."
             )
 
     def _synchronise(self) -> None:
@@ -334,7 +334,7 @@ def split_address(address: str) -> tuple[str, int]:
     if not path or not rate.isdecimal() or int(rate) == 0:
         raise DriverError(
             f"'{address}' is not the address of a serial card: give its port, as in "
-            f"'serial:/dev/ttyUSB0', with a rate other than {BAUD} after an @, as in "
+            f"'serial:/dev/ttyUSB0', followed by @ and the baud rate if it is not {BAUD}, as in "
             f"'serial:/dev/ttyUSB0@115200'."
         )
     return path, int(rate)
@@ -372,7 +372,7 @@ def open_processor(machine: Any, layout: Layout, address: str, *, progress: Prog
 
 
 def open_port(address: str, layout: Layout) -> Transport:
-    """Open a card whose registers state a layout."""
+    """Open a card on a serial port, with the layout that its registers must match."""
     path, baud = split_address(address)
     port = TtyPort(path=path, baud=baud)
     return SerialTransport(port=port, layout=layout, where=path, baud=baud)

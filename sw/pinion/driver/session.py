@@ -421,7 +421,7 @@ class Supervisor:
             self._halted = None
             self._state.break_down(
                 StateLostError(
-                    f"The states of the stream were lost by a fault. {error} Later requests "
+                    f"The states of the stream were lost in a fault. {error} Later requests "
                     "were given up: call reset_state() to begin a new stream."
                 ),
                 until_reset=True,  # a new stream may already be requested

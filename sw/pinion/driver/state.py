@@ -210,7 +210,7 @@ class SessionState:
         self.fail(
             batch,
             DriverError(
-                f"The device was closed after {batch.completed_records} of "
+                f"The device was closed after {batch.completed_records:,} of "
                 f"{amount(batch.count, 'request')} of this batch."
             ),
         )
@@ -388,10 +388,16 @@ class SessionState:
             while self._reading or self._writing or self._queue.checking:
                 left = end - time.monotonic()
                 if left <= 0:
+                    if self._reading is None and self._writing is None:
+                        raise CardTimeoutError(
+                            f"A response is still being handled {patience:g} s after the card's "
+                            "reset: return from on_packet sooner, then open the device again."
+                        )
                     call = "write to" if self._writing is not None else "read from"
                     raise CardTimeoutError(
-                        f"A {call} the card is still blocked {patience:g} s after its reset: load "
-                        f"the kernel module xdma again, then open the device again."
+                        f"A {call} the card is still blocked {patience:g} s after its reset: close "
+                        "the device, load the kernel module again if the card uses xdma, and open "
+                        "the device again."
                     )
                 self._to_supervise.wait(left)
 
@@ -446,7 +452,7 @@ class SessionState:
 
     def _check_open(self) -> None:
         if self._stopping:
-            raise DriverError("The device is closed: open it again with pinion.driver.open.")
+            raise DriverError("The device is closed: open it again.")
 
     def _launch(self) -> None:
         """Launch packets while there is room."""
@@ -479,7 +485,7 @@ class SessionState:
         self._to_supervise.notify()
 
     def _is_alone(self) -> bool:
-        """Return whether the reader may check the only received packet: nothing else is to read."""
+        """Return whether the reader may check the only packet received: no other is in flight."""
         queue = self._queue
         return (
             self._phase is Phase.RUNNING

@@ -130,9 +130,9 @@ def find_transport(device: str) -> EntryPoint:
         listing = f"installed: {', '.join(sorted(installed)) or 'none'}"
         choice = "choose an installed one, followed by a colon and an address if it needs one"
         if not installed:
-            choice = "reinstall Pinion, which includes cards"
+            choice = "reinstall Pinion, which includes transports"
         raise DriverError(
-            f"There is no card '{device}' ({listing}): {choice}; "
+            f"There is no transport for '{device}' ({listing}): {choice}; "
             "for CPUs and GPUs use pinion.backend with device='cpu' or 'cuda'."
         )
     return installed[name]
@@ -172,6 +172,6 @@ def open_transport(
     if not isinstance(transport, Transport):
         raise DriverError(
             f"The entry point '{point.value}' of the transport '{point.name}' must return a "
-            f"pinion.driver.Transport, not a {type(transport).__name__}."
+            f"pinion.driver.Transport, not {type(transport).__name__}."
         )
     return transport

@@ -64,7 +64,7 @@ class XdmaTransport(Transport):
             raise translate(error, node=self._path(USER), action="read") from error
         if len(data) != 4:
             raise LinkError(
-                f"'{self._path(USER)}' returned {len(data)} bytes instead of 4 for the register at "
+                f"'{self._path(USER)}' returned {len(data)} of 4 bytes for the register at "
                 f"{offset:#x}: the file is not a register space."
             )
         return int.from_bytes(data, "little")
@@ -77,7 +77,7 @@ class XdmaTransport(Transport):
             raise translate(error, node=self._path(USER), action="write") from error
         if written != 4:
             raise LinkError(
-                f"'{self._path(USER)}' accepted {written} bytes instead of 4 for the register at "
+                f"'{self._path(USER)}' accepted {written} of 4 bytes for the register at "
                 f"{offset:#x}: the file is not a register space."
             )
 
@@ -90,8 +90,8 @@ class XdmaTransport(Transport):
             raise translate(error, node=self._path(H2C), action="write") from error
         if written != len(packet):
             raise TornStreamError(
-                f"'{self._path(H2C)}' accepted {written} of {len(packet)} bytes: the card has only "
-                f"part of the request, and its stream is torn."
+                f"'{self._path(H2C)}' accepted {written} of {len(packet)} bytes: the request is "
+                f"incomplete, and the card's stream is torn."
             )
 
     def receive(self, packet: Bytes) -> None:

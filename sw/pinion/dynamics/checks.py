@@ -169,7 +169,7 @@ def matrix_of(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array
 def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
     """Raise for an unknown option, listing the valid ones."""
     if choice not in choices:
-        raise DynamicsError(f"{name} is {choice!r}: choose one of {', '.join(map(repr, choices))}.")
+        raise DynamicsError(f"{name} is {choice!r}: choose {' or '.join(map(repr, choices))}.")
 
 
 def check_single_dof(model: Model) -> None:
@@ -177,7 +177,7 @@ def check_single_dof(model: Model) -> None:
     for body in model.bodies:
         if not body.joint.kind.simple:
             raise DynamicsError(
-                f"The joint {body.joint.name!r} of {model.name!r} is of kind "
+                f"The joint {body.joint.name!r} of {model.name!r} has the type "
                 f"{body.joint.kind.value!r}; this function supports only revolute and prismatic "
                 "joints."
             )
@@ -195,7 +195,7 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
         array = as_numbers(name, argument)
         width = model.nq if name in POSITIONS else model.nv
         if array.ndim not in (1, 2) or array.shape[-1] != width:
-            noun = "joint" if width == 1 else "joints"
+            noun = "independent " * model.coupled + ("joint" if width == 1 else "joints")
             if model.nq != model.nv:
                 noun = "positions" if width == model.nq else "velocities"
             raise DynamicsError(
@@ -258,8 +258,8 @@ def unit_lengths(name: str, q: Array, at: slice, noun: str, *, finite: bool = Tr
         index = tuple(int(k) for k in np.argwhere(far)[0])
         where = ", ".join([*map(str, index), f"{at.start}:{at.stop}"])
         raise DynamicsError(
-            f"The {noun} {name}[{where}] has norm {lengths[index]:.6g}, not 1: pass "
-            f"{name} through normalise first."
+            f"The {noun} {name}[{where}] has norm {lengths[index]:.7g}, not 1: pass "
+            "unit vectors; pinion.dynamics.normalise scales others, unless they are zero."
         )
     return np.asarray(lengths)
 

@@ -201,7 +201,7 @@ def check_columns(model: Model) -> None:
     if not model.single_dof:
         raise DynamicsError(
             f"The gradient of {model.name!r} cannot be computed by columns, which support only "
-            "revolute and prismatic joints: choose 'composite'."
+            "revolute and prismatic joints: choose 'composite' (--derivatives composite)."
         )
 
 

@@ -56,8 +56,8 @@ from .scalar import Scalar, SingularError, add, mul, select, sub
 from .stabilisation import Gains, Stabilisation
 
 REDUNDANT = (
-    "The contacts are redundant in at least one state, or the joint-space inertia matrix is "
-    "singular: give the contacts a damping, such as 1e-6, or pass other positions."
+    "The contacts are redundant or the inertia matrix is singular in at least one state, or a "
+    "value overflows: give the contacts a damping, such as 1e-6, or pass other states."
 )
 
 CONTACT_REFERENCES = ("local", "local_world_aligned")
@@ -199,14 +199,14 @@ def contact_arguments(
     mask = np.ones(count) if active is None else as_numbers("active", active)
     if mask.shape not in ((count,), (*batch, count)):
         raise DynamicsError(
-            f"active has shape {mask.shape}, but the robot {model.name!r} has {count} contact"
-            f"{'s' * (count > 1)}: pass ({count},){f' or {(*batch, count)}' if batch else ''}."
+            f"active has shape {mask.shape}; for all contacts and loops of {model.name!r} pass "
+            f"({count},){f' or {(*batch, count)}' if batch else ''}."
         )
     wrong = mask[(mask != 0.0) & (mask != 1.0)]
     if wrong.size:
         raise DynamicsError(
-            f"active has the entry {wrong[0]}: pass 1 for a contact on the ground and 0 for one in "
-            "the air."
+            f"active has the entry {wrong[0]}: pass 1 for an active contact or loop and 0 for an "
+            "inactive one."
         )
     compliance = as_numbers("damping", damping)
     usable = np.all((compliance >= 0.0) & np.isfinite(compliance))
@@ -253,8 +253,8 @@ def gain_columns(model: Model, batch: tuple[int, ...], **gains: Unpack[GainArray
         allowed = [shape, (*batch, *shape)] if name == "target" else [(), shape, (*batch, *shape)]
         if array.shape not in allowed:
             raise DynamicsError(
-                f"{name} has shape {array.shape}, but the robot {model.name!r} has {count} contact"
-                f"{'s' * (count > 1)}: pass {shape}{f' or {(*batch, *shape)}' if batch else ''}."
+                f"{name} has shape {array.shape}; for all contacts and loops of {model.name!r} "
+                f"pass {shape}{f' or {(*batch, *shape)}' if batch else ''}."
             )
         wrong = array[~(np.isfinite(array) & ((array >= 0.0) | (name == "target")))]
         if wrong.size:

@@ -57,8 +57,8 @@ def moving_contacts(model: Model) -> tuple[Contact, ...]:
         raise DynamicsError(str(error)) from None
     if not contacts:
         raise DynamicsError(
-            f"The robot {model.name!r} has no contacts: load it with contacts=(LINK, ...) or "
-            "loops=((LINK, LINK, '3d'), ...), or call pinion.robot.with_contacts."
+            f"{model.name!r} has no contacts: load it with contacts=(LINK, ...) (--contact) or "
+            "loops=((LINK, LINK, '3d'), ...) (--loop), or call pinion.robot.with_contacts."
         )
     return contacts
 

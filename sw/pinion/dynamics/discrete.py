@@ -245,7 +245,7 @@ def _checked_step(dt: float) -> float:
     try:
         step = float(dt)
     except (TypeError, ValueError):
-        raise DynamicsError(f"dt is {dt!r}: pass a positive number of seconds.") from None
+        raise DynamicsError(f"dt is {dt!r:.60}: pass a positive number of seconds.") from None
     if not 0.0 < step < float("inf"):
         raise DynamicsError(f"dt is {dt}: pass a finite positive number of seconds.")
     return step

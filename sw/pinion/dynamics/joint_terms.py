@@ -259,7 +259,7 @@ def joint_terms_of(
             raise DynamicsError(
                 f"The joint {body.joint.name!r} of {model.name!r} is {kind.value} and "
                 "has a spring, which only joints with one position can have: set every coefficient "
-                "of its stiffness to 0."
+                "of its stiffness to 0, or omit 'stiffness' from joint_terms (--joint-terms)."
             )
 
     def figures(name: str, names: Collection[str] = names) -> tuple[Scalar, ...]:

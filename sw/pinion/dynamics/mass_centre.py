@@ -133,7 +133,7 @@ def total_mass(model: Model) -> float:
     if not total > 0.0:
         raise DynamicsError(
             f"The moving bodies of {model.name!r} have a total mass of {total:g} kg: "
-            "a centre of mass needs at least one body with mass."
+            "a centre of mass needs at least one moving body with mass."
         )
     return total
 

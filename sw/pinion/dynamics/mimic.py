@@ -89,7 +89,7 @@ class MimicMap:
         except np.linalg.LinAlgError:
             raise DynamicsError(
                 f"The inertia matrix of the independent joints of {self.model.name!r} is not "
-                "positive definite: a joint moves bodies without inertia; add mass and inertia."
+                "positive definite: a joint moves bodies without inertia; give it an armature."
             ) from None
         return np.asarray(np.swapaxes(root, -1, -2) @ root)
 

@@ -122,7 +122,7 @@ def parameters_of(model: Model, names: Sequence[str]) -> list[Parameter]:
         parameter = _parameter(model, name, first)
         clash = next((p for p in result if _place(p) == _place(parameter)), None)
         if clash is not None:
-            where = GRAVITY if parameter.body < 0 else repr(model.bodies[parameter.body].name)
+            where = repr(model.bodies[clash.body].name) if clash.of_link else clash.figure
             raise DynamicsError(
                 f"The parameters {clash.name!r} and {name!r} both describe {where}: keep only one."
             )
@@ -193,8 +193,8 @@ def _axis_of(model: Model, name: str) -> Array:
     joint, (x, y, _) = model.bodies[frame.body].joint, frame.placement.r
     if joint.kind.nq > 1:
         raise DynamicsError(
-            f"The joint {joint.name!r} of the link {name!r} is {joint.kind.value} and has no axis: "
-            f"name {name!r} without ':{ON_AXIS}'."
+            f"The joint {joint.name!r} of the link {name!r} is {joint.kind.value} and has no "
+            f"single axis: name {name!r} without ':{ON_AXIS}'."
         )
     if (beside := float(np.hypot(x, y))) > AXIAL:
         raise DynamicsError(

@@ -78,7 +78,7 @@ def cos(x: Scalar) -> Scalar:
 
 
 class SingularError(ValueError):
-    """A joint moves no inertia, so the joint-space inertia matrix is singular."""
+    """The reciprocal of the constant zero, such as the inertia of a joint that moves none."""
 
 
 def reciprocal(x: Scalar) -> Scalar:
@@ -90,8 +90,8 @@ def reciprocal(x: Scalar) -> Scalar:
     """
     if is_zero(x):
         raise SingularError(
-            "The joint-space inertia matrix is singular: a joint moves bodies without inertia; "
-            "give them mass and inertia, or the joint an armature."
+            "0 has no reciprocal. If it is a joint's inertia, give the joint an armature, or give "
+            "mass and inertia to the bodies that it moves."
         )
     return cast("Scalar", apply("reciprocal", lambda x: 1.0 / x, x))
 
@@ -107,7 +107,7 @@ def clamp(x: Scalar, low: float, high: float) -> Scalar:
     if not numbers or not -np.inf < low <= high < np.inf:
         raise ValueError(
             f"clamp needs two finite numbers as bounds, the lower one first, not {low!r:.60} and "
-            f"{high!r:.60}: for computed bounds write minimum(maximum(x, low), high)"
+            f"{high!r:.60}: for computed bounds write minimum(maximum(x, low), high)."
         )
     return cast("Scalar", apply("clamp", np.clip, x, params=(float(low), float(high))))
 

@@ -19,6 +19,7 @@ from pinion.graph.ranges import Ranges, chunks, measure_ranges, rounded_floats
 from pinion.link.comparison import Comparison
 from pinion.link.relative import divisors, rounded_up
 
+from .multiplier import DSP48E2
 from .planfile import SavedPlan
 from .scales import result_blocks
 from .signals import MARGIN, SignalPlan, TableFormats, lower_signals, plan_signals
@@ -123,10 +124,12 @@ class AutoFormats:
                     largest[i] = np.maximum(largest[i], np.max(np.abs(values[node])))
             if not np.isfinite(largest).all():
                 lost = real.nodes[int(np.flatnonzero(~np.isfinite(largest))[0])]
+                longer = "auto" if self.tables.stored < DSP48E2.wide else _LONGEST
                 raise PrecisionError(
                     f"Words of {self.tables.stored} bits are too short: with rounding, the value "
                     f"of {lost.op} in {lost.line or 'the graph'} is not finite in some states, "
-                    "for instance if a pivot becomes zero; use longer words."
+                    "for instance if a pivot becomes zero; use longer words: formats (--formats) "
+                    f"'{longer}'."
                 )
             # For larger values, the margin covers the rounding errors.
             small = ~(largest <= ranges.largest * (1 + (self.margin - 1) / 4))

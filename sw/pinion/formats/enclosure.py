@@ -45,7 +45,8 @@ def check_bounded(graph: Graph) -> None:
     if graph.states:
         raise GraphError(
             "No error bound holds for every request of a function with states, such as "
-            f"'{graph.states[0].word}', in which errors accumulate: verify it without a bound."
+            f"'{graph.states[0].word}', in which errors accumulate: verify it without a "
+            "bound (--bound)."
         )
     supported = (names.INPUT, names.CONST, *names.TRIG, *BENDS)
     for i, node in enumerate(graph.nodes):
@@ -54,7 +55,7 @@ def check_bounded(graph: Graph) -> None:
                 f"No error bound is known for the operation '{node.op}' (%{i}, "
                 f"{node.line or 'no line'}): there are bounds for functions of sums, products, "
                 "sines, cosines, absolute values, minima, maxima and clamps, such as rnea, "
-                "rnea_derivatives and crba; verify this function without a bound."
+                "rnea_derivatives and crba; verify this function without a bound (--bound)."
             )
 
 
@@ -121,7 +122,7 @@ class Enclosure:
         return self.real[i].middle(self.core[i])
 
     def slope(self, node: Node) -> Interval:
-        """Return the range of the factor by which a function with kinks passes on an error."""
+        """Return the range of the factor by which a function with kinks scales an error."""
         if node.op != names.ABS:
             return Interval.between(0.0, 1.0)
         (a,) = node.args

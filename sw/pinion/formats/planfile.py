@@ -287,8 +287,8 @@ def read_plan(path: Path) -> SavedPlan:
             raise
         raise PlanError(
             f"The plan '{path}' is incomplete or invalid ({type(error).__name__}: {error}): it "
-            "needs distribution, max_error, angle, turn, together, dot_widths, graph and a "
-            "[signal.N] for each signal."
+            "needs version, distribution, max_error, angle, turn, together, dot_widths, graph and "
+            "a [signal.N] for each signal."
         ) from None
 
 
@@ -297,7 +297,7 @@ def _error(path: Path, value: object, *, any_size: bool) -> float:
     if isinstance(value, int | float) and 0.0 < value < most:
         return float(value)
     raise PlanError(
-        f"The plan '{path}' has the max_error {value}; give a number between 0 and {most:g}."
+        f"max_error is {value!r} in the plan '{path}': give a number between 0 and {most:g}."
     )
 
 

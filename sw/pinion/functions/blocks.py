@@ -115,7 +115,7 @@ class LoadBox:
             mass, radius = map(float, match.groups())
         except ValueError:
             raise FunctionError(
-                f"The range of loads is {text!r}: write a mass and a radius, such as 3kg@0.2m."
+                f"parameter_range cannot be {text!r}: write a mass and a radius, such as 3kg@0.2m."
             ) from None
         return cls(mass=mass, radius=radius)
 
@@ -252,8 +252,8 @@ class Block:
                 sizes.append(DIMENSIONS[axis](model))
             else:
                 raise FunctionError(
-                    f"The array '{self.name}' has the axis '{axis}': use a number, or one of "
-                    f"{', '.join(DIMENSIONS)}."
+                    f"The array '{self.name}' has the unknown axis '{axis}': use a number, or "
+                    f"one of {', '.join(DIMENSIONS)}."
                 )
         return tuple(sizes)
 

@@ -48,7 +48,7 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
     if split_frames(text) != tuple(frames):
         raise FunctionError(
             f"The frames {', '.join(map(repr, frames))} cannot be read from the string {text!r}: "
-            "write an offset as LINK@X,Y,Z, and rename links whose names contain commas."
+            "write an offset as LINK@X,Y,Z; names must have no commas and no outer spaces."
         )
     labels: dict[str, str] = {}
     for frame in frames:

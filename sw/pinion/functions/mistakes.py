@@ -186,8 +186,8 @@ def _advice(error: BaseException, place: CodePosition) -> str | None:
     text = one_line(error)
     if isinstance(error, RecursionError):
         return (
-            "A function that calls itself did not end: let it stop after a number of steps that "
-            "does not depend on a traced value."
+            "Python's recursion limit was reached: end the recursion sooner, after a number of "
+            "steps that does not depend on a traced value."
         )
     if isinstance(error, TraceError):
         return f"{error.wrong}: {_instead(error, place)}."
@@ -199,8 +199,8 @@ def _advice(error: BaseException, place: CodePosition) -> str | None:
         return f"NumPy's {name} has no rule for traced values: {better}."
     if isinstance(error, IndexError) and "integer" in text and "indices" in text:
         return (
-            "A traced scalar cannot be an index: index with Python's own numbers, choose "
-            "with select() among a few values, or use look_up() with a table."
+            "The index must be an integer, not a traced scalar: index with Python's own integers, "
+            "choose with select() among a few values, or use look_up() with a table."
         )
     if isinstance(error, TypeError) and text.startswith("function() takes 0 positional"):
         return "@function needs arguments: write @function(inputs=..., outputs=...)."

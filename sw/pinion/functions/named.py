@@ -82,8 +82,8 @@ def row_of(source: str | Function, **options: Unpack[RowOptions]) -> Function:
     if not isinstance(unchecked, Function):
         text = getattr(unchecked, "__name__", repr(unchecked))
         raise FunctionError(
-            f"{text:.60} is not a function for hardware: give the name of one, or put "
-            "@pinion.api.function above it."
+            f"{text:.60} is not a function for hardware: give the name of one, or a Python "
+            "function decorated with @pinion.api.function(...)."
         )
     return with_options(unchecked, **options)
 

@@ -71,7 +71,7 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
         row = row.with_terms(terms or (), width)
     load = options.get("parameter_range")
     if not isinstance(load, str | None):
-        raise FunctionError(f"The parameter_range is {load!r}: give a string such as '3kg@0.2m'.")
+        raise FunctionError(f"parameter_range must be a string such as '3kg@0.2m', not {load!r}.")
     return row.with_parameters(
         options.get("parameters", ()), None if load is None else LoadBox.parsed(load)
     )
@@ -83,7 +83,7 @@ def _check_names(option: str, value: Any) -> None:
         return
     if not isinstance(value, Collection) or not all(isinstance(name, str) for name in value):
         raise FunctionError(
-            f"The option {option} is {value!r}: give names, or one string with commas."
+            f"The option {option} cannot be {value!r:.60}: give names, or one string with commas."
         )
 
 

@@ -320,7 +320,7 @@ class Function:
         if self.passive is None and names:
             raise FunctionError(
                 f"The function '{self.name}' does not say whether joint terms ({', '.join(names)}) "
-                "affect it: leave joint_terms out, or set the row's `passive`."
+                "affect it: omit joint_terms (--joint-terms), or set the row's `passive`."
             )
         if not self.passive:
             return self
@@ -554,7 +554,7 @@ class Function:
                     f"The parameter '{figures[figure]}' changes nothing without the {figure} of "
                     f"joints: add joint_terms='{figure}'."
                     if self.passive
-                    else f"The {figure} of joints does not affect '{self.name}': leave "
+                    else f"The {figure} of joints cannot be a parameter of '{self.name}': leave "
                     f"'{figures[figure]}' out of the parameters."
                 )
         joints = [body.joint for body in model.bodies]
@@ -566,8 +566,8 @@ class Function:
         ]
         if self.joint_terms and missing == list(self.joint_terms):
             raise FunctionError(
-                f"No joint of the robot '{model.name}' has {' or '.join(missing)}: leave "
-                "joint_terms out, or give the joints such values."
+                f"No joint of the robot '{model.name}' has {' or '.join(missing)}: omit "
+                "joint_terms (--joint-terms), or give the joints such values."
             )
 
     def evaluate(self, model: Model, arrays: Mapping[str, Floats]) -> dict[str, Floats]:

@@ -43,8 +43,8 @@ def table_function(name: str, **options: Unpack[RowOptions]) -> Function:
         if not row.variants:
             gradients = [row.name for row in FUNCTIONS.values() if row.variants]
             raise FunctionError(
-                f"'{name}' contains no gradient, so it has no formulation '{derivatives}'; the "
-                f"functions with a gradient are {', '.join(gradients)}."
+                f"'{name}' has no formulation '{derivatives}' of derivatives; the functions that "
+                f"have it are {', '.join(gradients)}."
             )
         row = row.formulated(derivatives)
     return with_options(row, **options)

@@ -35,7 +35,7 @@ def verify(graph: Graph) -> Graph:
         if node.line != node.line.strip() or not node.line.isprintable():
             raise GraphError(
                 f"Node %{i} ({node.op}) has the source line {node.line[:80]!r}: write one line of "
-                "text without leading or trailing spaces."
+                "printable text without leading or trailing spaces."
             )
         if node.op == names.INPUT:
             if node.params[0] in inputs:

@@ -36,9 +36,9 @@ def _at_result(node: Node, fmts: Sequence[Format]) -> Format:
     result_format = constant_format(node)
     read = fmts[1:] if node.op == names.SELECT else fmts
     if {*read} != {result_format}:
-        formats = ", ".join(fmt.name for fmt in read)
+        other = next(fmt.name for fmt in read if fmt != result_format)
         raise ValueError(
-            f"The operands of {node.op} have the formats {formats}, but need that of the result, "
+            f"An operand of {node.op} has the format {other}, but needs that of the result, "
             f"{result_format.name}."
         )
     return result_format

@@ -167,7 +167,7 @@ def _look_up_text(node: Node) -> str:
 def _look_up_check(node: Node) -> str:
     text, *fmt = node.params
     if not isinstance(text, str):
-        return f"A table must be a text of numbers, not {text!r:.80}."
+        return f"A table must be a string of numbers, not {text!r:.80}."
     try:
         Piecewise.parse(text)
     except ValueError as error:

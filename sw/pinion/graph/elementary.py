@@ -130,7 +130,7 @@ def _sincos_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple
 
 
 def _reciprocal_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """Return what a unit depends on: the sum of both binary points and the smallest operand."""
+    """Return what a unit depends on: the sum of the fraction bits, and the smallest operand."""
     smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
     return sources[0].frac + target.frac, smallest * 2.0 ** sources[0].frac
 

@@ -210,9 +210,10 @@ def _check_widths(graph: Graph, fmts: list[Format]) -> None:
         # An addend of products is not a factor.
         factor = max((fmts[a].width for a in node.args[: len(node.args) // 2 * 2]), default=0)
         if width > widest:
+            remedy = "quantize its operands to" if family in _EXACT else "give it"
             raise GraphError(
                 f"Node %{i} ({node.op}) has {width} bits; results of this operation are exact up "
-                f"to {widest} bits: {'quantize its operands to' if node.args else 'give it'} fewer."
+                f"to {widest} bits: {remedy} fewer."
             )
         if family is Family.PRODUCT and width > NARROW and factor > WIDEST_FACTOR:
             raise GraphError(
@@ -240,7 +241,7 @@ def adjoints(
     output: int,
     secants: Mapping[int, Sequence[Any]] = MappingProxyType({}),
 ) -> list[Any]:
-    """Return the sensitivities d(output)/d(node) of every node before an output, in reverse mode.
+    """Return d(output)/d(node) for every node before an output, by reverse-mode differentiation.
 
     Parameters
     ----------

@@ -147,7 +147,9 @@ def _node(row: Any, place: str, regions: Sequence[Region], lines: Sequence[str])
     read += [_param(value, place) for value in values[len(read) :]]
     return Node(
         _text(op, f"The operation of {place}"),
-        tuple(_whole(arg, f"An operand of {place}") for arg in _list(args, f"Operands of {place}")),
+        tuple(
+            _whole(arg, f"An operand of {place}") for arg in _list(args, f"The operands of {place}")
+        ),
         tuple(read),
         _at(regions, region, f"The region of {place}"),
         _at(lines, line, f"The line of {place}") or "",
@@ -157,7 +159,8 @@ def _node(row: Any, place: str, regions: Sequence[Region], lines: Sequence[str])
 def _region(row: Any, place: str) -> Region:
     name, body = _fields(row, place, "name of a pass", "body or null")
     return Region(
-        _text(name, place), None if body is None else _whole(body, f"The body of {place}")
+        _text(name, f"The name of {place}"),
+        None if body is None else _whole(body, f"The body of {place}"),
     )
 
 
@@ -181,9 +184,9 @@ def _state(row: Any, place: str) -> Feedback:
 def _word(pair: Any, place: str) -> Word:
     block, indices = _fields(pair, place, "block", "indices")
     places = [
-        _whole(index, f"An index of {place}") for index in _list(indices, f"Indices: {place}")
+        _whole(index, f"{place}: an index") for index in _list(indices, f"{place}: its indices")
     ]
-    return Word(_text(block, place), places)
+    return Word(_text(block, f"{place}: its block"), places)
 
 
 def _param(value: Any, place: str) -> Param:
@@ -229,5 +232,7 @@ def _text(value: Any, place: str) -> str:
 
 def _whole(value: Any, place: str) -> int:
     if type(value) is not int or not 0 <= value < _END:
-        raise GraphError(f"{place} should be a non-negative integer, not {value_text(value)}.")
+        raise GraphError(
+            f"{place} should be an integer from 0 to {_END - 1}, not {value_text(value)}."
+        )
     return value

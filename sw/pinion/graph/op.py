@@ -66,7 +66,8 @@ class Op:
 
     Members
     -------
-    name, doc : name, and meaning with its parameters.
+    name : name of the operation.
+    doc : meaning, with its parameters.
     family : kind of operations that passes and backends treat alike.
     arity : number of operands; None for any number.
     params : allowed numbers of parameters; empty for any number.
@@ -85,8 +86,8 @@ class Op:
     check : a complaint about a node's operands and parameters, or "".
     commutative : whether its two operands may be exchanged.
     parity : 1 if f(-x) = f(x), -1 if f(-x) = -f(x), otherwise 0, for each operand.
-    real : number of parameters in the real dialect, which those of the fixed one follow; a function
-        of the node if it varies.
+    real : number of parameters in the real dialect; those of the fixed dialect come after them; a
+        function of the node if it varies.
     error : largest error of a fixed-dialect result, not counting the errors of its operands.
     points : for a function, the binary point at which its unit reads each operand.
     least : for a function, a magnitude that its result's format holds, whatever the samples reach;

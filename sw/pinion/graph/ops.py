@@ -206,8 +206,8 @@ _ARITHMETIC = (
     Op(
         name=names.DOT,
         family=Family.PRODUCT,
-        doc="a b +- c d +- ... (+ e), accumulated exactly; params: the signs, 1 or -1; the first "
-        "is 1 without an addend e, the last with one",
+        doc="a b +- c d +- ... (+ e), accumulated exactly; params: the signs, 1 or -1: the first "
+        "must be 1, or, if there is an addend e, the last",
         arity=None,
         params=(),
         floats=dot_floats,

@@ -211,7 +211,7 @@ class Symbol:
             return power
         if exponent != int(exponent):
             raise TraceError(
-                f"A traced scalar has no power of {exponent!r}",
+                f"A traced scalar cannot be raised to the power {exponent!r}",
                 "the exponent must be a whole number, or 0.5, which is sqrt(x)",
             )
         return self._power(int(exponent))

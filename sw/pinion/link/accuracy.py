@@ -189,7 +189,7 @@ class Verdict:
         unknown = [name for name in self.failed if name not in CHECKS]
         if unknown or self.mismatches < 0 or bool(self.mismatches) != ("bits" in self.failed):
             raise ValueError(
-                f"its verdict contradicts itself: mismatches {self.mismatches}, failed checks "
+                f"its verdict is invalid: mismatches {self.mismatches}, failed checks "
                 f"{', '.join(self.failed) or 'none'}"
             )
 
@@ -341,5 +341,7 @@ def _block(data: Mapping[str, Any]) -> BlockErrors:
         raise TypeError(f"a quantile of {block.name} is not a number")
     figures = (block.lsb, *block.budget, *block.largest, *block.edges)
     if not all(math.isfinite(x) and x >= 0 for x in figures) or block.edges[0] == 0:
-        raise ValueError(f"a value of {block.name} is negative or not finite, or an edge is 0")
+        raise ValueError(
+            f"a value of {block.name} is negative or not finite, or its first edge is 0"
+        )
     return block

@@ -64,7 +64,8 @@ def read_digests(folder: Path) -> dict[str, str]:
             f"'{folder}' has no {DIGESTS}, so its files cannot be checked: build the folder again."
         ) from None
     except (*_UNREADABLE, KeyError, AttributeError) as error:
-        raise ManifestError(f"'{path}' is damaged ({error}): build the folder again.") from None
+        why = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise ManifestError(f"'{path}' is damaged ({why}): build the folder again.") from None
     return dict(files)
 
 

@@ -288,8 +288,8 @@ class Manifest:
             self._parsed(text.encode())
         except _NO_MANIFEST as error:
             raise ManifestError(
-                f"The manifest cannot be read back ({_short(error)}): use other characters in "
-                "names, units and paths."
+                f"The manifest cannot be read back ({_short(error)}): change that name, unit, "
+                "path or number."
             ) from None
         (folder / MANIFEST).write_text(text)
 
@@ -577,6 +577,7 @@ def _number(value: Any, label: str) -> float:
 def _short(value: object) -> str:
     try:
         text = str(value) if isinstance(value, Exception) else repr(value)
+        text = f"it lacks {text}" if isinstance(value, KeyError) else text
     except ValueError:  # an integer with more digits than Python prints
         text = "a very large number"
     return text if len(text) <= 100 else f"{text[:100]}..."

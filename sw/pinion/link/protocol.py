@@ -116,7 +116,7 @@ class Status(IntFlag):
     PAYLOAD_CRC = 1
     """The records arrived damaged: the results are not those of the requests."""
     CORE_ERROR = 2
-    """Records lost their bounds between link and core: the results cannot be trusted."""
+    """Record boundaries were lost between link and core: the results cannot be trusted."""
     FLAGGED = 4
     """Some record's flag is set. Not an error: see the flags."""
 
@@ -149,15 +149,15 @@ class Cause(IntEnum):
 _SENTENCES = {
     Cause.NONE: "the card found no fault",
     Cause.MAGIC: "a request does not begin with the magic word: the stream is torn",
-    Cause.VERSION: "a request header has another protocol version",
+    Cause.VERSION: "a request header has a different protocol version",
     Cause.HEADER_CRC: "a request header arrived damaged",
     Cause.FUNCTION: "a request names a function that this card does not have",
     Cause.BUILD: "a request was made for another build",
     Cause.COUNT: f"a request header counts no records, or more than {MAX_COUNT}",
-    Cause.WORDS: "a request header has another number of words per record",
+    Cause.WORDS: "a request header has the wrong number of words per record",
     Cause.PARTIAL_BEAT: "a beat has fewer than 64 bytes: the buffer was not aligned",
     Cause.PAYLOAD_CRC: "the records of a request arrived damaged",
-    Cause.CORE_ERROR: "the core lost the bounds of its records",
+    Cause.CORE_ERROR: "the core lost its record boundaries",
 }
 
 

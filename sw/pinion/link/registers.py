@@ -64,8 +64,8 @@ _ROWS: tuple[tuple[int, str, Kind, str], ...] = (
         0x30,
         "CONTROL",
         "control",
-        "Bit 0: hold the soft reset; 1, only with states: while it is set, and once afterwards, "
-        "requests find the initial states, as after a reset",
+        "Bit 0: hold the soft reset; 1, only with states: while it is set, and for the "
+        "first request after it is cleared, requests find the initial states, as after a reset",
     ),
     (
         0x34,
@@ -88,7 +88,7 @@ _ROWS: tuple[tuple[int, str, Kind, str], ...] = (
     (0x64, "STALLED_HIGH", "counter", "The same, high word, latched by reading the low"),
     (0x68, "STARVED_LOW", "counter", "Link cycles in which a begun packet lacked beats, low word"),
     (0x6C, "STARVED_HIGH", "counter", "The same, high word, latched by reading the low"),
-    (0x70, "BATCH_CYCLES", "state", "Link cycles of the last batch, in its trailer"),
+    (0x70, "BATCH_CYCLES", "state", "Link cycles of the last batch, as in its trailer"),
     (0x74, "SEQUENCE", "state", "Sequence number of the last batch answered"),
 )
 

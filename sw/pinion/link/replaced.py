@@ -61,8 +61,8 @@ def exchange(folder: Path, parts: Path) -> Path | None:
             place.rename(folder)
         if isinstance(error, OSError):
             raise OccupiedError(
-                f"The build in '{folder}' cannot be replaced ({error.strerror}): the folder is "
-                "a mount point, or you may not change it. Remove it, or give another folder."
+                f"The build in '{folder}' cannot be replaced ({error.strerror}): give another "
+                "folder, or one that you may rename and that is not a mount point."
             ) from None
         raise
     return place if moved else None

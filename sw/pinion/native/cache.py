@@ -197,8 +197,8 @@ class Cache:
                 raise
             raise StorageError(
                 f"Compiled code can be stored neither in '{self.folder}' nor in "
-                f"'{self._private}' ({_reason(error)}): make one of them writable, with free "
-                "space, or choose another cache folder.",
+                f"'{self._private}' ({_reason(error)}): free some space there, or choose another "
+                "cache folder.",
                 reason=_reason(error),
             ) from error
 
@@ -332,7 +332,8 @@ def _check_executable(folder: Path) -> None:
 
 def _private_folder(instead_of: Path, reason: Exception) -> Path:
     """Create a temporary folder, which is removed when the process ends."""
-    for place in dict.fromkeys((_temporary(), "/var/tmp", "/dev/shm")):
+    places = tuple(dict.fromkeys((_temporary(), "/var/tmp", "/dev/shm")))
+    for place in places:
         try:
             folder = Path(tempfile.mkdtemp(prefix="pinion-cache-", dir=place))
         except OSError:
@@ -346,8 +347,8 @@ def _private_folder(instead_of: Path, reason: Exception) -> Path:
             continue
         return folder
     raise StorageError(
-        f"The cache folder '{instead_of}' cannot be used ({_reason(reason)}), and no temporary "
-        f"folder can be created in '{_temporary()}': choose another cache folder.",
+        f"The cache folder '{instead_of}' cannot be used ({_reason(reason)}), nor can a temporary "
+        f"folder in {', '.join(map(repr, places))}: choose another cache folder.",
         reason=_reason(reason),
     ) from reason
 
@@ -391,7 +392,7 @@ def _locked(path: Path, *, wait: float) -> Iterator[None]:
 
 
 def _try_lock(path: Path) -> int | None:
-    """Open and lock the file of a name; None while another process or thread has it."""
+    """Open and lock a file; return None while another process or thread holds the lock."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -82,18 +82,16 @@ def named(name: str) -> InstructionSet:
     ComputeError
         If there is no such instruction set, or this machine does not run it.
     """
-    by_name = {isa.name: isa for isa in INSTRUCTION_SETS}
+    by_name, runs = {isa.name: isa for isa in INSTRUCTION_SETS}, available()
+    choices = " or ".join(isa.name for isa in runs)
     if name not in by_name:
-        raise ComputeError(f"Unknown instruction set '{name}': choose one of {', '.join(by_name)}.")
-    isa, runs = by_name[name], available()
+        raise ComputeError(f"Unknown instruction set '{name}': choose {choices}.")
+    isa = by_name[name]
     if isa not in runs:
         machine, features = processor()
         alien = isa.machine != machine
         why = f"is {machine}" if alien else f"lacks {', '.join(sorted(isa.features - features))}"
-        raise ComputeError(
-            f"This machine {why}, so it cannot run '{name}': choose "
-            f"{' or '.join(isa.name for isa in runs)}."
-        )
+        raise ComputeError(f"This machine {why}, so it cannot run '{name}': choose {choices}.")
     return isa
 
 

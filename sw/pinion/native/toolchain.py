@@ -106,7 +106,7 @@ def find_compiler(choice: str | None = None) -> Compiler:
     if zig is not None:
         return _compiler((zig, "c++"))
     raise ComputeError(
-        "There is no C++ compiler (c++, g++, clang++ or zig) on this machine: install one, for "
+        "There is no C++ compiler (c++, g++, clang++ or zig) on the search path: install one, for "
         "example with `apt-get install g++`, `xcode-select --install` or `pip install ziglang`."
     )
 
@@ -258,7 +258,7 @@ class _Run:
                     name = next(iter(running.values()))[0]
                     raise ComputeError(
                         f"The compiler '{self.compiler}' did not finish {name} in time and was "
-                        "stopped: choose another compiler, or allow it more time."
+                        "stopped: try again when the machine is less busy, or choose another one."
                     )
                 if not busy:
                     time.sleep(pause)
@@ -392,8 +392,8 @@ def _chosen(choice: str) -> Compiler:
     path = shutil.which(words[0])
     if path is None:
         raise ComputeError(
-            f"There is no compiler '{words[0]}' on the search path: give the name or the path of "
-            "a C++ compiler such as g++, clang++ or zig."
+            f"There is no executable '{words[0]}': give the path of a C++ compiler, or the name of "
+            "one on the search path, such as g++, clang++ or zig."
         )
     return _compiler((path, *words[1:]))
 

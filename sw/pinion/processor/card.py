@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 
 import numpy as np
 
+from pinion.base.amounts import amount
 from pinion.base.progress import SILENT, Progress
 from pinion.driver import Device, DriverError, Transport, TransportError, WrongBuildError
 from pinion.driver.connection import Connection
@@ -73,9 +74,9 @@ def load(
         connection = Connection(transport=transport, card=loading(image.machine))
     except WrongBuildError as error:
         raise WrongBuildError(
-            f"The card at {transport.where} does not hold the processor that this program is for, "
-            f"with {image.machine.lanes} lanes and its memories ({error}): give the number of "
-            "lanes that the card has, or load the bitstream of this processor."
+            f"The card at {transport.where} does not hold the processor that the programs are "
+            f"for, with {amount(image.machine.lanes, 'lane')} and its memories: compile for the "
+            "number of lanes that the card has, or load the bitstream of this processor."
         ) from error
     try:
         _load(connection, image)

@@ -126,7 +126,7 @@ class _Symbols:
         for place, (word, number) in enumerate(self.sums.results):
             actual = self.results.get(place)
             if actual is None or actual != self.same[number]:
-                raise ProgramCheckError(f"The result {word} is missing, or is the wrong value.")
+                raise ProgramCheckError(f"The result {word} is missing or has the wrong value.")
             if self.program.outputs[place][1].frac != self.points.fracs[number]:
                 raise ProgramCheckError(f"The result {word} has the wrong binary point.")
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.escaping import one_line
 from pinion.base.places import check_place, scratch_beside
 from pinion.base.progress import SILENT, Progress
@@ -258,8 +259,8 @@ def _program(data: Mapping[str, Any]) -> Program:
     count = data["rows"]
     if not 0 < count <= machine.rows or len(data["constants"]) != machine.lanes:
         raise ValueError(
-            f"it must have 1 to {machine.rows} rows and constants of {machine.lanes} lanes, not "
-            f"{count} and {len(data['constants'])}"
+            f"it must have 1 to {machine.rows} rows and constants of "
+            f"{amount(machine.lanes, 'lane')}, not {count} and {len(data['constants'])}"
         )
     inputs, outputs = (
         tuple((Word.of(entry["word"]), Format(machine.word, entry["frac"])) for entry in data[name])

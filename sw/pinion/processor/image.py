@@ -121,10 +121,12 @@ class Image:
         for store, depth in depths(machine).items():
             number = len(programs if store is Store.DIRECTORY else words[store])
             if number > depth:
-                advice = "leave a program out" if len(programs) > 1 else "build a core"
+                subject, advice = "The program has", "build a core"
+                if len(programs) > 1:
+                    subject, advice = "Together the programs have", "leave out at least one program"
                 raise ProgramError(
-                    f"Together the programs have {number} {_HELD[store]}, {number - depth} more "
-                    f"than the processor's {depth}: {advice}."
+                    f"{subject} {number} {_HELD[store]}, {number - depth} more than the "
+                    f"processor's {depth}: {advice}."
                 )
         words[Store.DIRECTORY] = [packed(encoding.entry, entry) for entry in entries]
         return cls(machine=machine, words=words)
@@ -173,7 +175,7 @@ def depths(machine: Machine) -> Mapping[Store, int]:
 _HELD = {
     Store.ROWS: "rows",
     Store.CONSTANTS: "constants",
-    Store.INPUTS: "words of requests",
+    Store.INPUTS: "request words",
     Store.RESULTS: "result words",
     Store.DIRECTORY: "functions",
     Store.NAMES: "names",

@@ -12,7 +12,7 @@ from pinion.fixedpoint import Format
 from pinion.graph import Word
 
 from .errors import ProgramError, WordsError
-from .machine import EDGE_FRACS, MOST_RESULTS, Machine
+from .machine import EDGE_FRACS, MOST_LANES, MOST_RESULTS, Machine
 from .points import Points, Slot
 from .schedule import UNIT, ProgramSchedule
 from .sums import Sums
@@ -119,7 +119,7 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
     if plan.cycles > machine.rows:
         raise ProgramError(
             f"The program has {plan.cycles} rows, {plan.cycles - machine.rows} more than the "
-            f"processor's {machine.rows}: use more lanes, or build a core."
+            f"processor's {machine.rows}: {_remedy(machine, rows=True)}."
         )
     edges = [
         (str(word), points.fracs[number])
@@ -132,7 +132,7 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
         if not EDGE_FRACS[0] <= frac <= EDGE_FRACS[1]:
             raise ProgramError(
                 f"The word {word} would have {frac} fraction bits, but the processor converts "
-                f"only words with {EDGE_FRACS[0]} to {EDGE_FRACS[1]}: choose another unit."
+                f"only words with {EDGE_FRACS[0]} to {EDGE_FRACS[1]}: build a core."
             )
     if len(sums.results) > MOST_RESULTS:
         raise ProgramError(
@@ -193,6 +193,14 @@ def _inputs(sums: Sums, points: Points, machine: Machine) -> tuple[tuple[Word, F
     )
 
 
+def _remedy(machine: Machine, *, rows: bool = False) -> str:
+    """Return advice for a program that exceeds a machine, in ``rows`` or in the words of a lane."""
+    lanes = machine.lanes + 1
+    if lanes > MOST_LANES or (rows and Machine.of(lanes).rows < machine.rows):
+        return "build a core"
+    return "use more lanes, or build a core"
+
+
 class _Memory:
     """Words of a lane's memory: constants from the start, others as they become free."""
 
@@ -213,7 +221,7 @@ class _Memory:
         if self.next == self.machine.words:
             raise WordsError(
                 f"Lane {self.lane} of the processor has {self.machine.words} words, but the "
-                "program needs more: use more lanes, or build a core."
+                f"program needs more: {_remedy(self.machine)}."
             )
         self.next += 1
         return self.next - 1

@@ -304,7 +304,7 @@ class _Gatherer:
         )
 
     def _computed(self, i: int) -> int:
-        """Return the value of a node that a lane computes: one that has a result register."""
+        """Return a node's value in a result register: its own value, or a copy."""
         value = self.placed[i]
         if self.values[value.number].terms and value[1:] == (1, 0):
             return value.number

@@ -74,7 +74,7 @@ def asked_robot(
         if options.get(name):
             raise RobotError(
                 f"The robot '{robot.name}' is a model that is already loaded: pass {name} to "
-                "pinion.load, or give the robot's name or file here."
+                "pinion.robot.load, or give the robot's name or file here."
             )
     robot = robot if gravity is None else with_gravity(robot, gravity)
     model = locked.lock(robot, locks, snap=options.get("snap", False)) if locks else robot

@@ -54,7 +54,7 @@ def with_contacts(model: Model, contacts: Sequence[str]) -> Model:
     listed = isinstance(argument, Sequence) and not isinstance(argument, str)
     if not listed or not all(isinstance(text, str) for text in argument):
         raise RobotError(
-            f"The contacts are {contacts!r:.60}: give a sequence of strings, such as "
+            f"The contacts cannot be {contacts!r:.60}: give a sequence of strings, such as "
             '("left_foot", "right_foot:6d").'
         )
     changed = replace(model, contacts=tuple(map(_whole, contacts)))
@@ -62,7 +62,7 @@ def with_contacts(model: Model, contacts: Sequence[str]) -> Model:
     for name in names:
         if names.count(name) > 1:
             raise RobotError(
-                f"The contact {name!r} of the robot {model.name!r} is given twice: name it once."
+                f"The contact {name!r} of the robot {model.name!r} is repeated: name it once."
             )
     return changed
 
@@ -83,8 +83,8 @@ def with_loops(model: Model, loops: Sequence[Sequence[str]]) -> Model:
     argument: Any = loops
     if not isinstance(argument, Sequence) or not all(map(_is_loop, argument)):
         raise RobotError(
-            f"The loops are {loops!r:.80}: give two frames and a kind for each loop, such as "
-            '(("coupler@0.3,0,0", "rocker@0.2,0,0", "3d"),).'
+            f"The loops cannot be {loops!r:.80}: give two frames and a kind, 3d or 6d, for each "
+            'loop, such as (("coupler@0.3,0,0", "rocker@0.2,0,0", "3d"),).'
         )
     complete = tuple(
         (str(first), str(second), kind or "3d")
@@ -95,8 +95,8 @@ def with_loops(model: Model, loops: Sequence[Sequence[str]]) -> Model:
     for loop in complete:
         if complete.count(loop) > 1:
             raise RobotError(
-                f"The loop of {loop[0]!r} and {loop[1]!r} of the robot {model.name!r} is given "
-                "twice: name it once."
+                f"The loop of {loop[0]!r} and {loop[1]!r} of the robot {model.name!r} is "
+                "repeated: name it once."
             )
     return changed
 
@@ -144,7 +144,8 @@ def loops_of(model: Model) -> tuple[Contact, ...]:
             where = "the base" if frame.body < 0 else f"the body {model.bodies[frame.body].name!r}"
             raise RobotError(
                 f"The loop of {name!r} and {other!r} of the robot {model.name!r} does not connect "
-                f"two bodies: both frames belong to {where}. Name frames of two bodies."
+                f"two bodies: both frames belong to {where}; name frames of two different "
+                "bodies."
             )
         loops.append(
             Contact(
@@ -178,7 +179,8 @@ def contacts_of(model: Model) -> tuple[Contact, ...]:
         if frame.body < 0:
             raise RobotError(
                 f"The contact {name!r} of the robot {model.name!r} is fixed to the base, which "
-                "never moves: name a link that moves, or load the robot with floating_base=True."
+                "never moves: name a link that moves, or load the robot with floating_base=True "
+                "(--floating-base)."
             )
         contacts.append(
             Contact(name=name, body=frame.body, placement=frame.placement, size=_SIZES[kind])

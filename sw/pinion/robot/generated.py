@@ -39,7 +39,8 @@ def generated_text(name: str) -> str:
     count = match[1]
     if not (count.isascii() and count.isdecimal() and count[0] != "0"):
         raise RobotError(
-            f"{name!r} is not a chain: write chain_N with the number of joints, 1 or more, as N."
+            f"{name!r} is not a chain: write chain_N with the number of joints as N, 1 or more, "
+            "without leading zeros."
         )
     return chain(int(count))
 

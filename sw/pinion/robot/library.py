@@ -109,8 +109,8 @@ def load(
     if name_or_path == NO_ROBOT.name:
         if lock or tip is not None or floating_base or gravity is not None or contacts or loops:
             raise RobotError(
-                "The robot 'none' has no joints, links or base: leave lock, tip, floating_base, "
-                "gravity, contacts and loops out, or name a robot."
+                "The robot 'none' has no joints, links or base: omit lock, tip, floating_base, "
+                "gravity, contacts and loops, or name a robot."
             )
         return NO_ROBOT
     draft = _load(name_or_path, gravity, floating_base, snap)
@@ -138,7 +138,7 @@ def _load(
     if not isinstance(source, str | os.PathLike):
         if not is_pinocchio(source):
             raise RobotError(
-                f"The object {_cut(repr(source))} is not a robot; "
+                f"The object {_cut(repr(source))} cannot be loaded as a robot; "
                 "give a name, the path of a file or a pinocchio.Model."
             )
         _refuse_floating(floating_base, "A pinocchio.Model", "pinocchio.JointModelFreeFlyer()")
@@ -203,7 +203,7 @@ def _refuse_floating(floating_base: bool, source: str, how: str) -> None:
     if floating_base:
         raise RobotError(
             f"{source} itself states whether its base floats; use {how} at its root body instead "
-            "of floating_base=True."
+            "of floating_base=True (--floating-base)."
         )
 
 

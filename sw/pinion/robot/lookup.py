@@ -31,7 +31,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     listed = ", ".join(map(repr, candidates[:_SHOWN])) + (
         ", ..." if len(candidates) > _SHOWN else ""
     )
-    return f"use one of {listed}" if listed else "there is no other"
+    return f"use one of {listed}" if listed else "there are none to choose from"
 
 
 def find_link(model: Model, link: str, *, moving: bool = False) -> Frame:
@@ -81,8 +81,8 @@ def find_frame(model: Model, name: str) -> Frame:
         offset = (math.nan,) * 3
     if not all(map(math.isfinite, offset)):
         raise RobotError(
-            f"The frame {name!r} of the robot {model.name!r} has the offset {text!r}: give three "
-            f"numbers in metres, such as {outer}@0,0,0.1."
+            f"The frame {name!r} of the robot {model.name!r} has the invalid offset {text!r}: give "
+            f"three finite numbers in metres, such as {outer}@0,0,0.1."
         )
     place = frame.placement
     origin = add(place.r, rotate(transpose(place.E), offset))

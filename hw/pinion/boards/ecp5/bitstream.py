@@ -172,7 +172,7 @@ def bitstream(
             raise ValueError("the one there belongs to another build")
     except (OSError, ValueError, KeyError) as error:
         raise ManifestError(
-            f"'{folder}' has no design for the ULX3S ({error}): build it again for "
+            f"'{folder}' has no valid design for the ULX3S ({error}): build it again for "
             f"the target '{target.name}' (--target)."
         ) from None
     check_digests(Path(folder))
@@ -333,7 +333,7 @@ def _tool(
     if code != 0:
         lines = path.read_text(errors="replace").splitlines()
         errors = [line.strip() for line in lines if line.startswith("ERROR")]
-        reason = errors[0] if errors else f"exit status {code}"
+        reason = errors[0] if errors else f"exit code {code}"
         raise BitstreamError(f"{name} failed ({reason}); its log is {path}.")
 
 

@@ -138,7 +138,7 @@ class Board:
         except KeyError:
             raise BoardError(
                 f"The board {self.name} uses the net '{net}', which its table of pins lacks: "
-                "correct its name or add a row to the table."
+                "correct the net's name or add a row to the table."
             ) from None
 
     def die(self) -> dict[str, int]:

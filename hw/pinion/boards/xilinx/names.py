@@ -112,7 +112,8 @@ def load_names(path: Path | None = None) -> Names:
     for name, source in _rows(names):
         if source not in names.sources:
             raise BoardError(
-                f"'{name}' in '{path}' refers to the source '{source}', which is not in its list."
+                f"'{name}' in '{path}' refers to the source '{source}', which the table does "
+                "not list."
             )
     return names
 

@@ -111,7 +111,7 @@ class Bus:
         shape, offset = field_of(record, name)
         index, end = offset // self.bytes, (offset + shape.itemsize - 1) // self.bytes
         if index != end:
-            raise ValueError(f"The field {name} spans two slices of {self.words} words.")
+            raise ValueError(f"The field {name} spans several slices of {self.words} words.")
         return index
 
     def field(self, record: np.dtype[np.void], data: ValueLike, name: str) -> Value:
@@ -152,7 +152,7 @@ def beat_of(record: np.dtype[np.void], **values: ValueLike) -> Value:
     unknown = values.keys() - set(names)
     if unknown:
         raise KeyError(
-            f"The record has no field {', '.join(sorted(unknown))}; its fields are {names}."
+            f"Unknown fields: {', '.join(sorted(unknown))}; the record has {', '.join(names)}."
         )
     parts = []
     for name in names:

@@ -17,7 +17,7 @@ _STEPS = ((32, 16, 8), (4, 2, 1))
 
 
 class InverseUnit(Component):
-    """``2**points / x`` for operands of any size, rounded, with a result that is held.
+    """``2**points / x``, rounded, for operands of any magnitude; the result is held.
 
     Parameters
     ----------

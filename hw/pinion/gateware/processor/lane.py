@@ -51,7 +51,7 @@ class Lane(Component):
         )
         if machine.delay != self.LATENCY + 1:
             raise ValueError(
-                f"A lane has a delay of {self.LATENCY + 1} cycles, but its machine has "
+                f"A lane has a delay of {self.LATENCY + 1} cycles, but its machine assumes "
                 f"{machine.delay}."
             )
 

@@ -83,7 +83,7 @@ def check_operation(
     if operation.latency != takes:
         raise CheckError(
             f"%{operation.node} is scheduled with a latency of "
-            f"{amount(operation.latency, 'cycle')}, but its unit has {takes}."
+            f"{amount(operation.latency, 'cycle')}, but its unit takes {takes}."
         )
 
 
@@ -146,8 +146,8 @@ def _check_ports(
         added, result = fmts[args[-1]].frac, fmts[operation.node].frac
         if added != result:
             raise CheckError(
-                f"%{operation.node} adds a word with {added} fraction bits, but its unit adds at "
-                f"the binary point of its result, which has {result}."
+                f"%{operation.node} adds a word with {amount(added, 'fraction bit')}, but its "
+                f"unit adds at the binary point of its result, which has {result}."
             )
 
 

@@ -323,7 +323,7 @@ def schedule(
         if available.get(kind, 0) < count:
             raise ScheduleError(
                 f"{amount(available.get(kind, 0), 'unit')} of kind {kind.label} cannot perform all "
-                f"of its operations every {amount(ii, 'cycle')}: use at least {count}."
+                f"of its operations in {amount(ii, 'cycle')}: use at least {count}."
             )
     if not operations:
         return Schedule(ii, timing, operations, (), available, 0, 0, dict.fromkeys(loops, 1))

@@ -79,7 +79,7 @@ def estimate_sources(graph: Graph, binding: Binding) -> Estimate:
 
 
 class Sources:
-    """Operations with units and cycles, the sources of every port, and their cost.
+    """Operations with units and cycles, and the sources of every port with their costs.
 
     Units and ports are numbered consecutively, kind by kind; result lanes follow as ports, then
     registers of words of state. Values are operations, then words of a request and of state. A read

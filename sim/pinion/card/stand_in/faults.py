@@ -87,7 +87,8 @@ class Fault:
         """Raise `FaultPlanError` if the fault is impossible."""
         if self.kind not in KINDS:
             raise FaultPlanError(
-                f"There is no fault '{self.kind}'; choose one of {', '.join(KINDS)} or {RANDOM}."
+                f"There is no fault '{self.kind}'; choose one of {', '.join(KINDS)}; for faults "
+                f'of random kinds use FaultPlan.random, or kind = "{RANDOM}" in a file.'
             )
         _within("probability", self.probability, 0.0, 1.0)
         if not self.at and not self.probability:
@@ -97,7 +98,7 @@ class Fault:
             )
         if any(not _whole(number) or number < 0 for number in self.at):
             raise FaultPlanError(
-                f"'at' must list packet numbers of at least 0, not {list(self.at)}."
+                f"'at' must list integers, packet numbers of at least 0, not {list(self.at)}."
             )
         _within("seconds", self.seconds, 0.0, 60.0)
         for name, low, high in (("beat", 0, 1 << 20), ("beats", 1, 1 << 20), ("bit", 0, 511)):
@@ -163,7 +164,7 @@ class FaultPlan:
         return cls.parse(text, name=str(path))
 
     @classmethod
-    def parse(cls, text: str, *, name: str = "the fault plan") -> FaultPlan:
+    def parse(cls, text: str, *, name: str = "The fault plan") -> FaultPlan:
         """Return a plan from TOML text; errors name the line."""
         try:
             data = tomllib.loads(text)
@@ -280,8 +281,10 @@ class Injector:
 def _fault(table: Mapping[str, Any]) -> Fault:
     kind = table.get("kind")
     if not isinstance(kind, str):
-        raise FaultPlanError("A fault has no 'kind': give kind = \"delay\", for example.")
-    keys = (*_WHEN, *KINDS[kind][1]) if kind in KINDS else tuple(table)
+        raise FaultPlanError('A fault needs a string as its kind, such as kind = "delay".')
+    if kind not in KINDS:
+        return Fault(kind=kind)  # refuses it
+    keys = (*_WHEN, *KINDS[kind][1])
     for key in table:
         if key not in keys:
             raise FaultPlanError(

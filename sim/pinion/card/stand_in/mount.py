@@ -223,15 +223,17 @@ def clear(folder: Path) -> None:
         filled = any(folder.iterdir())
     except OSError as error:
         if error.errno != errno.ENOTCONN and not isinstance(error, FileExistsError):
-            raise StandInError(f"'{folder}' cannot hold device files ({error}).") from None
+            raise StandInError(_unusable(folder, error)) from None
         unmount(folder)
         try:
             filled = any(folder.iterdir())
         except OSError as second:
-            raise StandInError(
-                f"'{folder}' has a stale mount ({second}): give another folder."
-            ) from None
+            raise StandInError(_unusable(folder, second)) from None
     if filled:
         raise StandInError(
             f"'{folder}' is not empty, or another stand-in is mounted there: give an empty folder."
         )
+
+
+def _unusable(folder: Path, error: OSError) -> str:
+    return f"'{folder}' cannot be used for device files ({error.strerror}): give another folder."

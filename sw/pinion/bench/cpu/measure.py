@@ -79,7 +79,7 @@ def run(
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"The folder '{folder}' cannot be created: {error.strerror}."
+                f"The folder '{folder}' cannot be created ({error.strerror}): give another with -o."
             ) from None
     options: dict[str, Any] = {
         "largest": largest,

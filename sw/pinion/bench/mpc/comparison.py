@@ -218,7 +218,7 @@ def compare(
                 reason = missing_module(error) or reason
             left_out[name] = reason
     if not cases:
-        raise ControlError("No row can be run: this machine has none of the backends.")
+        raise ControlError(" ".join(["No row can be run.", *left_out.values()]))
     calm = run_case("cpu64", without_disturbance(scenario), motion, progress=progress)
     return MpcComparison(scenario, folder, card, tuple(cases), calm, left_out)
 

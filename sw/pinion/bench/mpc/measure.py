@@ -56,7 +56,7 @@ def run(
     require("mjcf", *(("hw",) if {"integers", "card"} & set(target or ROWS) else ()))
     length = SECONDS if seconds is None else seconds
     if not length >= LEAST:
-        raise UsageError(f"A motion of {length:g} s is too short: give at least {LEAST:g} s.")
+        raise UsageError(f"The motion (--seconds) must last at least {LEAST} s, not {length:g} s.")
     rows = tuple(name for name in ROWS if not target or name in target)
     scenario = replace(Scenario(), duration=length)
     began, load_before = time.perf_counter(), os.getloadavg()[0]

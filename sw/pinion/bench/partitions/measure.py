@@ -45,12 +45,14 @@ def run(
     """
     if len(target) > 1:
         raise UsageError(
-            f"Only the gradient of forward dynamics is partitioned: leave '{target[1]}' out."
+            "Only the gradient of forward dynamics is partitioned: give a robot alone, without "
+            f"'{' '.join(target[1:])}'."
         )
     sizes = [size for size in SIZES if size <= largest]
     if not sizes:
         raise UsageError(
-            f"The smallest batch has {SIZES[0]} samples, so --largest {largest} is too small."
+            f"The smallest batch has {SIZES[0]} samples, so --largest {largest} is too small: give "
+            f"at least {SIZES[0]}."
         )
     model = load(target[0] if target else ROBOT)
     with counted("Measuring", total=1) as advance:

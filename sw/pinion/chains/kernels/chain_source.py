@@ -207,7 +207,7 @@ def source(
     if closed and n < 6 and not damping:
         raise InputError(
             f"A chain of {n} joint{'s' * (n > 1)} cannot move its tip in all six directions, in "
-            "which 'closed' holds it: give at least six joints, or some damping."
+            "which 'closed' holds it: give at least six joints, or a 'damping' above 0."
         )
     maker = _Maker(n, dtype)
     alone: tuple[KernelSource, ...] = ()

@@ -48,6 +48,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pinion.base.amounts import amount
 from pinion.batch import InputError
 from pinion.chains.chain import Chain
 from pinion.chains.recursion import articulated
@@ -273,8 +274,8 @@ class CudaChainKernel:
         if not self._fits(kernel):
             shape, most = kernel.shape, self._blocks_at_once(kernel)
             raise InputError(
-                f"{self.device.name} runs {most} blocks at once, but a chain of {self.source.n} "
-                f"links needs {shape.blocks_a_robot}: give at most "
+                f"{self.device.name} can give this kernel {amount(most, 'block')} at once, but a "
+                f"chain of {self.source.n} links needs {shape.blocks_a_robot}: give at most "
                 f"{most * shape.threads * shape.links} links."
             )
 
@@ -386,7 +387,7 @@ class CudaChainKernel:
         steps = rows if len(shape) == 1 else (strides[0], strides[1])
         if (len(shape) == 1 and strides != (1,)) or steps not in (rows, columns):
             raise InputError(
-                f"'q' has strides {strides}: "
+                f"'q' has the strides {strides} in elements: "
                 + ("use (1,)." if len(shape) == 1 else f"use {rows} or {columns}.")
             )
         outputs = {}

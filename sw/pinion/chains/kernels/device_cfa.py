@@ -284,10 +284,12 @@ def constraint_numbers(chain: Chain, dtype: DTypeLike) -> Array:
             continue
         bad[i] = bool(np.any(d <= least[i]))
     if np.any(bad):
+        wider = ", use float64" if np.dtype(dtype) == np.float32 else ""
         raise ComputeError(
             f"The inertia of link {int(np.argmax(bad))} of the chain '{chain.name}' has no "
-            "inverse, which the constraint force algorithm needs: give the link mass and a "
-            "rotational inertia about each axis, or use articulated bodies."
+            f"inverse in {np.dtype(dtype)}, which the constraint force algorithm needs: give the "
+            f"link mass and a rotational inertia about each axis{wider} or, for a free tip, "
+            "choose the method 'abia'."
         )
     J = solve_factored(*factorise(inertia), np.eye(6))
     J = 0.5 * (J + np.swapaxes(J, 1, 2))

@@ -115,7 +115,7 @@ def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list
 
 
 def measured(shape: ExperimentPoint, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-    """Measure everything that this machine's CPU computes at one point.
+    """Measure everything that this machine's CPU computes for one experiment point.
 
     Parameters
     ----------

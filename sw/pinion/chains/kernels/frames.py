@@ -66,6 +66,7 @@ class Frames:
 
     Members
     -------
+    numbers : (n,) of the bodies in the chain, for messages.
     parent : (n,) numbers of the parents among these bodies; -1 is the base.
     X : (n, 6, 6) motion transform from the parent's frame at q = 0.
     I : (n, 6, 6) inertia about the frame's origin, including bodies fixed to it.
@@ -74,6 +75,7 @@ class Frames:
     armature : (n,) inertia of rotors reflected to the joints.
     """
 
+    numbers: NDArray[np.intp]
     parent: NDArray[np.int64]
     X: Array
     I: Array  # noqa: E741 - the field's name for it
@@ -116,6 +118,7 @@ class Frames:
         back = _inverse(place)
         along = times(place[:-1], S)[:, [2, 5]]
         return cls(
+            numbers=moving,
             parent=parent,
             X=place[:-1] @ X @ back[parent],
             I=transposed(back[:-1]) @ lumped @ back[:-1],
@@ -160,9 +163,9 @@ class Frames:
         mass, lever, others = rigid_parts(self.I)
         for i in others:
             raise ComputeError(
-                f"The inertia of the body at joint {i} of the chain {name!r} is not that of a "
-                "rigid body: build it from mass, centre of mass and rotational inertia, as "
-                "Chain.of does."
+                f"The inertia of the body at joint {self.numbers[i]} of the chain {name!r}, with "
+                "the bodies fixed to it, is not that of a rigid body: build inertias from mass, "
+                "centre of mass and rotational inertia, as Chain.of does."
             )
         records["mass"], records["lever"] = mass, lever
         records["J"] = self.I[:, *np.triu_indices(3)]
@@ -181,13 +184,15 @@ class Frames:
         n = len(self.parent)
         for i in np.flatnonzero(self.armature):
             raise ComputeError(
-                f"Joint {i} of the chain {name!r} has an armature of {self.armature[i]:g}, which "
-                "the kernel 'cfa' does not support: choose 'aba' or 'jsiia', or set it to 0."
+                f"Joint {self.numbers[i]} of the chain {name!r} has an armature of "
+                f"{self.armature[i]:g}, which the kernel 'cfa' does not support: choose 'aba' or "
+                "'jsiia', or set the armature to 0."
             )
         for i in np.flatnonzero(self.parent != np.arange(-1, n - 1)):
             raise ComputeError(
-                f"Joint {i} of the chain {name!r} begins a side branch, which the kernel 'cfa' "
-                "does not support: choose 'aba' or 'jsiia', or use pinion.chains."
+                f"Joints {self.numbers[i - 1]} and {self.numbers[i]} of the chain {name!r} are on "
+                "different branches, which the kernel 'cfa' does not support: choose 'aba' or "
+                "'jsiia', or use pinion.chains."
             )
         eye: Array = np.broadcast_to(np.eye(6, dtype=_WIDE), self.I.shape)
         try:
@@ -195,9 +200,9 @@ class Frames:
         except np.linalg.LinAlgError:
             body = next(k for k in range(n) if not _positive(self.I[k]))
             raise ComputeError(
-                f"The inertia of the body at joint {body} of the chain {name!r} is singular, but "
-                "'cfa' needs its inverse: give the body mass and "
-                "inertia about each axis, or choose 'aba'."
+                f"The inertia of the body at joint {self.numbers[body]} of the chain {name!r} is "
+                "singular, but 'cfa' needs its inverse: give the body mass and inertia about each "
+                "axis, or choose 'aba'."
             ) from None
         turn, shift = self.S[:, 0], self.S[:, 1]
         size = np.hypot(turn, shift)

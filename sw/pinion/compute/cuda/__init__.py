@@ -1,4 +1,4 @@
-"""Batches of dynamics on a GPU.
+"""Batched dynamics on a GPU.
 
 >>> from pinion.compute import cuda
 >>> gradient = cuda.compile("iiwa14", "fd_derivatives")                          # doctest: +SKIP

@@ -433,8 +433,9 @@ class _Printer:
         if shared_bytes > LARGEST or self.threads > 1024 or tree.pairs > 32767:
             raise ComputeError(
                 f"'{row.name}' of '{self.model.name}' ({amount(n, 'joint')}) needs "
-                f"{shared_bytes:,} bytes of shared memory and {self.threads:,} threads, but a "
-                f"block has at most {LARGEST:,} bytes and 1,024 threads: {_OTHER}."
+                f"{shared_bytes:,} bytes of shared memory, {self.threads:,} threads and "
+                f"{tree.pairs:,} pairs of joints, but a block has at most {LARGEST:,} bytes, "
+                f"1,024 threads and 32,767 pairs: {_OTHER}."
             )
         name = f"pinion_{row.name}"
         scalar = SCALARS[self.dtype]

@@ -248,7 +248,7 @@ class Gpu:
         self._compile = compile_kernel
         self._lost = ""
         self._configs: dict[Launch, Any] = {}
-        self.name = f"The GPU {index}"
+        self.name = f"GPU {index}"
         self.index = index
         self._device = device = devices[index]
         try:
@@ -327,7 +327,7 @@ class Gpu:
     def _refusal(self, action: str, error: BaseException, *, memory: bool = False) -> Exception:
         """Return the exception to raise for an error of cuda-core or the driver."""
         if memory and ("OUT_OF_MEMORY" in str(error) or "out of memory" in str(error)):
-            return MemoryError(f"{self.name} has no memory left to {action}.")
+            return MemoryError(f"{self.name} cannot {action}: out of memory.")
         if any(name in str(error) for name in _NO_RETURN):
             self._lost = (
                 f"{self.name} can no longer be used in this process ({_line(error)}): restart the "
@@ -335,7 +335,8 @@ class Gpu:
             )
             return ComputeError(self._lost)
         return ComputeError(
-            f'{self.name} failed to {action} ({_line(error)}): try again, or use device="cpu".'
+            f"{self.name} failed to {action} ({_line(error)}): try again, or use "
+            'device="cpu" (--device cpu).'
         )
 
 

@@ -334,9 +334,9 @@ class CudaKernel:
                     raise
                 if samples <= _SMALLEST:
                     raise ComputeError(
-                        f"{self.device.name} has no memory for {_LANES} chunks of {samples} "
-                        f"samples of '{self.function.name}', or the host cannot pin more "
-                        "memory: free some memory."
+                        f"{self.device.name} has no memory for {_LANES} chunks of "
+                        f"{amount(samples, 'sample')} of '{self.function.name}', or the host "
+                        "cannot pin more memory: free some memory."
                     ) from None
                 samples = max(_SMALLEST, samples // 2)
 
@@ -813,8 +813,9 @@ def described(
     try:
         view = StridedMemoryView.from_dlpack(value, stream_ptr=-1)
     except Exception as error:
+        reason = str(error).rstrip(".")
         raise InputError(
-            f"'{name}' cannot be read as an array of a CUDA device: {error}."
+            f"'{name}' cannot be read as an array of a CUDA device: {reason}."
         ) from None
     shape = tuple(map(int, view.shape))
     strides = contiguous(shape) if view.strides is None else tuple(map(int, view.strides))

@@ -406,12 +406,14 @@ def differentiable(
     if function in WITHOUT:
         raise InputError(f"'{function}' has no gradient: {WITHOUT[function]}.")
     if function not in RULES:
-        raise InputError(f"'{function}' has no gradient: choose one of {', '.join(RULES)}.")
+        raise InputError(
+            f"There is no function '{function}' with a gradient: choose one of {', '.join(RULES)}."
+        )
     for name in ("frames", "reference"):
         if options.pop(name, None):
             raise InputError(
-                f"'{function}' has gradients only for the robot's tip, in the function's own "
-                f"reference frame: omit '{name}'."
+                f"Gradients have no option '{name}': functions of a frame have them only for the "
+                f"robot's tip, in their own reference frame; omit '{name}'."
             )
     row, rule = FUNCTIONS[function], RULES[function]
     outputs, parameters = (
@@ -424,7 +426,7 @@ def differentiable(
     for name in outputs:
         if name not in choice:
             raise InputError(
-                f"'{function}' has no result '{name}' with a gradient; the results with one are "
+                f"'{function}' has no result '{name}' with a gradient: choose from "
                 f"{', '.join(b.name for b in row.outputs if b.name in choice)}."
             )
     if row.passive:

@@ -185,7 +185,11 @@ def dynamics(
         batch = operation.batch([array.shape for array in converted])
         for name, array in zip(operation.inputs, converted, strict=True):
             if array.dtype != runner.dtype:
-                raise InputError(f"'{name}' has the dtype {array.dtype}: give {runner.dtype.name}.")
+                narrow = runner.dtype == np.float64 and not jax.config.jax_enable_x64
+                raise InputError(
+                    f"'{name}' has the dtype {array.dtype}: give {runner.dtype.name}"
+                    f"{', and set jax_enable_x64' if narrow else ''}."
+                )
             # XLA places traced arrays later, and reports if a device lacks the call.
             if not isinstance(array, jax.core.Tracer):
                 for array_device in array.devices():
@@ -278,7 +282,9 @@ def _placed(
         return _JaxProcessor(target=target, threads=threads, compiler=compiler)
     kind, _, number = device.partition(":")
     if kind != "cuda" or not ((number.isascii() and number.isdigit()) or device == "cuda"):
-        raise InputError(f"Unknown device '{device}': use 'cpu', 'cuda' or 'cuda:1'.")
+        raise InputError(
+            f"Unknown device '{device}': use 'cpu', 'cuda' or 'cuda:N', such as 'cuda:1'."
+        )
     gpu = cuda.open_gpu(int(number or 0), cache)
     driver = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
     return JaxGpu(

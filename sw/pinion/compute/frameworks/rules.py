@@ -370,9 +370,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 """Rows with reverse mode."""
 
-_SECOND = "derivatives of second order have no row; differentiate '{}' once, which uses this row"
-_THIRD = "derivatives of third order have no row; differentiate '{}' twice, which uses this row"
-_TIP = "J.T @ f of 'frame_jacobian', which has a gradient, for a wrench f at the tip"
+_SECOND = "there is no function for its derivatives; differentiate '{}' once, which uses it"
+_THIRD = "there is no function for third derivatives; differentiate '{}' twice, which uses it"
+_TIP = "J.T @ f, with J from 'frame_jacobian', which has a gradient"
 _MOBILITY = "compute {} from 'frame_jacobian' and 'minv', which have gradients"
 _BY_Q = "the derivative of J with respect to q along qd"
 _MOTION = "use J of 'frame_jacobian', which has gradients: {}"
@@ -381,8 +381,8 @@ _PARAMETERS = "use '{}' with parameters; it has gradients with respect to them t
 WITHOUT: Mapping[str, str] = MappingProxyType(
     {
         "fd_derivatives_from_minv": "use 'fd_derivatives', which needs no inverse inertia",
-        "rnea_fext": f"use 'rnea' minus {_TIP}",
-        "aba_fext": f"use 'aba' with tau plus {_TIP}",
+        "rnea_fext": f"for a wrench f at the tip, use 'rnea' minus {_TIP}",
+        "aba_fext": f"for a wrench f at the tip, use 'aba' with tau plus {_TIP}",
         "operational_space_inertia": _MOBILITY.format("inv(J @ minv @ J.T + damping * eye(6))"),
         "inverse_operational_space_inertia": _MOBILITY.format("J @ minv @ J.T"),
         "rnea_second_derivatives": _THIRD.format("rnea"),

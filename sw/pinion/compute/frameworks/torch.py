@@ -190,13 +190,15 @@ def _placed(device: str | torch.device | TorchGpu, cache: Path | None) -> TorchD
     try:
         named = torch.device(device)
     except RuntimeError:
-        raise InputError(f"Unknown device '{device}': use 'cpu', 'cuda' or 'cuda:1'.") from None
+        raise InputError(
+            f"Unknown device '{device}': use 'cpu', 'cuda' or 'cuda:N', such as 'cuda:1'."
+        ) from None
     if named.type == "cpu":
         return _TorchProcessor(named)
     if named.type != "cuda" or not torch.cuda.is_available():
         raise InputError(
-            f"'{device}' is not available (PyTorch {torch.__version__}): use 'cpu', or for 'cuda' "
-            "install PyTorch's CUDA build and an NVIDIA driver."
+            f"The device '{device}' cannot be used (PyTorch {torch.__version__}): use 'cpu', or "
+            "for 'cuda' install PyTorch's CUDA build and an NVIDIA driver."
         )
     return _gpu(torch.cuda.current_device() if named.index is None else named.index, cache)
 

@@ -158,7 +158,7 @@ class _Printer:
         for word, at in self.program.outputs:
             places = self.results.get(str(word))
             if places is None:
-                raise ComputeError(f"The word '{word}' belongs to no result of the function.")
+                raise ComputeError(f"The word '{word}' is not in any result of the function.")
             puts.setdefault(at, []).extend(f"out.template put<{a}>({e}, {{0}});" for a, e in places)
         return puts
 
@@ -229,7 +229,7 @@ class _Printer:
         if it.kind is Kind.INPUT:
             places = self.inputs.get(str(it.value))
             if places is None:
-                raise ComputeError(f"The word '{it.value}' belongs to no input of the function.")
+                raise ComputeError(f"The word '{it.value}' is not in any input of the function.")
             array, element = places[0]
             return f"in.template get<{array}>({element})"
         if it.kind is Kind.CONST:

@@ -84,7 +84,9 @@ class Cost:
 
     def __post_init__(self) -> None:
         if self.running.tau <= 0.0:
-            raise ControlError("The running weight 'tau' must be above 0, or there is no optimum.")
+            raise ControlError(
+                "The running weight 'tau' is 0: it must be above 0 to guarantee an optimum."
+            )
         if self.final.tau:
             raise ControlError("The last knot has no effort: leave the final weight 'tau' at 0.")
         if self.has_tip and not self.frame:

@@ -17,6 +17,7 @@ from typing import Any
 import crocoddyl
 import numpy as np
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant
@@ -41,7 +42,8 @@ class ActionModel(crocoddyl.ActionModelAbstract):
             raise ControlError(f"There is no knot {knot}: the knots are 0 to {problem.knots}.")
         if not 0 <= which < problem.count:
             raise ControlError(
-                f"There is no problem {which}: the problems are numbered 0 to {problem.count - 1}."
+                f"There is no problem {which}: the batch has {amount(problem.count, 'problem')}, "
+                "numbered from 0."
             )
         problem.check_plant(plant)
         n = problem.model.nv

@@ -20,7 +20,7 @@ from .problem import Problem
 
 @contextmanager
 def timed(seconds: dict[str, float], part: str) -> Iterator[None]:
-    """Measure the time of a block, and add it to that of a part [s]."""
+    """Time a block of code, and add its duration to the total of a part [s]."""
     start = time.perf_counter()
     yield
     seconds[part] += time.perf_counter() - start
@@ -58,7 +58,8 @@ class ArrayEngine(Closing):
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
             raise ControlError(
                 "Second derivatives (second_order=True) need the backward pass 'serial' and the "
-                f"method 'semi_implicit'; given are '{backward}' and '{plant.method}'."
+                f"method 'semi_implicit', but the pass is '{backward}' and the plant's method is "
+                f"'{plant.method}'."
             )
         self._second: Backend | None = second_of(plant) if second_order else None
         self.problem = problem
@@ -220,7 +221,7 @@ class ArrayEngine(Closing):
         return np.asarray(self.costs.values(x, u, target).sum(axis=1))
 
 
-NO_GUESS = "A first guess has no finite cost: give another guess, or a shorter motion."
+NO_GUESS = "A first guess diverges or has no finite cost: give another guess, or a shorter motion."
 
 ROUNDINGS = 8
 """Rounding errors in each state of a rollout: sums, and the errors of forward dynamics."""

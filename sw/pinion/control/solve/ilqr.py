@@ -56,14 +56,14 @@ class Options:
     def __post_init__(self) -> None:
         if self.iterations < 1 or self.halvings < 0:
             raise ControlError(
-                "'iterations' must be at least 1 and 'halvings' at least 0; given are "
-                f"{self.iterations} and {self.halvings}."
+                f"'iterations' is {self.iterations} and 'halvings' is {self.halvings}: at least "
+                "1 iteration and 0 halvings are needed."
             )
         if not (0.0 < self.least <= self.damping <= self.most and self.growth > 1.0):
             raise ControlError(
-                "The options must satisfy 0 < least <= damping <= most and growth > 1; given are "
-                f"least {self.least}, damping {self.damping}, most {self.most} and growth "
-                f"{self.growth}."
+                "The options must satisfy 0 < least <= damping <= most and growth > 1, but "
+                f"least is {self.least}, damping is {self.damping}, most is {self.most} and growth "
+                f"is {self.growth}."
             )
 
     def ladder(self) -> list[float]:

@@ -105,7 +105,8 @@ def _figure(
                 model, path, posture=postures[best], duration=length, dt=period, frame=tip
             )
         except ControlError as error:
-            reason = str(error)
+            # Without its advice, which does not apply to a task.
+            reason = str(error).rpartition(": ")[0]
         else:
             if (np.abs(motion.qd) <= limit).all():
                 return motion, share
@@ -113,8 +114,7 @@ def _figure(
         share *= SMALLER
     raise ControlError(
         f"The tip of {model.name} cannot draw the figure of seed {task_motion.seed}, even at 1/"
-        f"{round(1 / SMALLEST)} of its size: {reason.rstrip('.')}; choose another seed, or a "
-        "slower or smaller figure."
+        f"{round(SMALLER / share)} of its size: {reason}; choose another seed or a longer duration."
     )
 
 

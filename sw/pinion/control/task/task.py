@@ -149,15 +149,16 @@ def parse_task(text: str, *, where: str) -> Task:
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        reason = one_line(error) or "nested too deep"
+        reason = "nested too deep" if isinstance(error, RecursionError) else one_line(error)
         raise ControlError(f"The task {where!a} is not valid TOML: {reason}.") from None
     top = _Table(where, "", data)
-    if (version := top.whole("version", 1, VERSION)) != VERSION:
-        raise top.wrong("version", version, f"this Pinion reads version {VERSION}")
+    version = top.take("version")
+    if type(version) is not int or version != VERSION:
+        raise top.wrong("version", version, f"this Pinion reads only version = {VERSION}")
     name = top.take("name", None)
     allowed = isinstance(name, str) and 0 < len(name) <= 40
     if not allowed or not all(c.isascii() and (c.isalnum() or c in "-_") for c in name):
-        raise top.wrong("name", name, "write up to 40 letters, digits, '-' and '_'")
+        raise top.wrong("name", name, "write 1 to 40 ASCII letters, digits, '-' or '_'")
     loss = top.number("loss", 1e-9, 10.0)
     held_out_loss = top.number("held_out_loss", 1e-9, 10.0, 2.0 * loss)
     if held_out_loss < loss:
@@ -165,16 +166,16 @@ def parse_task(text: str, *, where: str) -> Task:
     evaluations = top.whole("evaluations", 1, 64, 16)
     motion_table = top.table("motion")
     motion = _motion(motion_table, {})
-    held_out = tuple(_motion(t, motion_table.data) for t in top.tables("held_out"))
+    held_out_tables = top.tables("held_out")
+    held_out = tuple(_motion(table, motion_table.data) for table in held_out_tables)
     if not held_out:
         raise ControlError(
-            f"The task {where!a} has no [[held_out]]: add a motion on which the chosen formats "
-            "are validated, such as 'seed = 2'."
+            f"The task {where!a} has no [[held_out]]: add one with another seed, such as "
+            f"'seed = {motion.seed + 1}', to validate the chosen formats."
         )
     if motion in held_out:
         raise ControlError(
-            f"The task {where!a} has the same [motion] and [[held_out]]: give [[held_out]] another "
-            "seed or motion."
+            f"The task {where!a} has a [[held_out]] equal to its [motion]: give it another seed."
         )
     control = top.table("controller")
     period = control.number("period", 1e-4, 1.0)
@@ -183,13 +184,13 @@ def parse_task(text: str, *, where: str) -> Task:
         raise control.wrong("step", step, f"it must be a multiple of the period, {period:g} s")
     knots, iterations = control.whole("knots", 2, 200), control.whole("iterations", 1, 20, 1)
     inner = control.whole("inner", 1, 1000, 10)
-    weights = _weights(control.table("running"))
+    running = control.table("running")
+    weights = _weights(running)
     last = _weights(control.table("final"))
     control.done()
     if not weights.tau > 0.0:
-        raise ControlError(
-            f"The task {where!a} has controller.running.tau = {weights.tau:g}: it must be above 0, "
-            "or there is no optimum."
+        raise running.wrong(
+            "tau", running.take("tau", 0.0), "it must be above 0 to guarantee an optimum"
         )
     if last.tau:
         raise ControlError(
@@ -205,9 +206,9 @@ def parse_task(text: str, *, where: str) -> Task:
     )
     hidden.done()
     top.done()
-    for candidate in (motion, *held_out):
+    for table, candidate in zip((motion_table, *held_out_tables), (motion, *held_out), strict=True):
         if candidate.duration < 2 * period:
-            raise motion_table.wrong(
+            raise table.wrong(
                 "duration", candidate.duration, f"it must be at least two periods, {2 * period:g} s"
             )
     return Task(

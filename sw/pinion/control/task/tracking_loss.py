@@ -106,8 +106,8 @@ class TrackingLoss:
         if row.joint_terms:
             raise ControlError(
                 f"A task's controller does not support joint terms, but '{row.name}' has "
-                f"{', '.join(row.joint_terms)}: leave them out, or choose formats with "
-                "max_error (--max-error)."
+                f"{', '.join(row.joint_terms)}: omit joint_terms (--joint-terms), or choose "
+                "formats with max_error (--max-error)."
             )
         self.model = control_model(model)
         self.row = row

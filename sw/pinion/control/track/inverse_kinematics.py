@@ -113,8 +113,8 @@ def _searched(model: Model, place: Floats, posture: Floats, frame: str, when: st
     if not len(close):
         raise ControlError(
             f"The tip '{frame}' of {model.name} does not reach {_spelled(place)} m{when}: from "
-            f"{len(starts)} postures it comes no nearer than {distance.min():.3g} m; move the path "
-            "within reach."
+            f"{len(starts)} postures it comes no nearer than {distance.min():.3g} m; move this "
+            "point within reach."
         )
     order = np.lexsort((np.linalg.norm(close - posture, axis=1), ~_inside(model, close)))
     return [close[k] for k in order[:BRANCHES]]

@@ -101,7 +101,8 @@ def follow(
         )
     if not (np.isfinite(duration) and 0.0 < dt <= duration):
         raise ControlError(
-            f"A motion needs 0 < dt <= duration, not a duration of {duration} s in steps of {dt} s."
+            "A motion needs a finite duration and 0 < dt <= duration, not a duration of "
+            f"{duration} s in steps of {dt} s."
         )
     tip = tip_of(model) if frame is None else frame
     times = np.asarray(dt * np.arange(round(duration / dt) + 1), dtype=np.float64)
@@ -118,8 +119,8 @@ def follow(
     if len(rows := _jumps(q, rules, step, dt)):
         raise ControlError(
             f"At {times[rows[0]]:.3f} s the joints would have to jump from one posture to another: "
-            "choose another posture, or a path that stays away from the limits of the robot's "
-            "reach."
+            "choose another posture, a shorter dt, or a path that stays away from the limits of "
+            "the robot's reach."
         )
     at = q[np.arange(len(q)), np.argmin(np.abs(rules[:, 0]), axis=1)]
     low, high = joint_limits(model)

@@ -104,13 +104,13 @@ class Scenario:
             outputs = ", ".join(block.name for block in function.results)
             raise ControlError(
                 f"The backend's '{function.name}' computes {outputs}: a controller needs "
-                f"'{gradient_row().name}' with {', '.join(expected)}; ask for this function with "
+                f"{', '.join(expected)}; open a backend for '{gradient_row().name}' with "
                 "outputs=('minv',)."
             )
         if (robot.name, robot.nv) != (model.name, model.nv):
             raise ControlError(
                 f"The backend is for {robot.name} (nv {robot.nv}), but the scenario is for "
-                f"{model.name} (nv {model.nv}): build a backend for {model.name}."
+                f"{model.name} (nv {model.nv}): open a backend for {model.name}."
             )
         return Plant(model, dt=self.step, gradients=gradients, forward=forward_of(model))
 

@@ -70,7 +70,7 @@ def array(
         named = isinstance(axis, str) and axis.isidentifier()
         if not named and not (type(axis) is int and axis >= 1):
             raise UserError(
-                f"{caller()}: the axis {axis!r} is invalid: give a number of at least 1, or the "
+                f"{caller()}: the axis {axis!r} is invalid: give an int of at least 1, or the "
                 "name of a dimension, such as array('nq') or array(3, 3)."
             )
     if symmetric and (len(shape) != 2 or shape[0] != shape[1]):
@@ -99,9 +99,9 @@ def array(
         source = Drawn(sampling)
     else:
         raise UserError(
-            f"{caller()}: the sampling {sampling!r} does not say how to sample: give uniform(low, "
-            "high), a quantity of the state such as POSITION, or a function of a random generator "
-            "and a count."
+            f"{caller()}: the sampling {sampling!r:.60} is invalid: give uniform(low, high), a "
+            "quantity of the state such as POSITION, or a function of a random generator and a "
+            "count."
         )
     return Block(
         name="",
@@ -162,7 +162,7 @@ def dimensions(dims: Mapping[Any, Any], place: CodePosition) -> Mapping[str, int
             )
         if type(size) is not int or size < 1:
             raise UserError(
-                f"{place}: the dimension '{name}' is {size!r}: give a whole number of at least 1."
+                f"{place}: the dimension '{name}' is {size!r}: give an int of at least 1."
             )
     return dims
 
@@ -190,8 +190,8 @@ def blocks_of(
         pairs = [(name, block) for name, block in items]
     except (TypeError, ValueError):
         raise UserError(
-            f"{place}: the {kind}s of '{function}' are {described!r:.60}: give a dictionary of "
-            f"{'state' if kind == 'state' else 'array'}() by name."
+            f"{place}: the {kind}s of '{function}' cannot be {described!r:.60}: give a dictionary "
+            f"of {'state' if kind == 'state' else 'array'}() by name."
         ) from None
     if not pairs:
         raise UserError(
@@ -233,8 +233,8 @@ def _named(
             )
     if kind == "input" and block.sampling is None:
         raise UserError(
-            f"{place}: the input '{name}' of '{function}' does not say how it is sampled: give "
-            "array() a sampling, such as uniform(-1, 1) or POSITION."
+            f"{place}: the input '{name}' of '{function}' has no sampling: give array() one, "
+            "such as sampling=uniform(-1, 1) or sampling=POSITION."
         )
     if kind == "output" and block.sampling is not None:
         raise UserError(
@@ -289,8 +289,8 @@ def python_parameters(
         required = parameter.default is inspect.Parameter.empty
         if parameter.name not in (*inputs, MODEL, REGION) and required:
             raise UserError(
-                f"{place}: the parameter '{parameter.name}' of '{name}' is not an input: its "
-                f"inputs are {', '.join(inputs)}; only 'model' and 'region' may be added."
+                f"{place}: the parameter '{parameter.name}' of '{name}' is not an input or a "
+                f"state ({', '.join(inputs)}): only 'model' and 'region' may be added."
             )
         names.append(parameter.name)
     for block in blocks:

@@ -36,14 +36,14 @@ def ordered(returned: Any, outputs: Sequence[Block], name: str, place: CodePosit
     listed = ", ".join(names)
     if returned is None:
         raise UserError(
-            f"{place}: '{name}' returns nothing: end it with a return of its outputs, {listed}."
+            f"{place}: '{name}' returns nothing: end it with a return of its values, {listed}."
         )
     if isinstance(returned, Mapping):
         for key in returned:
             if key not in names:
                 raise UserError(
-                    f"{place}: '{name}' returns {key!r:.40}, which is not among its outputs, "
-                    f"{listed}: describe it there, or leave it out."
+                    f"{place}: '{name}' returns {key!r:.40}, which is not among its outputs "
+                    f"and states, {listed}: describe it there, or leave it out."
                 )
         for key in names:
             if key not in returned:
@@ -55,13 +55,13 @@ def ordered(returned: Any, outputs: Sequence[Block], name: str, place: CodePosit
         return [returned]
     if not isinstance(returned, tuple | list):
         raise UserError(
-            f"{place}: '{name}' returns one {type(returned).__name__} but has the outputs "
+            f"{place}: '{name}' returns one {type(returned).__name__} in place of "
             f"{listed}: return a dictionary with these names, or a tuple in this order."
         )
     if len(returned) != len(names):
         raise UserError(
-            f"{place}: '{name}' returns {len(returned)} value{'s' * (len(returned) != 1)} for the "
-            f"{len(names)} outputs {listed}: return one for each."
+            f"{place}: '{name}' returns {len(returned)} value{'s' * (len(returned) != 1)} in place "
+            f"of {len(names)} ({listed}): return one for each."
         )
     return list(returned)
 

@@ -72,9 +72,11 @@ def _tie(robot: str, bodies: Sequence[Body], numbers: dict[str, int], follower: 
         if mimic is None:
             break
         if joint.name in followers:
-            circle = " -> ".join(map(repr, [*followers, joint.name]))
+            loop = followers[followers.index(joint.name) :]
+            circle = " -> ".join(map(repr, [*loop, joint.name]))
             raise RobotError(
-                f"The mimic joints {circle} of {robot!r} form a cycle; remove one of them."
+                f"The mimic joints {circle} of {robot!r} form a cycle; make one of them "
+                "independent."
             )
         followers.append(joint.name)
         offset += ratio * mimic.offset

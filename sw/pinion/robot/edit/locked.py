@@ -63,7 +63,7 @@ def held_positions(lock: Lock) -> dict[str, float | None]:
         return dict(lock)
     if not _are_texts(lock):
         raise RobotError(
-            f"The joints to lock are given as {lock!r}: give positions by name, such as "
+            f"The joints to lock cannot be {lock!r:.60}: give positions by name, such as "
             '{"elbow": 0.3} or {"elbow": None} for the default position, or strings, such '
             'as ["elbow=0.3"].'
         )
@@ -113,10 +113,7 @@ def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
         return model
     locked, notes = _resolve(model, requested, snap)
     if len(locked) == len(model.bodies):
-        raise RobotError(
-            f"All joints of the robot {model.name!r} ({len(locked)}) are locked; leave one "
-            "unlocked."
-        )
+        raise RobotError(f"Every joint of the robot {model.name!r} is locked; leave one unlocked.")
     residues = Residues(tolerance=SNAPPED if snap else AS_READ)
     homes, bodies = _merge(model, locked, residues)
     base_links = list(model.base_links)
@@ -215,7 +212,7 @@ def _inside(joint: Joint, requested: float) -> float:
     if not joint.lower <= position <= joint.upper:
         raise RobotError(
             f"The position {position!r} {joint.kind.unit} of joint {joint.name!r} is outside its "
-            f"limits, {joint.lower:.6g} to {joint.upper:.6g} {joint.kind.unit}; "
+            f"limits, {joint.lower!r} to {joint.upper!r} {joint.kind.unit}; "
             "give a position within them."
         )
     return position

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pinion.base.amounts import amount
 from pinion.robot.errors import RobotError
 from pinion.robot.inertia import combine, physical_problem, place, snap_inertia
 from pinion.robot.lookup import find_link
@@ -79,9 +80,9 @@ def _numbers(quantity: str, values: Sequence[float], count: int, link: str) -> t
     if len(numbers) != count or not all(
         math.isfinite(value) and abs(value) <= LARGEST for value in numbers
     ):
-        plural = "s" if count > 1 else ""
+        value = values if count > 1 else values[0]
         raise RobotError(
-            f"The {quantity} {values!r} of the payload at {link!r} is malformed; "
-            f"give {count} finite number{plural}."
+            f"The {quantity} {value!r} of the payload at {link!r} is malformed; "
+            f"give {amount(count, 'finite number')}, at most {LARGEST:g} in magnitude."
         )
     return numbers

@@ -54,9 +54,11 @@ def tip_of(model: Model) -> str:
 
     Errors
     ------
-    RobotError : there are several candidates; the message lists them.
+    RobotError : there are several candidates, which the message lists, or none.
     """
     leaves = tips_of(model)
+    if not leaves:
+        raise RobotError(f"The robot {model.name!r} has no tip: name a robot with joints.")
     if len(leaves) != 1:
         listed = ", ".join(map(repr, leaves[:_SHOWN])) + (", ..." if len(leaves) > _SHOWN else "")
         raise RobotError(
@@ -72,7 +74,7 @@ def cut_down(model: Model, link: str) -> Model:
     last = find_link(model, link, moving=True).body
     if last < 0:
         raise RobotError(
-            f"The link {link!r} is part of the fixed base, so no joint leads to it; "
+            f"The link {link!r} is part of the fixed base, so no moving joint leads to it; "
             "name a link that moves."
         )
     chain: list[int] = []

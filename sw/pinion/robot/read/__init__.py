@@ -1,1 +1,1 @@
-"""Robots from files and from other libraries: URDF, MJCF, Pinocchio, to one canonical model."""
+"""Readers of URDF, MJCF and Pinocchio models; all return the canonical model."""

@@ -180,8 +180,8 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
     if any(joint.name == ROOT_JOINT and joint.type != "fixed" for joint in urdf.joints):
         raise RobotError(
             f"The robot {urdf.name!r} already has a joint {ROOT_JOINT!r}, the name of a floating "
-            "base's joint; rename it, or leave floating_base out if this joint already makes "
-            "the base float."
+            "base's joint; rename it, or omit floating_base (--floating-base) if this joint "
+            "already makes the base float."
         )
     zero: Vec3 = (0.0, 0.0, 0.0)
     return UrdfJoint(

@@ -98,7 +98,7 @@ def robot_element(text: str | bytes, *, source: str) -> tuple[ElementTree.Elemen
         ) from None
     if root.tag != "robot":
         raise RobotError(
-            f"{source!r} is not a robot: its root element is <{root.tag}>, not <robot>."
+            f"{source!r} is not a URDF: its root element is <{root.tag}>, not <robot>."
         )
     _check_expanded(root, source)
     return root, _repeated(root)

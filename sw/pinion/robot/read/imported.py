@@ -256,7 +256,10 @@ def _inertia(
 def _significant(inertial: ImportedInertial, link: str, state: _State) -> ImportedInertial:
     numbers = (inertial.mass, *inertial.com, *inertial.tensor)
     if not all(math.isfinite(value) and abs(value) <= LARGEST for value in numbers):
-        raise RobotError(f"The inertia {numbers!r} of {link!r} is not finite; correct it.")
+        raise RobotError(
+            f"The inertia {numbers!r} of {link!r} is not finite or is too large; give numbers of "
+            f"at most {LARGEST:g} in magnitude."
+        )
     where = f"the inertia of link {link!r}"
     mass, tensor = significant(inertial.mass, inertial.tensor, state.residues, where)
     return replace(inertial, mass=mass, tensor=tensor)

@@ -68,7 +68,7 @@ def read_pinocchio(pin_model: Any, *, gravity: Vec3 | None = None, snap: bool = 
     """Convert a Pinocchio model, without checking the inertias."""
     if not is_pinocchio(pin_model):
         raise RobotError(
-            f"The object {pin_model!r} is not a Pinocchio model; give a pinocchio.Model."
+            f"The object {pin_model!r:.60} is not a Pinocchio model; give a pinocchio.Model."
         )
     frames = _frames(pin_model)
     links: dict[int, str] = {}
@@ -164,9 +164,9 @@ def _joint(pin_model: Any, number: int, link: str | None) -> ImportedJoint:
     match = _SUPPORTED.fullmatch(short)
     if match is None:
         raise RobotError(
-            f"The Pinocchio joint {name!r} is of the kind {short}, which is not supported; "
-            "use revolute, unbounded revolute, prismatic, helical, spherical, planar and "
-            "free-flyer joints, or lock it with pinocchio.buildReducedModel."
+            f"The Pinocchio joint {name!r} has the type {short}, which is not supported; "
+            "use a revolute, unbounded revolute, prismatic, helical, spherical, planar or "
+            "free-flyer joint, or lock it with pinocchio.buildReducedModel."
         )
     kind = _KINDS[match["what"] or match["whole"]]
     continuous = match["what"] in ("RUB", "RevoluteUnbounded")

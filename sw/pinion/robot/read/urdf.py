@@ -248,8 +248,8 @@ def _position_limits(
     lower, upper = lower or 0.0, upper or 0.0  # the format's default for the one left out
     if lower > upper:
         raise RobotError(
-            f"The limits of {where} are reversed: lower {lower!r} is above upper {upper!r}; "
-            "swap them."
+            f"The limits of {where}, 0 if omitted, are reversed: lower {lower!r} is above upper "
+            f"{upper!r}; swap them."
         )
     if lower == math.inf or upper == -math.inf:
         raise RobotError(
@@ -282,8 +282,8 @@ def _armature(extension: ElementTree.Element | None, where: str) -> float:
         return armature or 0.0
     if armature is not None or rotor is None:
         raise RobotError(
-            f"The <pinion> of {where} needs either only an armature, or a rotor_inertia "
-            "with a gear_ratio (1 if omitted)."
+            f"The <pinion> of {where} takes either an armature alone, or a rotor_inertia and "
+            "an optional gear_ratio (default 1)."
         )
     return rotor * (1.0 if ratio is None else ratio) ** 2
 
