@@ -24,6 +24,8 @@ from pinion.flow.build import BuildError
 from tests.cli.conftest import PROGRESS, Built
 from tests.cli.test_cli_demo import on_a_terminal
 
+TASK = Path(__file__).parents[2] / "examples/tasks/reach.toml"
+
 
 class Clock:
     """A clock that advances on request."""
@@ -335,6 +337,10 @@ WORK: dict[str, tuple[tuple[str, ...], str]] = {
     "export cuda": (
         ("two_link", "rnea", "--cuda", "-o", "NEW"),
         "pinion.compute.cuda.export:export_header",
+    ),
+    "export controller": (
+        ("two_link", "--controller", TASK, "-o", "NEW"),
+        "pinion.control.track.export:export_controller",
     ),
     "demo": (("--folder", "NEW", "--json"), "pinion.cli.demo:one"),
     "demo mpc": (("mpc", "--folder", "NEW", "--json"), "pinion.bench.mpc.comparison:compare"),

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pinion.compute import cpu, export
+from pinion.compute import cpu, library_folder
 from pinion.compute.cpu import Kernel
 from pinion.compute.export import export_library
 from pinion.compute.layouts import from_blocks, to_blocks
@@ -203,7 +203,7 @@ def test_what_is_not_finite_stays_in_its_sample_on_neon(
 def test_an_exported_library_runs_on_neon(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "processor", lambda: ("aarch64", frozenset()))
+    monkeypatch.setattr(library_folder, "processor", lambda: ("aarch64", frozenset()))
     robot, row, folder = load("iiwa14"), named_function("rnea"), tmp_path / "lib"
     exported = export_library(robot, row, folder, name="arm", compiler=COMPILER)
     assert exported["instruction_sets"] == ["neon", "portable"]

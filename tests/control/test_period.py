@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,7 @@ def test_a_mutant_is_noticed(
     before = "Qux[i][N] += by_u[k][i]"
     assert text.count(before) == 1
     (tmp_path / "period.hpp").write_text(text.replace(before, "Qux[i][N] -= by_u[k][i]"))
+    shutil.copy(Path(period.__file__).parent / "problem.hpp", tmp_path)
     monkeypatch.setattr(period, "_HERE", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(AssertionError):

@@ -1,10 +1,10 @@
-"""``pinion export``: a core, C library or CUDA header in a folder, for use elsewhere."""
+"""``pinion export``: a core, C library, CUDA header or controller in a folder of its own."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -41,8 +41,9 @@ def command(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="DIR | ROBOT FUNCTION",
-            help="A build folder of `pinion build`; with --cpu or --cuda a robot and a function.",
+            metavar="DIR | ROBOT [FUNCTION]",
+            help="A build folder of `pinion build`; with --cpu or --cuda a robot and a function; "
+            "with --controller a robot.",
         ),
     ],
     *,
@@ -55,9 +56,19 @@ def command(
     cuda: Annotated[
         bool, typer.Option("--cuda", help="A CUDA header with hooks instead of a core.")
     ] = False,
+    controller: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TASK",
+            help="The controller of a task's file, as a C library, instead of a core.",
+        ),
+    ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="DTYPE", help="With --cuda: float32 (default) or float64."),
+        typer.Option(
+            metavar="DTYPE",
+            help="float32 or float64. [default: float32 with --cuda, float64 with --controller]",
+        ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="With --cuda: replace files that were edited by hand.")
@@ -94,15 +105,22 @@ def command(
     """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, test bench, C header.
 
     With --cpu: a function as a C library that needs no Python, with header, sources, CMake and
-    pkg-config files. With --cuda: a function as a CUDA header, which is regenerated in place.
+    pkg-config files. With --cuda: a function as a CUDA header, which is regenerated in place. With
+    --controller: a model predictive controller as such a C library.
     """
-    if cpu and cuda:
-        raise UsageError("Give --cpu or --cuda, not both: each writes its own folder.")
-    if not cuda and (force or dtype is not None):
-        instead = "give --cuda instead of --cpu" if cpu else "add --cuda"
+    if cpu + cuda + (controller is not None) > 1:
         raise UsageError(
-            f"The options --dtype and --force are only for --cuda: leave them out, or {instead}."
+            "Give only one of --cpu, --cuda and --controller: each writes its own folder."
         )
+    instead = "give --cuda instead of --cpu" if cpu else "add --cuda"
+    if force and not cuda:
+        raise UsageError(f"The option --force is only for --cuda: leave it out, or {instead}.")
+    if dtype is not None and not cuda and controller is None:
+        raise UsageError(
+            f"The option --dtype is only for --cuda and --controller: leave it out, or {instead}."
+        )
+    if dtype not in (None, "float32", "float64") and not cuda:
+        raise UsageError(f"Unknown dtype '{dtype}': choose float32 or float64.")
     robot_options = RobotArguments(
         tip=tip,
         floating_base=floating_base,
@@ -117,7 +135,11 @@ def command(
         frames=frames,
         reference=reference,
     )
-    if cpu or cuda:
+    if controller is not None:
+        result = _controller(
+            controller, sources, out, robot_options, row_options, snap=snap, name=name, dtype=dtype
+        )
+    elif cpu or cuda:
         model, row = _load(sources, cpu, robot_options, row_options, snap=snap)
         with steps() as progress:
             if cuda:
@@ -162,7 +184,7 @@ def command(
             ("shared memory per block", f"{result['shared_bytes']} bytes"),
         ]
         following = f"your own hooks, as in {out / 'example' / 'hooks.cuh'}"
-    elif cpu:
+    elif cpu or controller is not None:
         rows = [
             ("library", f"lib{result['name']}.so"),
             ("instruction sets", ", ".join(result["instruction_sets"])),
@@ -184,6 +206,35 @@ def command(
         following = shlex.join(["python", str(out / "tb" / "run.py")])
     console().print(pairs([rows[0], ("files", ", ".join(result["files"])), *rows[1:]]))
     say(f"Written to {out}. Next: {following}")
+
+
+# Many parameters: the options that a controller's export shares with others.
+def _controller(
+    task: Path,
+    sources: list[str],
+    out: Path,
+    robot_options: RobotArguments,
+    row_options: RowArguments,
+    *,
+    snap: bool,
+    name: str | None,
+    dtype: str | None,
+) -> dict[str, Any]:
+    """Export the controller of a task's file."""
+    from .task import export_task_controller
+
+    if len(sources) != 1:
+        raise UsageError(f"Give one robot with --controller, not {' '.join(sources)}.")
+    if row_options != RowArguments():
+        raise UsageError(
+            "The options --joint-terms, --friction-width, --frames and --reference are for a "
+            "function, but --controller exports none: leave them out."
+        )
+    model = load_robot(sources[0], robot_options.options(snap=snap))
+    with steps() as progress:
+        return export_task_controller(
+            task, model, out, dtype=dtype or "float64", name=name, progress=progress
+        )
 
 
 def _refuse_robot_options(

@@ -1,9 +1,9 @@
-"""Tasks of ``pinion build``: the control package measures and the flow chooses."""
+"""Tasks of ``pinion build``, whose formats they choose, and of ``pinion export --controller``."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pinion.base.progress import Progress
 
@@ -29,6 +29,38 @@ def task_goal(path: Path, model: Model, row: Function, *, progress: Progress) ->
     measure = TrackingLoss(model, row, task)
     progress.step(f"Tracking the task '{task.name}' with gradients in float64")
     return measure.goal()
+
+
+def export_task_controller(
+    path: Path, model: Model, out: Path, *, dtype: str, name: str | None, progress: Progress
+) -> dict[str, Any]:
+    """Export the controller of a task for a robot, with the task's motion.
+
+    Raises
+    ------
+    ValueError
+        Subclasses, with a message about the file, the robot or the folder.
+    """
+    from pinion.control.plant import control_model
+    from pinion.control.task.motion import robot_motion
+    from pinion.control.task.task import read_task
+    from pinion.control.track.export import export_controller
+    from pinion.control.track.period import Horizon
+    from pinion.robot import tip_of
+
+    task, robot = read_task(path), control_model(model)
+    horizon = Horizon(
+        model=robot,
+        cost=task.cost(tip_of(robot)),
+        knots=task.knots,
+        dtype=dtype,
+        step=task.step,
+        period=task.period,
+        iterations=task.iterations,
+    )
+    progress.step(f"planning the motion of the task '{task.name}'")
+    motion, _ = robot_motion(task.motion, robot, period=task.period, horizon=task.knots * task.step)
+    return export_controller(horizon, motion, out, name=name, progress=progress)
 
 
 def task_sentence(manifest: Manifest) -> str:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from pinion.base import installation
-from pinion.base.escaping import comment, identifier, markdown
-from pinion.base.places import scratch_beside, settle
+from pinion.base.escaping import comment, markdown
 from pinion.base.progress import SILENT, Progress
 from pinion.functions import Block, Function
-from pinion.native import Compiler, ComputeError, InstructionSet, StorageError, find_compiler
-from pinion.native.isa import INSTRUCTION_SETS, processor
-from pinion.native.toolchain import FLAGS, compile_library
+from pinion.native import ComputeError, InstructionSet
+from pinion.native.isa import INSTRUCTION_SETS
 from pinion.robot import Model
 from pinion.robot.c_names import c_names
 
 from . import cpu
+from .library_folder import LibraryFolder, host_sets, library_name
 from .native import HEADERS
 
 __all__ = ["export_library"]
@@ -81,103 +78,57 @@ def export_library(
         If the folder is not empty or not writable, the name is not a valid C name, or the function
         does not compile. Nothing is left behind.
     """
-    library_name = identifier(f"{model.name}_{function.name}") if name is None else name
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", library_name):
-        raise ComputeError(
-            f"'{library_name[:80]}' is not a valid name for a C library: use at most 63 letters, "
-            "digits and underscores, starting with a letter."
-        )
+    checked_name = library_name(name, model.name, function.name)
     unknown = [dtype for dtype in dtypes if dtype not in _TYPES]
     if unknown or not dtypes:
         fault = f"Unknown dtype '{unknown[0]}'" if unknown else "No dtype is given"
         raise ComputeError(f"{fault}: choose from {', '.join(_TYPES)}.")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ComputeError(
-            f"'{folder}' exists and is not an empty folder: give the name of a new folder, so "
-            "that nothing is overwritten."
-        )
-    command = find_compiler(compiler)
-    machine, _ = processor()
-    sets = [isa for isa in INSTRUCTION_SETS if isa.machine in (machine, "any")]
     inputs, results = (
         [b.resolved(model) for b in blocks] for blocks in (function.inputs, function.results)
     )
     free = c_names([b.name for b in (*inputs, *results)], _TAKEN)
     named = [replace(b, name=name) for b, name in zip((*inputs, *results), free, strict=True)]
-    library = _Library(
-        name=library_name,
+    library = _FunctionLibrary(
+        name=checked_name,
         title=f"{function.name} of {model.name}",
-        doc=function.doc,
+        model=model,
+        function=function,
         inputs=tuple(named[: len(inputs)]),
         results=tuple(named[len(inputs) :]),
         dtypes=tuple(dtypes),
-        sets=tuple(sets),
     )
-    with undone_on_failure(folder, "library"), scratch_beside(folder) as scratch:
-        work = scratch / "new"
-        sources = library.sources(model, function, progress)
-        library.write(work, sources)
-        progress.step("compiling the library")
-        library.compile(work, sources, command)
-        files = sorted(str(p.relative_to(work)) for p in work.rglob("*") if p.is_file())
-        settle(work, folder)
+    files = library.export(folder, compiler=compiler, progress=progress)
     return {
-        "name": library_name,
+        "name": library.name,
         "files": files,
-        "instruction_sets": [isa.name for isa in sets],
+        "instruction_sets": [isa.name for isa in host_sets()],
         "dtypes": list(dtypes),
     }
 
 
-@contextlib.contextmanager
-def undone_on_failure(folder: Path, kind: str) -> Iterator[None]:
-    """Remove the folders made for an export that fails; report a failed write as an error.
-
-    Raises
-    ------
-    StorageError
-        If the export fails with an `OSError`.
-    """
-    new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    try:
-        yield
-    except BaseException as error:
-        for parent in new:
-            with contextlib.suppress(OSError):  # it has other files, or was never made
-                parent.rmdir()
-        if not isinstance(error, OSError):
-            raise
-        reason = error.strerror or str(error)
-        raise StorageError(
-            f"The {kind} cannot be written to '{folder}' ({reason}): check that the folder is "
-            "writable and its disk has space, or choose another folder.",
-            reason=reason,
-        ) from error
-
-
 @dataclass(frozen=True, kw_only=True)
-class _Library:
-    name: str
-    title: str
-    doc: str
+class _FunctionLibrary(LibraryFolder):
+    model: Model
+    function: Function
     inputs: tuple[Block, ...]
     results: tuple[Block, ...]
     dtypes: tuple[str, ...]
-    sets: tuple[InstructionSet, ...]
 
-    def unit(self, dtype: str, isa: InstructionSet) -> str:
+    def _unit(self, dtype: str, isa: InstructionSet) -> str:
         return f"{self.name}_{_TYPES[dtype][1]}_{isa.name}.cpp"
 
-    def unit_flags(self) -> dict[str, tuple[str, ...]]:
-        flags = {self.unit(dtype, isa): isa.flags for dtype in self.dtypes for isa in self.sets}
-        return flags | {f"runtime_{isa.name}.cpp": isa.flags for isa in self.sets}
+    def units(self) -> dict[str, InstructionSet]:
+        """Return the sources that are compiled for one instruction set, with that set."""
+        units = {self._unit(dtype, isa): isa for dtype in self.dtypes for isa in INSTRUCTION_SETS}
+        return units | {f"runtime_{isa.name}.cpp": isa for isa in INSTRUCTION_SETS}
 
-    def sources(self, model: Model, function: Function, progress: Progress) -> dict[str, str]:
+    def sources(self, progress: Progress) -> dict[str, str]:
         """Return all sources and their headers by file name."""
+        model, function = self.model, self.function
         texts = {file: (HEADERS / file).read_text() for file in _RUNTIME}
         progress.step("tracing")
         graph = cpu.graph_of(model, function)
-        for isa in self.sets:
+        for isa in INSTRUCTION_SETS:
             runtime = (HEADERS / "runtime.cpp").read_text()
             macros = "".join(
                 f"#define {macro} {self.name}_{suffix}_{isa.name}\n"
@@ -192,37 +143,17 @@ class _Library:
                 progress.step(f"printing {dtype} for {isa.name}")
                 text = cpu.kernel_of(model, function, graph, dtype=dtype, machine=isa).text
                 getter = f"{self.name}_{_TYPES[dtype][1]}_{isa.name}"
-                texts[self.unit(dtype, isa)] = (
+                texts[self._unit(dtype, isa)] = (
                     f"#define PINION_API\n#define PINION_GET_KERNEL {getter}\n{text}"
                 )
-        texts[f"{self.name}.cpp"] = self.dispatcher()
+        texts[f"{self.name}.cpp"] = self._dispatcher()
         return texts
 
-    def write(self, folder: Path, sources: Mapping[str, str]) -> None:
-        """Write everything except the compiled library into a new folder."""
-        for part in ("include", "src", "lib/pkgconfig"):
-            (folder / part).mkdir(parents=True)
-        for file, text in sources.items():
-            (folder / "src" / file).write_text(text)
-        (folder / "include" / f"{self.name}.h").write_text(self.header())
-        (folder / "example.c").write_text(self.example())
-        (folder / "CMakeLists.txt").write_text(self.cmake())
-        (folder / "lib/pkgconfig" / f"{self.name}.pc").write_text(self.pkg_config())
-        (folder / "README.md").write_text(self.readme())
+    def files(self) -> dict[str, bytes]:
+        """Return the example and a README."""
+        return {"example.c": self._example().encode(), "README.md": self._readme().encode()}
 
-    def compile(self, folder: Path, sources: Mapping[str, str], compiler: Compiler) -> None:
-        """Compile the library from the sources that `write` has written."""
-        compile_library(
-            sources,
-            out=folder / "lib" / f"lib{self.name}.so",
-            compiler=compiler,
-            isa=next(isa for isa in INSTRUCTION_SETS if isa.name == "portable"),
-            include=(folder / "include",),
-            unit_flags=self.unit_flags(),
-            extra_flags=("-fvisibility=hidden",),
-        )
-
-    def arguments(self, dtype: str) -> str:
+    def _arguments(self, dtype: str) -> str:
         kind = _TYPES[dtype][0]
         inputs = [f"const {kind} *{b.name}" for b in self.inputs]
         return ", ".join(["size_t n", *inputs, *(f"{kind} *{b.name}" for b in self.results)])
@@ -231,13 +162,14 @@ class _Library:
         """Return the name, arguments and layout of each function."""
         signatures = []
         for dtype in self.dtypes:
-            arguments = f"{self.arguments(dtype)}, unsigned threads"
+            arguments = f"{self._arguments(dtype)}, unsigned threads"
             suffix = _TYPES[dtype][1]
             signatures.append((f"{self.name}_{suffix}", arguments, "PINION_AOS"))
             signatures.append((f"{self.name}_blocks_{suffix}", arguments, "PINION_BLOCKS"))
         return signatures
 
     def header(self) -> str:
+        """Return the library's C header."""
         lines = []
         for blocks, direction in ((self.inputs, "in"), (self.results, "out")):
             for b in blocks:
@@ -253,7 +185,7 @@ class _Library:
         functions = "\n".join(
             f"int {name}({arguments});" for name, arguments, _ in self._signatures()
         )
-        title = comment(f"{self.title}: {self.doc}")
+        title = comment(f"{self.title}: {self.function.doc}")
         return f"""\
 /* {title}
    Generated by Pinion {installation.version()}.
@@ -285,7 +217,7 @@ enum {{
 
 {functions}
 
-/* The instruction set that is used: {", ".join(isa.name for isa in self.sets)}. */
+/* The instruction set that is used: {", ".join(isa.name for isa in INSTRUCTION_SETS)}. */
 const char *{self.name}_isa(void);
 
 #ifdef __cplusplus
@@ -295,10 +227,10 @@ const char *{self.name}_isa(void);
 #endif
 """
 
-    def dispatcher(self) -> str:
+    def _dispatcher(self) -> str:
         """Return the source that picks the best instruction set and calls the runtime."""
-        declared, cases = [], []
-        for isa in self.sets:
+        declared, rows = [], {}
+        for isa in INSTRUCTION_SETS:
             declared += [
                 f"const pinion_kernel *{self.name}_{_TYPES[dtype][1]}_{isa.name}(void);"
                 for dtype in self.dtypes
@@ -308,13 +240,7 @@ const char *{self.name}_isa(void);
                 "const pinion_view *, const pinion_view *, unsigned);"
             )
             row = ", ".join(f"{self.name}_{_TYPES[dtype][1]}_{isa.name}" for dtype in self.dtypes)
-            cases.append(f'    {{"{isa.name}", {self.name}_run_{isa.name}, {{{row}}}}},')
-        choice = []
-        for k, isa in enumerate(self.sets):
-            tests = [f'__builtin_cpu_supports("{f}")' for f in sorted(isa.features)]
-            choice.append(f"  if ({' && '.join(tests) or 'true'}) return machines[{k}];")
-            if not tests:
-                break
+            rows[isa.name] = f'{{"{isa.name}", {self.name}_run_{isa.name}, {{{row}}}}}'
         functions = []
         for name, arguments, layout in self._signatures():
             column = next(k for k, d in enumerate(self.dtypes) if name.endswith(f"_{_TYPES[d][1]}"))
@@ -353,13 +279,7 @@ struct Machine {{
   const pinion_kernel *(*kernel[{len(self.dtypes)}])(void);
 }};
 
-const Machine machines[] = {{
-{newline.join(cases)}
-}};
-
-const Machine &machine() {{
-{newline.join(choice)}
-}}
+{self.machine(rows)}
 
 }} // namespace
 
@@ -369,7 +289,7 @@ const char *{self.name}_isa(void) {{ return machine().name; }}
 }}
 """
 
-    def example(self) -> str:
+    def _example(self) -> str:
         dtype = self.dtypes[-1]
         kind, suffix = _TYPES[dtype]
         declared = "".join(
@@ -401,43 +321,7 @@ int main(void) {{
 }}
 """
 
-    def cmake(self) -> str:
-        units = "\n".join(f"  src/{file}" for file in [*self.unit_flags(), f"{self.name}.cpp"])
-        options = "\n".join(
-            f"set_source_files_properties(src/{file} PROPERTIES COMPILE_OPTIONS "
-            f'"{";".join(flags)}")'
-            for file, flags in self.unit_flags().items()
-            if flags
-        )
-        common = " ".join(
-            flag for flag in FLAGS if flag not in ("-shared", "-fPIC") and "-std" not in flag
-        )
-        return f"""\
-# add_subdirectory(this folder), then target_link_libraries(yours {self.name}).
-cmake_minimum_required(VERSION 3.13)
-project({self.name} CXX)
-find_package(Threads REQUIRED)
-
-add_library({self.name} SHARED
-{units})
-{options}
-target_include_directories({self.name} PUBLIC include PRIVATE src)
-target_compile_features({self.name} PRIVATE cxx_std_17)
-target_compile_options({self.name} PRIVATE {common} -fvisibility=hidden)
-target_link_libraries({self.name} PRIVATE Threads::Threads)
-"""
-
-    def pkg_config(self) -> str:
-        return f"""\
-prefix=${{pcfiledir}}/../..
-Name: {self.name}
-Description: {comment(self.title)}
-Version: {installation.version().split("+")[0]}
-Cflags: -I${{prefix}}/include
-Libs: -L${{prefix}}/lib -l{self.name}
-"""
-
-    def readme(self) -> str:
+    def _readme(self) -> str:
         return f"""\
 # {self.name}
 
@@ -445,11 +329,7 @@ Libs: -L${{prefix}}/lib -l{self.name}
 
     cc example.c -Iinclude -Llib -l{self.name} -Wl,-rpath,'$ORIGIN/lib' -o example && ./example
 
-With pkg-config: `PKG_CONFIG_PATH=lib/pkgconfig pkg-config --cflags --libs {self.name}`. With CMake:
-`add_subdirectory` of this folder compiles the sources; link your program with `{self.name}`. The
-library in `lib` was compiled for {processor()[0]}; at run time it chooses among
-{", ".join(isa.name for isa in self.sets)}.
-"""
+{self.description()}"""
 
 
 def _size(block: Block) -> int:

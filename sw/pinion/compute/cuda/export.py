@@ -22,7 +22,7 @@ from pinion.base.escaping import comment, identifier, line_comment
 from pinion.base.progress import SILENT, Progress
 from pinion.compute import cpu
 from pinion.compute.arguments import dtype_name
-from pinion.compute.export import undone_on_failure
+from pinion.compute.library_folder import undone_on_failure
 from pinion.compute.native import HEADERS
 from pinion.compute.program.source import SCALARS
 from pinion.functions import Block, Function

@@ -43,7 +43,7 @@ from pinion.control.solve.ilqr import Options
 from pinion.control.solve.single import single
 
 from .motion import Motion
-from .period import ALL_FLAGGED, DIVERGED, NO_PERIOD, NOT_FINITE, PARTS, CompiledPeriod
+from .period import ALL_FLAGGED, DIVERGED, NO_PERIOD, NOT_FINITE, PARTS, CompiledPeriod, Horizon
 from .tip_cost import tip_costs
 
 
@@ -105,6 +105,7 @@ class Mpc(Closing):
 
     Members
     -------
+    horizon : robot, cost and knots, as compiled code and an export have them.
     period : from one update to the next [s].
     log : counts and times.
 
@@ -125,45 +126,33 @@ class Mpc(Closing):
         backward: str = "single",
         compiled: bool = True,
     ) -> None:
-        nv, period = plant.model.nv, motion.dt
-        passes = {"single": single, **PASSES}
-        self._stride = round(plant.dt / period)
-        if self._stride < 1 or abs(self._stride * period - plant.dt) > 1e-9:
-            raise ControlError(
-                f"The plant's step of {plant.dt} s is not a multiple of the period of {period} s."
-            )
-        if motion.q.shape[1] != nv:
-            raise ControlError(
-                f"The motion has {motion.q.shape[1]} joints, but {plant.model.name} has {nv}."
-            )
-        if knots < 2 or iterations < 1:
-            raise ControlError(
-                f"At least 2 knots and 1 iteration are needed, not {knots} and {iterations}."
-            )
+        nv, passes = plant.model.nv, {"single": single, **PASSES}
+        kernel = _kernel_of(plant)
+        self.horizon = Horizon(
+            model=plant.model,
+            cost=cost,
+            knots=knots,
+            dtype="float64" if kernel is None else kernel.dtype.name,
+            step=plant.dt,
+            period=motion.dt,
+            iterations=iterations,
+        )
+        self.horizon.check(motion)
         if backward not in passes:
             raise ControlError(
                 f"There is no backward pass '{backward}': choose one of {', '.join(passes)}."
             )
-        if cost.has_tip and cost.frame != motion.frame:
-            raise ControlError(
-                f"The cost is for the tip '{cost.frame}', but the motion is for '{motion.frame}'."
-            )
         self.plant = plant
         self.motion = motion
-        self.period = period
+        self.period = motion.dt
         self.knots = knots
         self.iterations = iterations
         self.log = Log()
         self._pass = passes[backward]
         self._ladder = Options().ladder()
-        self._limit = np.array([body.joint.effort for body in plant.model.bodies])
+        self._limit = self.horizon.limits
         self._states = motion.states()
-        self._ahead = self._stride * np.arange(knots + 1)
-        if self._ahead[-1] >= motion.rows:
-            raise ControlError(
-                f"The motion of {(motion.rows - 1) * period:.3g} s is shorter than a horizon of "
-                f"{knots * plant.dt:.3g} s."
-            )
+        self._ahead = self.horizon.stride * np.arange(knots + 1)
         # The plan is stored as deviations from the motion, so that its end follows the motion.
         self._x = np.zeros((knots + 1, 2 * nv))
         self._u = np.zeros((knots, nv))
@@ -173,19 +162,8 @@ class Mpc(Closing):
         self._instants = self._ahead[:-1]
         self._planned: int | None = None
         self._period: CompiledPeriod | None = None
-        kernel = _kernel_of(plant)
         if compiled and backward == "single" and kernel is not None:
-            self._period = CompiledPeriod(
-                plant,
-                kernel,
-                cost,
-                motion,
-                knots=knots,
-                iterations=iterations,
-                stride=self._stride,
-                ladder=self._ladder,
-                limit=self._limit,
-            )
+            self._period = CompiledPeriod(self.horizon, kernel, motion)
         compiled = compiled and self._period is None
         self._costs = tip_costs(plant.model, cost, compiled=compiled)
 
@@ -287,7 +265,7 @@ class Mpc(Closing):
         """Shift the plan and its feedback to a period."""
         if self._planned is None or number <= self._planned:
             return
-        shift = (number - self._planned) / self._stride
+        shift = (number - self._planned) / self.horizon.stride
         self._x = _shifted(self._x, shift)
         self._u = _shifted(self._u, shift)
         self._K = self._K[np.minimum(np.arange(self.knots) + round(shift), self.knots - 1)]

@@ -20,31 +20,11 @@
 
 #include "abi.h"
 #include "batch.hpp"
+#include "problem.hpp"
 #include "vec.hpp"
 
 namespace pinion {
 namespace {
-
-// Answers of update().
-enum { DONE = 0, NO_PERIOD = 1, NOT_FINITE = 2, DIVERGED = 3, ALL_FLAGGED = 4 };
-
-// What a controller is made for. Reference arrays have a row for every period of the motion.
-template <class T> struct Problem {
-  const pinion_kernel *forward, *gradient, *running, *final;
-  int64_t rows, stride, iterations, rungs;
-  double step, lost, rate_weight, final_rate_weight, effort_weight;
-  const double *ladder, *limit;
-  const T *q, *qd, *tau, *tip;
-};
-
-// The law until the next period, counts, and seconds by part; read by the caller.
-template <class T, int N> struct Law {
-  T u[N], K[N][2 * N], begin[2 * N], rate[2 * N];
-};
-struct Log {
-  int64_t flagged, gradients, restarts;
-  double seconds[3]; // gradients, backward, rest
-};
 
 template <class T, int N, int KNOTS, int TIP, size_t SCRATCH> class Controller {
   typedef typename Widest<T>::type V;
@@ -72,6 +52,7 @@ public:
     memset((void *)this, 0, sizeof *this);
     problem = given;
     planned = -1;
+    every = problem.rows > 1;
     for (int i = 0; i < N; ++i) limit[i] = (T)problem.limit[i];
     step = (T)problem.step;
     for (int k = 0; k < KNOTS; ++k) instants[k] = k * problem.stride;
@@ -80,7 +61,7 @@ public:
   int update(int64_t number, const double *state) {
     const double began = seconds();
     double spent[2] = {0, 0};
-    if (number < 0 || number >= problem.rows - KNOTS * problem.stride) return NO_PERIOD;
+    if (number < 0 || (every && number >= problem.rows - KNOTS * problem.stride)) return NO_PERIOD;
     T x[2 * N];
     for (int i = 0; i < 2 * N; ++i) {
       if (!isfinite(state[i])) return NOT_FINITE;
@@ -116,8 +97,23 @@ public:
     return DONE;
   }
 
+  // A step of the robot as the controller knows it, from x with efforts held.
+  void simulate(double seconds, double *x, const double *efforts) {
+    for (int i = 0; i < N; ++i) {
+      in[0][i * PINION_BLOCK] = (T)x[i];
+      in[1][i * PINION_BLOCK] = (T)x[N + i];
+      in[2][i * PINION_BLOCK] = (T)efforts[i];
+    }
+    accelerate();
+    for (int i = 0; i < N; ++i) {
+      x[N + i] += seconds * out[i * PINION_BLOCK];
+      x[i] += seconds * x[N + i];
+    }
+  }
+
 private:
   Problem<T> problem;
+  int64_t every; // rows from one period to the next
   int64_t planned, instants[KNOTS];
   bool trusted;
   int current; // of the two linearisations; the other one is the last trusted
@@ -145,7 +141,16 @@ private:
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
   }
 
-  const T *reference(const T *rows, int64_t row, int64_t size) const { return rows + row * size; }
+  const T *reference(const T *rows, int64_t row, int64_t size) const {
+    return rows + every * row * size;
+  }
+
+  // Accelerations `out` of the state and efforts `in`.
+  void accelerate() {
+    const void *const request[3] = {in[0], in[1], in[2]};
+    void *const result[1] = {out};
+    problem.forward->compute(request, result);
+  }
 
   // ---- plan --------------------------------------------------------------------------------------
 
@@ -183,8 +188,6 @@ private:
   bool roll(int64_t number, const T *x, bool feedback) {
     memcpy(q[0], x, sizeof q[0]);
     memcpy(qd[0], x + N, sizeof qd[0]);
-    const void *const request[3] = {in[0], in[1], in[2]};
-    void *const result[1] = {out};
     for (int k = 0; k < KNOTS; ++k) {
       const int64_t row = number + k * problem.stride;
       const T *const q_ref = reference(problem.q, row, N), *const qd_ref = reference(problem.qd, row, N);
@@ -218,7 +221,7 @@ private:
         in[1][i * PINION_BLOCK] = qd[k][i];
         in[2][i * PINION_BLOCK] = u[k][i];
       }
-      problem.forward->compute(request, result);
+      accelerate();
       bool inside = true;
       for (int i = 0; i < N; ++i) {
         qd[k + 1][i] = qd[k][i] + step * out[i * PINION_BLOCK];
@@ -323,13 +326,13 @@ private:
   static int64_t distance(int64_t a, int64_t b) { return a < b ? b - a : a - b; }
 
   void costs(int64_t number) {
-    const int64_t stride = problem.stride;
+    const int64_t stride = problem.stride, apart = every * stride;
     const pinion_view from[] = {
         {q, PINION_AOS, N},
         {qd, PINION_AOS, N},
-        {(void *)reference(problem.q, number, N), PINION_AOS, stride * N},
-        {(void *)reference(problem.qd, number, N), PINION_AOS, stride * N},
-        {(void *)reference(problem.tip, number, TIP), PINION_AOS, stride * TIP},
+        {(void *)reference(problem.q, number, N), PINION_AOS, apart * N},
+        {(void *)reference(problem.qd, number, N), PINION_AOS, apart * N},
+        {(void *)reference(problem.tip, number, TIP), PINION_AOS, apart * TIP},
     };
     const pinion_view to[] = {{by_q, PINION_AOS, H * N}, {by_qd, PINION_AOS, N}};
     run(problem.running, KNOTS, from, to, nullptr);

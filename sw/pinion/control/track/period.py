@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -23,9 +22,10 @@ from pinion.base.sources import up_to
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.compute.native import HEADERS, aligned, cached_library
-from pinion.control.plant import Plant
+from pinion.control.errors import ControlError
 from pinion.control.solve.cost import Cost
 from pinion.control.solve.engine import LOST
+from pinion.control.solve.ilqr import Options
 from pinion.control.solve.kernels import cost_rows, gradient_rows
 from pinion.functions import Function, row_of
 from pinion.native import Cache, InstructionSet, default_folder, find_compiler
@@ -47,19 +47,80 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True, kw_only=True)
 class Horizon:
-    """Robot, cost, size and type for which a controller's code is compiled.
+    """A controller without its motion: robot, cost and knots, for which code is compiled.
 
     Members
     -------
     model, cost : the robot and the cost of its motions.
     knots : of the horizon.
     dtype : ``float32`` or ``float64``.
+    step, period : between two knots, and two updates [s].
+    iterations : in each period.
+
+    Raises
+    ------
+    ControlError
+        If the step is not a multiple of the period, or there are too few knots or iterations.
     """
 
     model: Model
     cost: Cost
     knots: int
     dtype: str
+    step: float
+    period: float
+    iterations: int = 1
+
+    def __post_init__(self) -> None:
+        if self.stride < 1 or abs(self.stride * self.period - self.step) > 1e-9:
+            raise ControlError(
+                f"The plant's step of {self.step} s is not a multiple of the period of "
+                f"{self.period} s."
+            )
+        if self.knots < 2 or self.iterations < 1:
+            raise ControlError(
+                f"At least 2 knots and 1 iteration are needed, not {self.knots} and "
+                f"{self.iterations}."
+            )
+
+    @property
+    def stride(self) -> int:
+        """Number of periods in a step."""
+        return round(self.step / self.period)
+
+    @property
+    def limits(self) -> Floats:
+        """Largest efforts, (nv,)."""
+        return np.array([body.joint.effort for body in self.model.bodies])
+
+    @property
+    def tip(self) -> int:
+        """Number of coordinates of the tip that the cost weighs, 3 or 0."""
+        return 3 if self.cost.has_tip else 0
+
+    def check(self, motion: Motion) -> None:
+        """Refuse a motion that a controller with this horizon cannot track.
+
+        Raises
+        ------
+        ControlError
+            If it is of another robot, tip or period, or shorter than the horizon.
+        """
+        nv = self.model.nv
+        if motion.q.shape[1] != nv:
+            raise ControlError(
+                f"The motion has {motion.q.shape[1]} joints, but {self.model.name} has {nv}."
+            )
+        if self.cost.has_tip and self.cost.frame != motion.frame:
+            raise ControlError(
+                f"The cost is for the tip '{self.cost.frame}', but the motion is for "
+                f"'{motion.frame}'."
+            )
+        if self.knots * self.stride >= motion.rows:
+            raise ControlError(
+                f"The motion of {(motion.rows - 1) * self.period:.3g} s is shorter than a horizon "
+                f"of {self.knots * self.step:.3g} s."
+            )
 
     def kernels(self, isa: InstructionSet) -> dict[str, tuple[Function, bool]]:
         """Return the functions by name, each with whether it computes many samples at once."""
@@ -77,24 +138,27 @@ class Horizon:
         lanes = isa.vector_bytes // np.dtype(self.dtype).itemsize
         return (self.model.nv // lanes + 1) * lanes
 
-    def sources(self, isa: InstructionSet) -> dict[str, str]:
-        """Return the sources of a library by file name."""
+    def files(self, isa: InstructionSet, prefix: str) -> list[str]:
+        """Return the file names of `sources`."""
+        return [*(f"{prefix}_{name}.cpp" for name in self.kernels(isa)), f"{prefix}.cpp"]
+
+    def sources(self, isa: InstructionSet, prefix: str) -> dict[str, str]:
+        """Return the sources of a library by file name; its functions begin with a prefix."""
         texts, scratch = {}, 0
         for name, (row, vector) in self.kernels(isa).items():
             graph = cpu.graph_of(self.model, row)
             text = cpu.kernel_of(
                 self.model, row, graph, dtype=self.dtype, machine=isa, vector=vector
             ).text
-            texts[f"{name}.cpp"] = (
-                f"#define PINION_API\n#define PINION_GET_KERNEL pinion_{name}\n{text}"
+            texts[f"{prefix}_{name}.cpp"] = (
+                f"#define PINION_API\n#define PINION_GET_KERNEL {prefix}_{name}\n{text}"
             )
             scratch = max(scratch, _scratch(self.model, row, np.dtype(self.dtype).itemsize))
-        tip = 3 if self.cost.has_tip else 0
         kind = TYPES[self.dtype]
         names = tuple(self.kernels(isa))
-        getters = "\n".join(f"const pinion_kernel *pinion_{name}(void);" for name in names)
-        called = ", ".join(f"pinion_{name}()" for name in names)
-        texts["controller.cpp"] = f"""\
+        getters = "\n".join(f"const pinion_kernel *{prefix}_{name}(void);" for name in names)
+        opened = "\n".join(f"  problem->{name} = {prefix}_{name}();" for name in names)
+        texts[f"{prefix}.cpp"] = f"""\
 #include "period.hpp"
 
 extern "C" {{
@@ -104,22 +168,21 @@ extern "C" {{
 namespace {{
 using namespace pinion;
 typedef {kind} T;
-typedef Controller<T, {self.model.nv}, {self.knots}, {tip}, {scratch}> Mine;
+typedef Controller<T, {self.model.nv}, {self.knots}, {self.tip}, {scratch}> Mine;
 static_assert(Mine::WIDTH == {self.width(isa)}, "rows of the kernels");
 }} // namespace
 
 extern "C" {{
-PINION_API size_t pinion_controller_bytes(void) {{ return sizeof(Mine); }}
-PINION_API void pinion_controller_open(void *memory, Problem<T> *problem) {{
-  const pinion_kernel *const kernels[] = {{{called}}};
-  problem->forward = kernels[0];
-  problem->gradient = kernels[1];
-  problem->running = kernels[2];
-  problem->final = kernels[3];
+size_t {prefix}_bytes(void) {{ return sizeof(Mine); }}
+void {prefix}_open(void *memory, Problem<T> *problem) {{
+{opened}
   ((Mine *)memory)->open(*problem);
 }}
-PINION_API int pinion_controller_update(void *memory, int64_t number, const double *x) {{
+int {prefix}_update(void *memory, int64_t number, const double *x) {{
   return ((Mine *)memory)->update(number, x);
+}}
+void {prefix}_simulate(void *memory, double seconds, double *x, const double *u) {{
+  ((Mine *)memory)->simulate(seconds, x, u);
 }}
 }}
 """
@@ -149,8 +212,10 @@ class _Problem(ctypes.Structure):
 class CompiledPeriod:
     """A controller's memory, and the function of a period.
 
-    ``kernel`` computes the plant's gradients: the period has its dtype, instruction set, compiler
-    and cache.
+    Parameters
+    ----------
+    horizon, motion : what it is for.
+    kernel : computes the plant's gradients; the period has its instruction set, compiler and cache.
 
     Members
     -------
@@ -159,28 +224,14 @@ class CompiledPeriod:
     seconds : of the last period, by `PARTS`.
     """
 
-    # Many parameters: a controller's settings, by keyword.
-    def __init__(
-        self,
-        plant: Plant,
-        kernel: cpu.Kernel,
-        cost: Cost,
-        motion: Motion,
-        *,
-        knots: int,
-        iterations: int,
-        stride: int,
-        ladder: Sequence[float],
-        limit: Floats,
-    ) -> None:
-        model, n, kind = plant.model, plant.model.nv, kernel.dtype
-        horizon = Horizon(model=model, cost=cost, knots=knots, dtype=kind.name)
+    def __init__(self, horizon: Horizon, kernel: cpu.Kernel, motion: Motion) -> None:
+        cost, n, kind = horizon.cost, horizon.model.nv, np.dtype(horizon.dtype)
         self._library = _loaded(horizon, kernel)
         self._memory = aligned((self._library.pinion_controller_bytes(),), np.dtype(np.uint8))
         # Kept, because the controller has their addresses.
         self._arrays = [
-            np.ascontiguousarray(ladder, np.float64),
-            np.ascontiguousarray(limit, np.float64),
+            np.array(Options().ladder()),
+            horizon.limits,
             *(np.ascontiguousarray(x, kind) for x in (motion.q, motion.qd, motion.tau, motion.tip)),
         ]
         problem = _Problem(
@@ -189,10 +240,10 @@ class CompiledPeriod:
             None,
             None,
             motion.rows,
-            stride,
-            iterations,
-            len(ladder),
-            plant.dt,
+            horizon.stride,
+            horizon.iterations,
+            len(self._arrays[0]),
+            horizon.step,
             LOST,
             cost.running.qd,
             cost.final.qd,
@@ -238,7 +289,7 @@ def _loaded(horizon: Horizon, kernel: cpu.Kernel) -> ctypes.CDLL:
     path = cached_library(
         Cache(default_folder(os.environ) if cache is None else cache),
         key,
-        lambda: horizon.sources(isa),
+        lambda: horizon.sources(isa, "pinion_controller"),
         compiler=find_compiler(kernel.options["compiler"]),
         isa=isa,
         include=(HEADERS, _HERE),

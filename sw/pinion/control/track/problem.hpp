@@ -1,0 +1,34 @@
+// What a controller is made for, and what it answers: see period.hpp.
+#pragma once
+
+#include <stdint.h>
+
+#include "abi.h"
+
+namespace pinion {
+namespace {
+
+// Answers of update().
+enum { DONE = 0, NO_PERIOD = 1, NOT_FINITE = 2, DIVERGED = 3, ALL_FLAGGED = 4 };
+
+// Reference arrays have `rows` rows, one for every period of a motion; or a single one, the target
+// of all periods.
+template <class T> struct Problem {
+  const pinion_kernel *forward, *gradient, *running, *final;
+  int64_t rows, stride, iterations, rungs;
+  double step, lost, rate_weight, final_rate_weight, effort_weight;
+  const double *ladder, *limit;
+  const T *q, *qd, *tau, *tip;
+};
+
+// The law until the next period, counts, and seconds by part; read by the caller.
+template <class T, int N> struct Law {
+  T u[N], K[N][2 * N], begin[2 * N], rate[2 * N];
+};
+struct Log {
+  int64_t flagged, gradients, restarts;
+  double seconds[3]; // gradients, backward, rest
+};
+
+} // namespace
+} // namespace pinion

@@ -1,0 +1,402 @@
+"""A controller as a C library: its laws, its C program, MuJoCo in C++, and another machine."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pinion.compute import library_folder
+from pinion.control import ControlError
+from pinion.control.track import export
+from pinion.control.track.closed_loop import track
+from pinion.control.track.export import export_controller
+from pinion.control.track.motion import Motion
+from pinion.control.track.mpc import Mpc
+from pinion.control.track.period import Horizon
+from pinion.control.track.scenario import Scenario
+from pinion.native import ComputeError
+from pinion.native.isa import INSTRUCTION_SETS, available
+from tests.control import small_arm
+
+Array = NDArray[np.float64]
+
+LIMIT = 600.0  # seconds; ends a hang
+DONE, NO_PERIOD, NOT_FINITE, DIVERGED, NO_GRADIENT, BAD_ARGUMENT = range(6)
+
+needs_cc = pytest.mark.skipif(
+    shutil.which("cc") is None or shutil.which("c++") is None, reason="no C compiler"
+)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    return small_arm.scenario(tmp_path_factory.mktemp("arm") / "arm.urdf", duration=0.4)
+
+
+@pytest.fixture(scope="module")
+def motion(scene: Scenario) -> Motion:
+    return scene.motion()
+
+
+def horizon(scene: Scenario, **changes: Any) -> Horizon:
+    settings: dict[str, Any] = {
+        "model": scene.model(),
+        "cost": scene.cost(),
+        "knots": scene.knots,
+        "dtype": "float64",
+        "step": scene.step,
+        "period": scene.period,
+        "iterations": scene.iterations,
+    }
+    return Horizon(**{**settings, **changes})
+
+
+class Library:
+    """An exported controller of the small arm, called from Python."""
+
+    def __init__(self, folder: Path, name: str, nv: int, dtype: str = "float64") -> None:
+        self.nv, self.dtype = nv, np.dtype(dtype)
+        self._library = ctypes.CDLL(str(folder / "lib" / f"lib{name}.so"))
+        self._prefix = name
+        self.call("bytes").restype = ctypes.c_size_t
+        self.call("last_law").restype = ctypes.c_void_p
+        self.call("isa").restype = ctypes.c_char_p
+        size = self.call("bytes")()
+        self._room = np.zeros(size + 128, np.uint8)
+        at = self._room.ctypes.data
+        self.memory = ctypes.c_void_p(at + -at % 64)
+
+    def call(self, function: str) -> Any:
+        return getattr(self._library, f"{self._prefix}_{function}")
+
+    def open(self, *arrays: Array, rows: int | None = None) -> int:
+        """Open a controller of a motion's q, qd, tau and tip."""
+        self._arrays = [np.ascontiguousarray(x, self.dtype) for x in arrays]
+
+        class Reference(ctypes.Structure):
+            _fields_ = (
+                ("rows", ctypes.c_int64),
+                *((key, ctypes.c_void_p) for key in ("q", "qd", "tau", "tip")),
+            )
+
+        count = len(arrays[0]) if rows is None else rows
+        reference = Reference(count, *(x.ctypes.data for x in self._arrays))
+        return int(self.call("open")(self.memory, ctypes.byref(reference)))
+
+    def update(self, number: int, x: Array) -> int:
+        state = np.ascontiguousarray(x, np.float64)
+        address = ctypes.c_void_p(state.ctypes.data)
+        return int(self.call("update")(self.memory, ctypes.c_int64(number), address))
+
+    def law(self) -> tuple[Array, Array]:
+        """Return u and K of the last law."""
+        n = self.nv
+        kind = ctypes.c_double if self.dtype == np.float64 else ctypes.c_float
+        numbers = (kind * (n + 2 * n * n)).from_address(self.call("last_law")(self.memory))
+        array = np.array(numbers, np.float64)
+        return array[:n], array[n:].reshape(n, 2 * n)
+
+    def efforts(self, since: float, x: Array) -> Array:
+        u, state = np.empty(self.nv), np.ascontiguousarray(x, np.float64)
+        self.call("efforts")(
+            ctypes.c_void_p(self.call("last_law")(self.memory)),
+            ctypes.c_double(since),
+            ctypes.c_void_p(state.ctypes.data),
+            ctypes.c_void_p(u.ctypes.data),
+        )
+        return u
+
+    def simulate(self, seconds: float, x: Array, u: Array) -> Array:
+        state, efforts = np.array(x), np.ascontiguousarray(u, np.float64)
+        self.call("simulate")(
+            self.memory,
+            ctypes.c_double(seconds),
+            ctypes.c_void_p(state.ctypes.data),
+            ctypes.c_void_p(efforts.ctypes.data),
+        )
+        return state
+
+
+def arrays_of(motion: Motion) -> tuple[Array, ...]:
+    return motion.q, motion.qd, motion.tau, motion.tip
+
+
+@pytest.fixture(scope="module")
+def quick(scene: Scenario, motion: Motion, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a library with one instruction set, which compiles in seconds."""
+    folder = tmp_path_factory.mktemp("quick") / "arm"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library_folder, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
+        patch.setattr(export, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
+        export_controller(horizon(scene), motion, folder, name="arm")
+    return folder
+
+
+def test_laws_are_those_of_python(scene: Scenario, motion: Motion, quick: Path) -> None:
+    """Over a whole closed loop, whose robot is the library's own."""
+    library = Library(quick, "arm", 3)
+    assert library.call("isa")() == b"portable"
+    assert library.open(*arrays_of(motion)) == DONE
+    h, x = scene.period, motion.states()[0] + 0.01
+    with Mpc(scene.plant("float"), scene.cost(), motion, knots=scene.knots) as plain:
+        for number in range(plain.periods):
+            law = plain.update(number, x)
+            assert library.update(number, x) == DONE
+            u, K = library.law()
+            assert np.abs(u - law.u).max() < 1e-9 * np.abs(law.u).max()
+            assert np.abs(K - law.K).max() < 1e-9 * np.abs(law.K).max()
+            for step in range(scene.inner):
+                since = step * h / scene.inner
+                efforts = library.efforts(since, x)
+                assert np.abs(efforts - law.efforts(since, x)).max() < 1e-8
+                moved = library.simulate(h / scene.inner, x, efforts)
+                qdd = plain.plant.accelerations(x[None], efforts[None])[0]
+                qd = x[3:] + h / scene.inner * qdd
+                assert np.abs(moved[3:] - qd).max() < 1e-12 * np.abs(qd).max()
+                assert np.array_equal(moved[:3], x[:3] + h / scene.inner * moved[3:])
+                x = moved
+        assert np.abs(x - motion.states()[plain.periods]).max() < 0.05, "it tracks"
+        assert library.update(plain.periods, x) == NO_PERIOD
+
+
+def test_a_target_is_a_motion_that_stays(motion: Motion, quick: Path) -> None:
+    target = tuple(np.repeat(x[:1], 60, axis=0) for x in arrays_of(motion))
+    one, all_rows = Library(quick, "arm", 3), Library(quick, "arm", 3)
+    assert one.open(*(x[:1] for x in target)) == all_rows.open(*target) == DONE
+    x = motion.states()[0] + 0.05
+    for number in (0, 1, 2, 5):
+        assert one.update(number, x) == all_rows.update(number, x) == DONE
+        for left, right in zip(one.law(), all_rows.law(), strict=True):
+            assert np.array_equal(left, right) and np.abs(left).max() > 0.0
+        x = one.simulate(0.004, x, one.efforts(0.0, x))
+    assert one.update(10**12, x) == DONE, "a target has no last period"
+    before = one.law()[0]
+    one._arrays[0] += 0.1  # the target moves
+    assert one.update(10**12 + 1, x) == DONE and np.abs(one.law()[0] - before).max() > 0.1
+
+
+def test_wrong_arguments_are_answers(motion: Motion, quick: Path) -> None:
+    library = Library(quick, "arm", 3)
+    arrays = arrays_of(motion)
+    least = int(re.findall(r"ARM_ROWS = (\d+)", (quick / "include/arm.h").read_text())[0])
+    assert library.open(*arrays, rows=least) == DONE
+    for rows in (-1, 0, 2, least - 1):
+        assert library.open(*arrays, rows=rows) == BAD_ARGUMENT
+    assert library.call("open")(library.memory, None) == BAD_ARGUMENT
+    aside = ctypes.c_void_p(int(library.memory.value or 0) + 8)
+    assert library.call("open")(aside, library.memory) == BAD_ARGUMENT
+    assert library.open(*arrays) == DONE
+    x = motion.states()[0].copy()
+    assert library.update(0, x) == DONE
+    law = library.law()
+    assert library.update(-1, x) == NO_PERIOD
+    assert library.update(1, np.full(6, np.nan)) == NOT_FINITE
+    x[3:] = 9e5
+    assert library.update(1, x) == DIVERGED
+    for left, right in zip(library.law(), law, strict=True):
+        assert np.array_equal(left, right), "the last law holds"
+
+
+def test_a_motion_that_does_not_match_leaves_nothing(
+    scene: Scenario, motion: Motion, tmp_path: Path
+) -> None:
+    out = tmp_path / "new" / "arm"
+    with pytest.raises(ControlError, match=r"of 0\.464 s is shorter than a horizon of 1\.6 s"):
+        export_controller(horizon(scene, knots=200), motion, out)
+    with pytest.raises(ComputeError, match="'7up' is not a valid name"):
+        export_controller(horizon(scene), motion, out, name="7up")
+    with pytest.raises(ControlError, match=r"step of 0\.01 s is not a multiple of the period"):
+        horizon(scene, step=0.01)
+    with pytest.raises(ControlError, match="At least 2 knots and 1 iteration are needed, not 1"):
+        horizon(scene, knots=1)
+    assert not out.parent.exists()
+
+
+# ---- in C -------------------------------------------------------------------------------------
+
+
+def ran(command: Sequence[object], folder: Path) -> str:
+    process = subprocess.run(
+        list(map(str, command)),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
+
+
+@pytest.fixture(scope="module")
+def exported(scene: Scenario, motion: Motion, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a library with all instruction sets, and its program."""
+    folder = tmp_path_factory.mktemp("exported") / "arm"
+    result = export_controller(horizon(scene), motion, folder, name="arm")
+    machine = platform.machine().lower().replace("amd64", "x86_64").replace("arm64", "aarch64")
+    sets = [isa.name for isa in INSTRUCTION_SETS if isa.machine in (machine, "any")]
+    assert result["instruction_sets"] == sets
+    compile_program(folder)
+    return folder
+
+
+def compile_program(folder: Path) -> None:
+    """Run the command at the head of the program, with more warnings."""
+    text = (folder / "real_time.c").read_text()
+    command = next(line for line in text.splitlines() if line.strip().startswith("cc "))
+    warnings = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+    ran(["cc", *warnings, *shlex.split(command)[1:]], folder)
+
+
+@pytest.mark.slow
+@needs_cc
+def test_the_program_tracks_its_motion(exported: Path) -> None:
+    paced = ran(["./real_time", "motion.bin", "120"], exported)
+    free = ran(["./real_time", "motion.bin", "120", "free"], exported)
+    assert paced.startswith(f"{available()[0].name}, real-time priority and locked memory: ")
+    assert "Periods begin late [us]: median" in paced and "begin late" not in free
+    for printed in (paced, free):
+        bins = re.findall(r"below +\d+ +(\d+) ", printed.split("Update")[1].split("Feedback")[0])
+        assert sum(map(int, bins)) == 120
+        off, lost = re.findall(r"from the motion: (\S+) rad or m; horizons lost: (\d+)", printed)[0]
+        assert 0.0 < float(off) < 1e-2 and lost == "0"
+    process = subprocess.run(["./real_time", "README.md"], cwd=exported, check=False)
+    assert process.returncode == 1, "a file that is no motion"
+
+
+@pytest.mark.slow
+@needs_cc
+def test_periods_ask_nothing_of_the_system(exported: Path) -> None:
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("there is no strace on this machine")
+    log = exported / "strace.log"
+    ran([strace, "-f", "-o", log, "./real_time", "motion.bin", "1000", "free"], exported)
+    calls = [line.partition(" ")[2].strip() for line in log.read_text().splitlines()]
+    begin, end = (
+        next(k for k, call in enumerate(calls) if call.startswith(f'write(2, "{word}\\n"'))
+        for word in ("begin", "end")
+    )
+    assert begin > 10, "strace saw the calls before"
+    assert calls[begin + 1 : end] == []
+
+
+@pytest.mark.slow
+@needs_cc
+def test_cmake_compiles_the_library_anew(exported: Path, tmp_path: Path) -> None:
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("there is no cmake on this machine")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\n"
+        "project(program C)\n"
+        f'add_subdirectory("{exported}" library)\n'
+        f'add_executable(real_time "{exported}/real_time.c")\n'
+        "target_link_libraries(real_time arm)\n"
+    )
+    ran([cmake, "-S", ".", "-B", "made"], tmp_path)
+    ran([cmake, "--build", "made", "--parallel", "2"], tmp_path)
+    printed = ran(["made/real_time", exported / "motion.bin", "50", "free"], tmp_path)
+    want = ran(["./real_time", "motion.bin", "50", "free"], exported)
+    assert printed.splitlines()[-1] == want.splitlines()[-1]
+
+
+@pytest.mark.slow
+@needs_cc
+def test_float32_tracks_too(scene: Scenario, motion: Motion, tmp_path: Path) -> None:
+    folder = tmp_path / "arm"
+    export_controller(horizon(scene, dtype="float32"), motion, folder, name="arm")
+    compile_program(folder)
+    printed = ran(["./real_time", "motion.bin", "100", "free"], folder)
+    off = float(re.findall(r"from the motion: (\S+) rad", printed)[0])
+    assert 0.0 < off < 1e-2
+
+
+@pytest.mark.slow
+@needs_cc
+def test_it_tracks_in_mujoco_from_cpp(
+    scene: Scenario, motion: Motion, exported: Path, tmp_path: Path
+) -> None:
+    """With payload, friction and delay, as far off the path as the controller in Python."""
+    mujoco = pytest.importorskip("mujoco")
+    robot = scene.simulated()
+    mujoco.mj_saveModel(robot.compiled, str(tmp_path / "arm.mjb"), None)
+    with Mpc(scene.plant("cpu"), scene.cost(), motion, knots=scene.knots) as controller:
+        want = track(controller, robot)
+    package = Path(mujoco.__file__).parent
+    library = next(package.glob("libmujoco*"))
+    source = Path(__file__).with_name("mujoco_track.cpp")
+    ran(
+        [
+            *("c++", "-std=c++17", "-O2", "-Wall", "-Wextra", source, "-o", "track"),
+            *(f"-I{package / 'include'}", f"-I{exported / 'include'}", library),
+            *(f"-L{exported / 'lib'}", "-larm"),
+            *(f"-Wl,-rpath,{exported / 'lib'}", f"-Wl,-rpath,{package}"),
+        ],
+        tmp_path,
+    )
+    late = round(scene.disturbance.delay / robot.step)
+    printed = ran(
+        ["./track", "arm.mjb", exported / "motion.bin", scene.inner, late],
+        tmp_path,
+    )
+    tip = np.array([[float(word) for word in line.split()] for line in printed.splitlines()])
+    assert tip.shape == want.tip.shape
+    errors = np.linalg.norm(tip - motion.tip[: len(tip)], axis=1)
+    rms, wanted = (float(np.sqrt(np.mean(x**2))) for x in (errors, want.errors))
+    assert wanted > 1e-5 and abs(rms / wanted - 1.0) < 1e-3
+
+
+CROSS, EMULATOR = "aarch64-linux-gnu", "qemu-aarch64"
+MISSING = [name for name in (f"{CROSS}-g++", f"{CROSS}-gcc", EMULATOR) if not shutil.which(name)]
+
+
+@pytest.mark.slow
+@needs_cc
+@pytest.mark.skipif(
+    bool(MISSING),
+    reason=f"no {' and no '.join(MISSING)} on this machine: "
+    "apt-get install g++-aarch64-linux-gnu qemu-user",
+)
+def test_cmake_compiles_it_for_arm(exported: Path, tmp_path: Path) -> None:
+    """For an AArch64 processor, run in an emulator: correctness, not speed."""
+    cmake = shutil.which("cmake")
+    if cmake is None:
+        pytest.skip("there is no cmake on this machine")
+    (tmp_path / "arm.cmake").write_text(
+        "set(CMAKE_SYSTEM_NAME Linux)\n"
+        "set(CMAKE_SYSTEM_PROCESSOR aarch64)\n"
+        f"set(CMAKE_C_COMPILER {CROSS}-gcc)\n"
+        f"set(CMAKE_CXX_COMPILER {CROSS}-g++)\n"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\n"
+        "project(program C CXX)\n"
+        f'add_subdirectory("{exported}" library)\n'
+        f'add_executable(real_time "{exported}/real_time.c")\n'
+        "target_link_libraries(real_time arm)\n"
+    )
+    ran([cmake, "-S", ".", "-B", "made", "-DCMAKE_TOOLCHAIN_FILE=arm.cmake"], tmp_path)
+    ran([cmake, "--build", "made", "--parallel", "2"], tmp_path)
+    library = ran([f"{CROSS}-g++", "-print-file-name=libc.so.6"], tmp_path).strip()
+    root = Path(library).resolve().parents[1]
+    program = [EMULATOR, "-L", root, "made/real_time", exported / "motion.bin", "100", "free"]
+    printed = ran(program, tmp_path)
+    assert printed.startswith("neon, ")
+    want = ran(["./real_time", "motion.bin", "100", "free"], exported)
+    there, here = (
+        float(re.findall(r"from the motion: (\S+) rad", text)[0]) for text in (printed, want)
+    )
+    assert here > 0.0 and abs(there / here - 1.0) < 1e-5, "printed with six digits"
