@@ -172,18 +172,18 @@ def test_laws_are_those_of_python(scene: Scenario, motion: Motion, quick: Path) 
 
 def test_a_target_is_a_motion_that_stays(motion: Motion, quick: Path) -> None:
     target = tuple(np.repeat(x[:1], 60, axis=0) for x in arrays_of(motion))
-    one, all_rows = Library(quick, "arm", 3), Library(quick, "arm", 3)
-    assert one.open(*(x[:1] for x in target)) == all_rows.open(*target) == DONE
+    single, all_rows = Library(quick, "arm", 3), Library(quick, "arm", 3)
+    assert single.open(*(x[:1] for x in target)) == all_rows.open(*target) == DONE
     x = motion.states()[0] + 0.05
     for number in (0, 1, 2, 5):
-        assert one.update(number, x) == all_rows.update(number, x) == DONE
-        for left, right in zip(one.law(), all_rows.law(), strict=True):
+        assert single.update(number, x) == all_rows.update(number, x) == DONE
+        for left, right in zip(single.law(), all_rows.law(), strict=True):
             assert np.array_equal(left, right) and np.abs(left).max() > 0.0
-        x = one.simulate(0.004, x, one.efforts(0.0, x))
-    assert one.update(10**12, x) == DONE, "a target has no last period"
-    before = one.law()[0]
-    one._arrays[0] += 0.1  # the target moves
-    assert one.update(10**12 + 1, x) == DONE and np.abs(one.law()[0] - before).max() > 0.1
+        x = single.simulate(0.004, x, single.efforts(0.0, x))
+    assert single.update(10**12, x) == DONE, "a target has no last period"
+    before = single.law()[0]
+    single._arrays[0] += 0.1  # the target moves
+    assert single.update(10**12 + 1, x) == DONE and np.abs(single.law()[0] - before).max() > 0.1
 
 
 def test_wrong_arguments_are_answers(motion: Motion, quick: Path) -> None:
@@ -355,8 +355,8 @@ def test_it_tracks_in_mujoco_from_cpp(
     tip = np.array([[float(word) for word in line.split()] for line in printed.splitlines()])
     assert tip.shape == want.tip.shape
     errors = np.linalg.norm(tip - motion.tip[: len(tip)], axis=1)
-    rms, wanted = (float(np.sqrt(np.mean(x**2))) for x in (errors, want.errors))
-    assert wanted > 1e-5 and abs(rms / wanted - 1.0) < 1e-3
+    rms, python_rms = (float(np.sqrt(np.mean(x**2))) for x in (errors, want.errors))
+    assert python_rms > 1e-5 and abs(rms / python_rms - 1.0) < 1e-3
 
 
 CROSS, EMULATOR = "aarch64-linux-gnu", "qemu-aarch64"
@@ -396,7 +396,7 @@ def test_cmake_compiles_it_for_arm(exported: Path, tmp_path: Path) -> None:
     printed = ran(program, tmp_path)
     assert printed.startswith("neon, ")
     want = ran(["./real_time", "motion.bin", "100", "free"], exported)
-    there, here = (
+    emulated, native = (
         float(re.findall(r"from the motion: (\S+) rad", text)[0]) for text in (printed, want)
     )
-    assert here > 0.0 and abs(there / here - 1.0) < 1e-5, "printed with six digits"
+    assert native > 0.0 and abs(emulated / native - 1.0) < 1e-5, "printed with six digits"
