@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from pinion.control import ControlError, Plant, solve
+from pinion.control import ControlError, Options, Plant, effort_limits, solve
 
 from .problems import reach, small
 
@@ -46,6 +48,20 @@ def test_its_solver_finds_what_ours_does() -> None:
         solver = crocoddyl.SolverDDP(shooting)
         efforts = list(problem.held()[0])
         assert solver.solve(list(shooting.rollout(efforts)), efforts, 60, False) or solver.iter
+        assert solver.cost == pytest.approx(ours.cost[0], rel=1e-3)
+
+
+def test_its_solver_keeps_the_same_limits() -> None:
+    problem = reach(31)
+    problem = replace(problem, effort_limit=0.3 * effort_limits(problem.model))
+    with Plant.open("iiwa14", dt=problem.dt, device="cpu") as plant:
+        ours = solve(problem, plant, options=Options(tolerance=1e-7, iterations=200))
+        shooting = shooting_problem(problem, plant)
+        solver = crocoddyl.SolverBoxFDDP(shooting)
+        efforts = list(problem.inside(problem.held())[0])
+        solver.solve(list(shooting.rollout(efforts)), efforts, 200, True)
+        assert ours.binding.any() and (np.abs(ours.u) <= problem.effort_limit).all()
+        assert (np.abs(np.array(solver.us)) <= problem.effort_limit * (1 + 1e-9)).all()
         assert solver.cost == pytest.approx(ours.cost[0], rel=1e-3)
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError
+from pinion.control.limits import rated_rates
 from pinion.control.task.motion import robot_motion
 from pinion.control.task.task import parse_task, read_task
 from pinion.control.task.tracking_loss import TrackingLoss
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.float_robot import FloatRobot
-from pinion.control.track.inverse_kinematics import rated_rates
 from pinion.dynamics import frame_placement
 from pinion.flow.candidate import Candidate
 from pinion.functions import Function, named_function, row_of

@@ -8,6 +8,7 @@ A :class:`Plant` steps and linearises a robot; a :class:`Problem` defines start 
 from __future__ import annotations
 
 from .errors import ControlError
+from .limits import effort_limits
 from .plant import METHODS, Plant
 from .solve.backward import PASSES
 from .solve.compiled import Kernels, solve_compiled
@@ -31,6 +32,7 @@ __all__ = [
     "Solution",
     "Stage",
     "Weights",
+    "effort_limits",
     "solve",
     "solve_compiled",
 ]

@@ -103,7 +103,7 @@ class Plant(Closing):
             Subclasses: an unknown robot, device or option, or an invalid step.
         """
         check_step(dt, method)
-        model = coupled(load(robot) if isinstance(robot, str) else robot)
+        model = coupled(robot if isinstance(robot, Model) else load(robot))
         gradients = float64_or_backend(model, gradient_row(method), device, **options)
         try:
             forward = forward_of(model, device)
@@ -219,7 +219,7 @@ def control_model(robot: str | Model) -> Model:
     ValueError
         Subclasses: an unknown robot, or joints with several positions.
     """
-    model = coupled(load(robot) if isinstance(robot, str) else robot)
+    model = coupled(robot if isinstance(robot, Model) else load(robot))
     check_single_joints(model)
     return model
 
@@ -255,8 +255,8 @@ def check_step(dt: float, method: str = "semi_implicit") -> None:
         raise ControlError(
             f"There is no integration method '{method}': choose one of {', '.join(METHODS)}."
         )
-    if not (np.isfinite(dt) and 0.0 < dt <= 1.0):
-        raise ControlError(f"The time step 'dt' must be above 0 and at most 1 s, not {dt} s.")
+    if not isinstance(dt, int | float | np.integer | np.floating) or not 0.0 < dt <= 1.0:
+        raise ControlError(f"The time step 'dt' must be above 0 and at most 1 s, not {dt!r:.60}.")
 
 
 def gravity_efforts(model: Model, q: Floats) -> Floats:

@@ -33,6 +33,8 @@ class Quadratic:
     A, B : (n, knots, m, m) and (n, knots, m, p).
     Q, q : (n, knots + 1, m, m) and (n, knots + 1, m).
     R, r : (n, knots, p), the diagonal, and (n, knots, p).
+    low, high : (n, knots, p), bounds of du that contain 0, for :func:`recursion` only; None if du
+        is unbounded.
     """
 
     A: Floats
@@ -41,6 +43,8 @@ class Quadratic:
     q: Floats
     R: Floats
     r: Floats
+    low: Floats | None = None
+    high: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,12 @@ Vx . fxx (n, m, m) and Vx . fux (n, p, m)."""
 
 
 def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> FeedbackPolicy:
-    """Solve by Riccati recursion; with ``second_order``, by differential dynamic programming."""
+    """Solve by Riccati recursion; with ``second_order``, by differential dynamic programming.
+
+    With bounds, the feedforward at each knot minimises its quadratic model within them, and efforts
+    at a bound get no feedback (Y. Tassa, N. Mansard and E. Todorov, "Control-Limited Differential
+    Dynamic Programming", ICRA 2014).
+    """
     A, B = problem.A, problem.B
     count, knots, m, p = B.shape
     Vxx, Vx = problem.Q[:, -1], problem.q[:, -1]
@@ -103,7 +112,11 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
         if second_order is not None:
             Vx_fxx, Vx_fux = second_order(at, Vx)
             Qxx, Qux = Qxx + Vx_fxx, Qux + Vx_fux
-        feedforward[:, at], gains[:, at], definite = _policy(Quu, Qux, Qu)
+        if problem.low is None or problem.high is None:
+            feedforward[:, at], gains[:, at], definite = _policy(Quu, Qux, Qu)
+        else:
+            bounds = problem.low[:, at], problem.high[:, at]
+            feedforward[:, at], gains[:, at], definite = _bounded_policy(Quu, Qux, Qu, *bounds)
         convex &= definite
         slope += np.einsum("ni,ni->n", feedforward[:, at], Qu)
         curvature += np.einsum("ni,nij,nj->n", feedforward[:, at], Quu, feedforward[:, at])
@@ -179,14 +192,90 @@ def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArr
     """Return Quu^-1 Qu and Quu^-1 Qux, 0 unless Quu is positive definite, and whether it is."""
     right = np.concatenate([Qux, Qu[..., None]], axis=-1)
     lead, p = Quu.shape[:-2], Quu.shape[-1]
-    flat = Quu.reshape(-1, p, p)
-    finite = np.asarray(np.isfinite(flat).all(axis=(1, 2)))
-    safe = np.where(finite[:, None, None], flat, np.eye(p))
-    definite = np.asarray(finite & (np.linalg.eigvalsh(safe)[:, 0] > 0.0))
-    safe = np.where(definite[:, None, None], safe, np.eye(p))
+    safe, definite = _definite(Quu.reshape(-1, p, p))
     solution = np.linalg.solve(safe, right.reshape(-1, *right.shape[-2:]))
     masked = np.where(definite[:, None, None], solution, 0.0).reshape(right.shape)
     return masked[..., -1], masked[..., :-1], definite.reshape(lead)
+
+
+def _bounded_policy(
+    Quu: Floats, Qux: Floats, Qu: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return the feedforward and gains (n, ...) of bounded controls, and as `_policy`."""
+    safe, definite = _definite(Quu)
+    finite = definite & np.isfinite(Qu).all(axis=-1) & np.isfinite(Qux).all(axis=(1, 2))
+    du, free = bounded_minimum(safe, np.where(finite[:, None], Qu, 0.0), low, high)
+    gains = np.linalg.solve(_reduced(safe, free), np.where(free[..., None], Qux, 0.0))
+    feedforward = np.where(finite[:, None], -du, 0.0)
+    return feedforward, np.where(finite[:, None, None], gains, 0.0), finite
+
+
+def _definite(Quu: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return Quu (n, p, p), with 1 where it is not positive definite, and where it is."""
+    one = np.eye(Quu.shape[-1])
+    finite = np.asarray(np.isfinite(Quu).all(axis=(1, 2)))
+    safe = np.where(finite[:, None, None], Quu, one)
+    definite = np.asarray(finite & (np.linalg.eigvalsh(safe)[:, 0] > 0.0))
+    return np.where(definite[:, None, None], safe, one), definite
+
+
+def _reduced(H: Floats, free: NDArray[np.bool_]) -> Floats:
+    """Return H (n, p, p) with rows and columns of 1 where a variable is not free (n, p)."""
+    return np.where(free[:, :, None] & free[:, None, :], H, np.eye(H.shape[-1]))
+
+
+def bounded_minimum(
+    H: Floats, g: Floats, low: Floats, high: Floats
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Minimise ``1/2 d' H d + g' d`` within bounds, by projected Newton steps.
+
+    From d = 0 (Tassa, Mansard and Todorov 2014, section III; D. P. Bertsekas, "Projected Newton
+    Methods for Optimization Problems with Simple Constraints", 1982).
+
+    Parameters
+    ----------
+    H, g : (n, p, p), positive definite, and (n, p).
+    low, high : (n, p), bounds with ``low <= 0 <= high``.
+
+    Returns
+    -------
+    The minima (n, p), and which variables are free, (n, p).
+    """
+    d = np.zeros_like(g)
+    free = np.ones(d.shape, dtype=np.bool_)
+    for _ in range(STEPS):
+        gradient = g + np.einsum("nij,nj->ni", H, d)
+        free = ~((d <= low) & (gradient > 0.0) | (d >= high) & (gradient < 0.0))
+        step = np.linalg.solve(_reduced(H, free), -np.where(free, gradient, 0.0)[..., None])[..., 0]
+        target = np.clip(d + step, low, high)
+        left = np.asarray((np.abs(target - d) > ROUNDED * (np.abs(d) + np.abs(target))).any(axis=1))
+        moved = np.zeros(len(d), dtype=np.bool_)
+        share = np.ones(len(d))
+        for _ in range(HALVINGS):
+            tried = left & ~moved
+            if not tried.any():
+                break
+            new = np.clip(d + share[:, None] * step, low, high)
+            change = new - d
+            value = np.einsum("ni,ni->n", gradient, change)
+            fall = value + 0.5 * np.einsum("ni,nij,nj->n", change, H, change)
+            enough = tried & (fall <= ENOUGH * value)
+            d = np.where(enough[:, None], new, d)
+            moved |= enough
+            share = np.where(tried & ~enough, share / 2, share)
+        if not moved.any():
+            break
+    return d, free
+
+
+STEPS = 100
+"""Largest number of steps; a few suffice, since each finds more of the bounds that bind."""
+
+ROUNDED = 1e-13
+"""A step below this share of a variable is rounding."""
+
+ENOUGH, HALVINGS = 0.1, 40
+"""Share of the linear decrease that a step must reach, and the largest number of halvings."""
 
 
 def _checked(feedback: FeedbackPolicy) -> FeedbackPolicy:

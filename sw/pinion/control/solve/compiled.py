@@ -141,6 +141,10 @@ class CompiledEngine:
                 f"problem ({problem.model.name}, steps of {problem.dt} s) in robot, cost or step: "
                 "compile kernels for the problem."
             )
+        if problem.effort_limit is not None:
+            raise ControlError(
+                "solve_compiled does not limit efforts: use solve, or leave effort_limit out."
+            )
         self.problem = problem.at(np.zeros(0, dtype=np.intp))
         self.kernels = kernels
         self.cost = np.zeros(0)

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,8 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
-from pinion.robot import Model, ties
+from pinion.control.limits import joint_ranges
+from pinion.robot import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,10 @@ class Weights:
     def __post_init__(self) -> None:
         for name in ("q", "qd", "tau", "tip", "limits", "barrier"):
             value = getattr(self, name)
+            if not isinstance(value, int | float | np.integer | np.floating):
+                raise ControlError(
+                    f"The weight '{name}' is {value!r:.60}: give one number, for all joints."
+                )
             if not (np.isfinite(value) and value >= 0.0):
                 raise ControlError(
                     f"The weight '{name}' is {value}: it must be finite and at least 0."
@@ -83,6 +89,10 @@ class Cost:
     margin: float = 0.05
 
     def __post_init__(self) -> None:
+        for name in ("running", "final"):
+            weights: Any = getattr(self, name)
+            if not isinstance(weights, Weights):
+                raise ControlError(f"'{name}' is {weights!r:.60}: give Weights(...).")
         if self.running.tau <= 0.0:
             raise ControlError(
                 "The running weight 'tau' is 0: it must be above 0 to guarantee an optimum."
@@ -122,26 +132,6 @@ def soft_limits(model: Model, cost: Cost) -> tuple[Floats, Floats]:
     """Return the soft limits of the joints, (nq,) each; infinite for joints without limits."""
     middle, half = joint_ranges(model)
     return middle - cost.soft * half, middle + cost.soft * half
-
-
-def joint_ranges(model: Model) -> tuple[Floats, Floats]:
-    """Return middle and half width of each joint's range, (nq,) each; 0 and inf without limits."""
-    low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
-    for body, tie in zip(model.bodies, ties(model), strict=True):
-        ends = body.joint.lower, body.joint.upper
-        if not ends[0] < ends[1] or tie.ratio == 0.0:
-            continue
-        # The leader's range that keeps a mimic joint inside; the ratio of a leader is 1.
-        lowest, highest = sorted((end - tie.offset) / tie.ratio for end in ends)
-        column = model.q_slices[tie.leader]
-        low[column], high[column] = (
-            np.maximum(low[column], lowest),
-            np.minimum(high[column], highest),
-        )
-    bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
-    middle = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0.0)
-    half = np.where(bounded, np.where(bounded, high, 0) - middle, np.inf)
-    return middle, half
 
 
 def barrier(w: Floats, margin: float) -> tuple[Floats, Floats, Floats]:

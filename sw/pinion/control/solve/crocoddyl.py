@@ -52,6 +52,8 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         self.plant = plant
         self.costs = CostModel(problem.model, problem.cost)
         self._target = _knot_of(problem, which, knot)
+        if problem.effort_limit is not None and not self.last:
+            self.u_lb, self.u_ub = -problem.effort_limit, problem.effort_limit
 
     def calc(self, data: Any, x: Floats, u: Floats | None = None) -> None:
         """Compute the cost and the next state."""

@@ -55,6 +55,11 @@ class ArrayEngine(Closing):
                 f"There is no backward pass '{backward}': choose one of {', '.join(PASSES)}."
             )
         problem.check_plant(plant)
+        if problem.effort_limit is not None and backward != "serial":
+            raise ControlError(
+                f"Limits of efforts (effort_limit) need the backward pass 'serial', not "
+                f"'{backward}': leave one of the two out."
+            )
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
             raise ControlError(
                 "Second derivatives (second_order=True) need the backward pass 'serial' and the "
@@ -85,6 +90,7 @@ class ArrayEngine(Closing):
     def add(self, problem: Problem, u: Floats) -> None:
         """Add problems, and roll out their efforts (n, knots, nv) from their start states."""
         with timed(self.seconds, "rollouts"):
+            u = problem.inside(u)
             x = np.empty((len(u), problem.knots + 1, 2 * problem.model.nv))
             x[:, 0] = problem.start
             for k in range(problem.knots):
@@ -113,7 +119,7 @@ class ArrayEngine(Closing):
         """Solve with ``regularisation`` (n,) added to R; return slope, curvature, convex (n,)."""
         assert self._linear is not None
         assert self._expansion is not None
-        expansion = self._expansion
+        expansion, limit = self._expansion, self.problem.effort_limit
         with timed(self.seconds, "backward"), np.errstate(all="ignore"):
             quadratic = Quadratic(
                 A=self._linear.A,
@@ -122,6 +128,8 @@ class ArrayEngine(Closing):
                 q=expansion.x,
                 R=np.broadcast_to(expansion.uu + regularisation[:, None, None], expansion.u.shape),
                 r=expansion.u,
+                low=None if limit is None else np.minimum(-limit - self.u, 0.0),
+                high=None if limit is None else np.maximum(limit - self.u, 0.0),
             )
             if self._second is None:
                 self._feedback = self._pass(quadratic)
@@ -180,6 +188,7 @@ class ArrayEngine(Closing):
                     - shares[which, None] * feedforward[:, at]
                     - np.einsum("nij,nj->ni", gains[:, at], off)
                 )
+                new_u[:, at] = self.problem.inside(new_u[:, at])
                 # Backends refuse states that have left all bounds.
                 lost = ~(np.abs(new_u[:, at]).max(axis=1) < LOST)
                 lost |= ~(np.abs(new_x[:, at]).max(axis=1) < LOST)

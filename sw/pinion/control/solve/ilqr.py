@@ -23,10 +23,11 @@ from numpy.typing import ArrayLike
 
 from pinion.base.arrays import Flags, Floats
 from pinion.control.errors import ControlError
+from pinion.control.limits import limit_shares
 from pinion.control.plant import Plant
 
 from .engine import NO_GUESS, ArrayEngine
-from .problem import Problem, Solution
+from .problem import Problem, Solution, check_kind, finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +123,8 @@ def solve(
     ----------
     problem : n problems.
     plant : steps and gradients.
-    guess : initial efforts (n, knots, nv); by default those that hold the robot still.
+    guess : initial efforts (n, knots, nv), clipped to the problem's limits; by default those that
+        hold the robot still.
     backward : ``serial`` (Riccati recursion) or ``parallel`` (scan over knots).
     second_order : whether the backward pass includes second derivatives of the dynamics; only
         with the serial pass and semi-implicit steps.
@@ -134,6 +136,7 @@ def solve(
     ControlError
         If the guess or the plant does not match the problem, or a first guess has no finite cost.
     """
+    check_kind("problem", problem, Problem)
     with ArrayEngine(problem, plant, backward=backward, second_order=second_order) as engine:
         return iterate(engine, problem, guess=guess, options=options, report=report)
 
@@ -151,7 +154,8 @@ def iterate(
     began = time.perf_counter()
     options = options or Options()
     count, knots, nv = problem.count, problem.knots, problem.model.nv
-    u = problem.held() if guess is None else np.array(guess, dtype=np.float64)
+    check_kind("options", options, Options)
+    u = problem.held() if guess is None else finite("guess", guess)
     if u.shape != (count, knots, nv):
         raise ControlError(f"The guess has the shape {u.shape}: give {(count, knots, nv)}.")
     solved_x, solved_u = np.zeros((count, knots + 1, 2 * nv)), np.zeros((count, knots, nv))
@@ -219,6 +223,13 @@ def iterate(
         costs=history,
         saturated=engine.saturated,
         seconds=seconds,
+        shares={
+            name: share.max(axis=1)
+            for name, share in limit_shares(
+                problem.model, solved_x[..., :nv], solved_x[..., nv:], solved_u
+            ).items()
+        },
+        binding=np.abs(solved_u) >= (np.inf if (limit := problem.effort_limit) is None else limit),
     )
 
 

@@ -42,10 +42,11 @@ from pinion.api import (
     sqrt,
     uniform,
 )
+from pinion.control.limits import joint_ranges
 from pinion.functions import Block, Function
 from pinion.robot import Model
 
-from .cost import Cost, Weights, joint_ranges, soft_limits
+from .cost import Cost, Weights, soft_limits
 
 Rows = list[list[Any]]
 

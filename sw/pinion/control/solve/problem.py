@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
-from pinion.control.plant import Plant, check_step, gravity_efforts
-from pinion.robot import Model, coupled
+from pinion.control.limits import joint_ranges
+from pinion.control.plant import Plant, check_step, control_model, gravity_efforts
+from pinion.robot import Model
+from pinion.robot.lookup import find_frame
 
 from .cost import Cost, KnotTarget
 
@@ -29,6 +32,7 @@ class Problem:
     cost : weights.
     start : (n, 2 nv), positions and rates.
     target : arrays of :class:`.cost.KnotTarget`.
+    effort_limit : largest efforts (nv,), which no solution exceeds; None if efforts are unbounded.
     """
 
     model: Model
@@ -37,11 +41,12 @@ class Problem:
     cost: Cost
     start: Floats
     target: KnotTarget
+    effort_limit: Floats | None = None
 
     @classmethod
     def of(
         cls,
-        model: Model,
+        model: str | Model,
         *,
         knots: int,
         dt: float,
@@ -50,44 +55,60 @@ class Problem:
         goal: ArrayLike | None = None,
         tip: ArrayLike | None = None,
         tau: ArrayLike | None = None,
+        effort_limit: ArrayLike | None = None,
     ) -> Problem:
         """Build problems, with targets broadcast over problems and knots.
 
         Parameters
         ----------
+        model : the robot; a name or path is loaded.
         start : (nv,) or (2 nv,), or with n in front: positions with zero velocity, or states.
         goal : (nv,) or (2 nv,), with n, or n and knots + 1, in front: states without cost;
             by default the start.
         tip : (3,) with n, or n and knots + 1, in front [m]: target of the tip.
         tau : (nv,) with n, or n and knots, in front: efforts without cost; by default 0.
+        effort_limit : (nv,), largest efforts in either direction, such as those of
+            :func:`pinion.control.effort_limits`; by default efforts are unbounded.
 
         Raises
         ------
         ControlError
-            If a shape does not match, a number is not finite, or the time step is invalid.
+            If a shape does not match, a number is not finite, the time step is invalid, a start is
+            outside the joints' limits, or the tip lacks a weight, a target or a joint.
         """
-        model = coupled(model)
+        model = control_model(model)
         nv = model.nv
-        if knots < 1:
-            raise ControlError(f"'knots' is {knots}: a motion needs at least 1 step.")
+        check_kind("cost", cost, Cost)
+        if isinstance(knots, bool) or not isinstance(knots, int | np.integer) or knots < 1:
+            raise ControlError(f"'knots' is {knots!r:.60}: give a whole number of at least 1.")
         check_step(dt)
         first = _states("start", start, nv)
         if first.ndim != 2:
             raise ControlError(f"'start' has the shape {np.shape(start)}: give (n, {2 * nv}).")
         count = len(first)
+        _check_inside(model, first)
         goals = first[:, None] if goal is None else _along("goal", _states("goal", goal, nv), count)
         _fits("goal", goals, count, knots + 1)
-        place = None if tip is None else _along("tip", _finite("tip", tip), count)
+        _check_tip(model, cost, tip)
+        place = None if tip is None else _along("tip", finite("tip", tip), count)
         if place is not None:
             if place.shape[-1] != 3:
                 raise ControlError(f"The last axis of 'tip' has length {place.shape[-1]}, not 3.")
             _fits("tip", place, count, knots + 1)
-        effort = _along("tau", _finite("tau", np.zeros(nv) if tau is None else tau), count)
+        effort = _along("tau", finite("tau", np.zeros(nv) if tau is None else tau), count)
         if effort.shape[-1] != nv:
             raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}, not {nv}.")
         _fits("tau", effort, count, knots)
         target = KnotTarget(q=goals[..., :nv], qd=goals[..., nv:], tau=effort, tip=place)
-        return cls(model=model, knots=knots, dt=dt, cost=cost, start=first, target=target)
+        return cls(
+            model=model,
+            knots=knots,
+            dt=dt,
+            cost=cost,
+            start=first,
+            target=target,
+            effort_limit=None if effort_limit is None else _limit(effort_limit, nv),
+        )
 
     @property
     def count(self) -> int:
@@ -98,6 +119,10 @@ class Problem:
         """Return efforts (n, knots, nv) that hold the robot at its start: a first guess."""
         efforts = gravity_efforts(self.model, self.start[:, : self.model.nv])
         return np.repeat(efforts[:, None], self.knots, axis=1)
+
+    def inside(self, u: Floats) -> Floats:
+        """Return efforts (..., nv), clipped to their limits."""
+        return u if self.effort_limit is None else np.clip(u, -self.effort_limit, self.effort_limit)
 
     def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> Problem:
         """Return some of the problems."""
@@ -113,12 +138,25 @@ class Problem:
 
     def check_plant(self, plant: Plant) -> None:
         """Raise `ControlError` unless a plant has the problem's model and time step."""
-        if plant.dt != self.dt or plant.model != self.model:
-            raise ControlError(
-                f"The plant ({plant.model.name}, steps of {plant.dt} s) does not match the problem "
-                f"({self.model.name}, steps of {self.dt} s): open the plant with the problem's "
-                "model and time step."
+        check_kind("plant", plant, Plant)
+        if plant.dt == self.dt and plant.model == self.model:
+            return
+        different = [
+            member.name
+            for member in fields(Model)
+            if getattr(plant.model, member.name) != getattr(self.model, member.name)
+        ]
+        if different and plant.model.name == self.model.name:
+            subject = f"two models of {self.model.name} with different {', '.join(different)}"
+        else:
+            subject = (
+                f"{plant.model.name} with steps of {plant.dt} s, {self.model.name} with steps of "
+                f"{self.dt} s"
             )
+        raise ControlError(
+            f"The plant does not match the problem ({subject}): open the plant with the problem's "
+            "model and time step."
+        )
 
 
 @dataclass(frozen=True)
@@ -137,6 +175,9 @@ class Solution:
     costs : (iterations + 1, n), after each iteration; a solved problem keeps its last cost.
     saturated : number of gradients that a number format could not hold, over all iterations.
     seconds : time by part: ``gradients``, ``backward``, ``rollouts``, ``rest``.
+    shares : largest used share of each joint's limits, (n, nv) for each of ``position``, ``rate``
+        and ``effort``; above 1, the motion exceeds the limit. 0 for a joint without one.
+    binding : (n, knots, nv), efforts at the problem's ``effort_limit``.
     """
 
     x: Floats
@@ -148,19 +189,91 @@ class Solution:
     costs: Floats
     saturated: int
     seconds: Mapping[str, float]
+    shares: Mapping[str, Floats]
+    binding: NDArray[np.bool_]
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}={getattr(self, name).shape}" for name in ("x", "u", "K"))
         count = len(self.cost)
         most_iterations = int(self.iterations.max(initial=0))
+        used = ", ".join(
+            f"{name} {share.max(initial=0.0):.0%}" for name, share in self.shares.items()
+        )
         return (
             f"Solution({shapes}, converged: {int(self.converged.sum())} of {count}, "
-            f"iterations: {most_iterations} at most, saturated: {self.saturated})"
+            f"iterations: {most_iterations} at most, saturated: {self.saturated}, "
+            f"largest share of limits: {used})"
         )
 
 
-def _finite(name: str, values: ArrayLike) -> Floats:
-    array = np.asarray(values, dtype=np.float64)
+def _limit(values: ArrayLike, nv: int) -> Floats:
+    """Return limits of efforts, (nv,)."""
+    limit = np.asarray(values, dtype=np.float64)
+    if limit.shape != (nv,):
+        raise ControlError(f"'effort_limit' has the shape {limit.shape}: give {(nv,)}.")
+    if not (limit > 0.0).all():
+        joint = int(np.flatnonzero(~(limit > 0.0))[0])
+        raise ControlError(
+            f"'effort_limit' at {joint} is {limit[joint]}: it must be above 0, or infinite."
+        )
+    return limit
+
+
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """Raise `ControlError` unless an argument is of a class."""
+    if not isinstance(value, kind):
+        raise ControlError(
+            f"'{name}' is {value!r:.60}: give {kind.__name__}(...)."
+            if kind is not Plant
+            else f"'{name}' is {value!r:.60}: give a Plant, such as Plant.open(model, dt=dt)."
+        )
+
+
+def _check_inside(model: Model, start: Floats) -> None:
+    """Raise `ControlError` unless start states (n, 2 nv) are within the joints' limits."""
+    middle, half = joint_ranges(model)
+    outside = np.abs(start[:, : model.nq] - middle) > half * (1 + 1e-9)
+    if outside.any():
+        number, column = (int(i) for i in np.argwhere(outside)[0])
+        joints = [body.joint for body in model.bodies if not model.follows(body)]
+        raise ControlError(
+            f"The start of problem {number} has {joints[column].name!r} at "
+            f"{start[number, column]:.6g} {joints[column].kind.unit}, outside its limits of "
+            f"{middle[column] - half[column]:.6g} and {middle[column] + half[column]:.6g}: start "
+            "inside them."
+        )
+
+
+def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None) -> None:
+    """Raise `ControlError` unless the tip has a weight, a target and a joint, or none of them."""
+    if not cost.has_tip:
+        if tip is not None:
+            raise ControlError(
+                "The target 'tip' has no weight: give the cost a weight 'tip', or leave the target "
+                "out."
+            )
+        return
+    if tip is None:
+        raise ControlError("The cost weights the tip, but 'tip' is missing: give the tip's target.")
+    if find_frame(model, cost.frame).body < 0:
+        raise ControlError(
+            f"The tip '{cost.frame}' of the cost is fixed to the base and never moves: name a link "
+            f"that moves, such as '{(model.tips or (model.frames[-1].name,))[0]}'."
+        )
+
+
+def finite(name: str, values: ArrayLike) -> Floats:
+    """Return an array of finite numbers.
+
+    Raises
+    ------
+    ControlError
+        If it is none, or a single number.
+    """
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ControlError(f"'{name}' is {values!r:.60}: give an array of numbers.") from None
     if array.ndim == 0:
         raise ControlError(f"'{name}' is a single number: give an array.")
     if not np.isfinite(array).all():
@@ -171,7 +284,7 @@ def _finite(name: str, values: ArrayLike) -> Floats:
 
 def _states(name: str, values: ArrayLike, nv: int) -> Floats:
     """Return states (..., 2 nv) from positions, with zero velocity, or from states."""
-    states = np.atleast_2d(_finite(name, values))
+    states = np.atleast_2d(finite(name, values))
     if states.shape[-1] == nv:
         states = np.concatenate([states, np.zeros_like(states)], axis=-1)
     if states.shape[-1] != 2 * nv:

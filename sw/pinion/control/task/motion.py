@@ -7,7 +7,8 @@ import numpy as np
 from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
-from pinion.control.track.inverse_kinematics import joint_limits, nearest_positions, rated_rates
+from pinion.control.limits import joint_limits, rated_rates
+from pinion.control.track.inverse_kinematics import nearest_positions
 from pinion.control.track.motion import Motion, figure_eight, follow
 from pinion.robot import Model, tip_of
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
+from pinion.control.limits import limit_shares
 from pinion.robot import Model
 
-from .inverse_kinematics import joint_limits, rated_rates
 from .mpc import Mpc
 from .period import PARTS
 
@@ -156,15 +156,6 @@ def track(
 
 def _shares(robot: Moving, x: Floats, used: Floats) -> dict[str, float]:
     """Return the largest used share of each kind of limit."""
-    model, nv = robot.model, robot.model.nv
-    low, high = joint_limits(model)
-    half = (high - low) / 2
-    effort = np.array([body.joint.effort for body in model.bodies])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        position = np.abs(x[:, :nv] - (high + low) / 2).max(axis=0) / half
-        rate = used[1] / rated_rates(model)
-        shares = {"position": position, "rate": rate, "effort": used[2] / effort}
-    return {
-        name: float(np.nanmax(np.where(np.isfinite(share), share, 0.0)))
-        for name, share in shares.items()
-    }
+    nv = robot.model.nv
+    shares = limit_shares(robot.model, x[:, :nv], used[1], used[2])
+    return {name: float(share.max()) for name, share in shares.items()}

@@ -13,6 +13,7 @@ import numpy as np
 from pinion import dynamics
 from pinion.base.arrays import Flags, Floats
 from pinion.control.errors import ControlError
+from pinion.control.limits import joint_limits
 from pinion.robot import Model
 
 STEPS, CLOSE = 60, 1e-10
@@ -163,17 +164,6 @@ def _random_postures(model: Model, posture: Floats) -> Floats:
 def _inside(model: Model, q: Floats) -> Flags:
     low, high = joint_limits(model)
     return np.asarray(((q >= low) & (q <= high)).all(axis=-1))
-
-
-def joint_limits(model: Model) -> tuple[Floats, Floats]:
-    """Return lower and upper position limits of the joints, (nv,) each [rad | m]."""
-    joints = [body.joint for body in model.bodies]
-    return np.array([j.lower for j in joints]), np.array([j.upper for j in joints])
-
-
-def rated_rates(model: Model) -> Floats:
-    """Return rated rates of the joints, (nv,) [rad/s | m/s]."""
-    return np.array(model.rated_velocity or [body.joint.velocity for body in model.bodies])
 
 
 def _place(model: Model, q: Floats, frame: str) -> Floats:

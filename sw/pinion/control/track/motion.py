@@ -16,10 +16,11 @@ from pinion import dynamics
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
+from pinion.control.limits import joint_limits
 from pinion.control.plant import check_single_joints
 from pinion.robot import Model, tip_of
 
-from .inverse_kinematics import followed, joint_limits, nearest_positions
+from .inverse_kinematics import followed, nearest_positions
 
 Path = Callable[[Floats], Floats]
 """Tip positions (m, 3) [m] at times (m,) [s]."""

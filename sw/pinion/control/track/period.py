@@ -23,6 +23,7 @@ from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.compute.native import HEADERS, aligned, cached_library
 from pinion.control.errors import ControlError
+from pinion.control.limits import effort_limits
 from pinion.control.solve.cost import Cost
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
@@ -91,7 +92,7 @@ class Horizon:
     @property
     def limits(self) -> Floats:
         """Largest efforts, (nv,)."""
-        return np.array([body.joint.effort for body in self.model.bodies])
+        return effort_limits(self.model)
 
     @property
     def tip(self) -> int:

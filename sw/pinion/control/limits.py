@@ -1,0 +1,73 @@
+"""Limits of a robot's joints: positions, rates and efforts, and the share of each that is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pinion.base.arrays import Floats
+from pinion.robot import Model, ties
+
+
+def joint_limits(model: Model) -> tuple[Floats, Floats]:
+    """Return lower and upper position limits of the joints, (nv,) each [rad | m]."""
+    joints = [body.joint for body in model.bodies]
+    return np.array([j.lower for j in joints]), np.array([j.upper for j in joints])
+
+
+def rated_rates(model: Model) -> Floats:
+    """Return rated rates of the joints, (nv,) [rad/s | m/s]."""
+    rates = model.rated_velocity or [body.joint.velocity for body in model.bodies]
+    return _of_leaders(model, rates)
+
+
+def effort_limits(model: Model) -> Floats:
+    """Return the largest efforts of the joints that follow no other one, (nv,) [N m | N]."""
+    return _of_leaders(model, [body.joint.effort for body in model.bodies])
+
+
+def _of_leaders(model: Model, values: Sequence[float]) -> Floats:
+    """Return the values (nv,) of the joints that follow no other one."""
+    return np.array(
+        [value for body, value in zip(model.bodies, values, strict=True) if not model.follows(body)]
+    )
+
+
+def joint_ranges(model: Model) -> tuple[Floats, Floats]:
+    """Return middle and half width of each joint's range, (nq,) each; 0 and inf without limits."""
+    low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
+    for body, tie in zip(model.bodies, ties(model), strict=True):
+        ends = body.joint.lower, body.joint.upper
+        if not ends[0] < ends[1] or tie.ratio == 0.0:
+            continue
+        # The leader's range that keeps a mimic joint inside; the ratio of a leader is 1.
+        lowest, highest = sorted((end - tie.offset) / tie.ratio for end in ends)
+        column = model.q_slices[tie.leader]
+        low[column], high[column] = (
+            np.maximum(low[column], lowest),
+            np.minimum(high[column], highest),
+        )
+    bounded = np.isfinite(low) & np.isfinite(high) & (low < high)
+    middle = np.where(bounded, (np.where(bounded, low, 0) + np.where(bounded, high, 0)) / 2, 0.0)
+    half = np.where(bounded, np.where(bounded, high, 0) - middle, np.inf)
+    return middle, half
+
+
+def limit_shares(model: Model, q: Floats, qd: Floats, tau: Floats) -> dict[str, Floats]:
+    """Return the shares of the limits of positions, rates and efforts that arrays (..., nv) use.
+
+    A position's share is its distance from the middle of its range, over half the range. Shares are
+    0 without a limit.
+    """
+    middle, half = joint_ranges(model)
+    shares = {}
+    for name, values, limit in (
+        ("position", q - middle, half),
+        ("rate", qd, rated_rates(model)),
+        ("effort", tau, effort_limits(model)),
+    ):
+        limited = np.isfinite(limit) & (limit > 0.0)
+        share = np.abs(values) / np.where(limited, limit, 1.0)
+        shares[name] = np.where(limited, share, 0.0)
+    return shares
