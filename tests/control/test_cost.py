@@ -111,9 +111,9 @@ def test_a_tip_that_is_no_link() -> None:
         ({"start": 1.0}, "'start' is a single number"),
         ({"start": [0.0, 0.0], "goal": np.zeros((2, 2))}, "'goal' has values for 2 problems"),
         ({"start": [0.0, 0.0], "goal": np.zeros((1, 5, 2))}, "and 5 knots"),
-        ({"start": [0.0, 0.0], "tip": np.zeros((1, 2))}, "The last axis of 'tip' has length 2"),
+        ({"start": [0.0, 0.0], "tip": np.zeros((1, 2))}, "The target 'tip' has no weight"),
         ({"start": [0.0, 0.0], "tau": np.zeros(3)}, "The last axis of 'tau' has length 3"),
-        ({"start": [0.0, 0.0], "knots": 0}, "at least 1 step"),
+        ({"start": [0.0, 0.0], "knots": 0}, "give a whole number of at least 1"),
     ],
 )
 def test_what_is_no_problem(arrays: dict[str, object], sentence: str) -> None:

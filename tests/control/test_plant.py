@@ -83,7 +83,7 @@ def test_efforts_that_hold_still(plant: Plant) -> None:
     ("robot", "options", "sentence"),
     [
         ("iiwa14", {"dt": 0.0}, "at most 1 s, not 0.0"),
-        ("iiwa14", {"dt": float("nan")}, "not nan s"),
+        ("iiwa14", {"dt": float("nan")}, "not nan"),
         ("iiwa14", {"dt": DT, "method": "leapfrog"}, "no integration method 'leapfrog'"),
         ("nobody", {"dt": DT}, "nobody"),
     ],

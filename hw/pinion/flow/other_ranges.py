@@ -84,9 +84,9 @@ class OtherRanges:
         flags = f"flags {self.present.flagged:,} of {STATES:,} {STRESS} states"
         if self.other is None or self.blocks is None:
             return (
-                f"This core {flags}. Formats for {self.ranges} states (--ranges {self.ranges}) "
-                f"are out of reach with its sums: {self.refused} A build with --ranges "
-                f"{self.ranges} reports what is within reach."
+                f"This core {flags}. Formats for {self.ranges} states are out of reach with its "
+                f"sums: {self.refused} A build with ranges '{self.ranges}' (--ranges) reports what "
+                "is within reach."
             )
         errors = [
             f"{error:.2g} on {name} states ({self.present.errors[name]:.2g} now)"

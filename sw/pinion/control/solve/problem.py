@@ -202,7 +202,7 @@ class Solution:
         return (
             f"Solution({shapes}, converged: {int(self.converged.sum())} of {count}, "
             f"iterations: {most_iterations} at most, saturated: {self.saturated}, "
-            f"largest share of limits: {used})"
+            f"limits: {used})"
         )
 
 
