@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.control import DT, KNOTS, Crocoddyl, problems
+
 from pinion.control import Options, Plant, effort_limits, solve
 from pinion.robot import load
 from pinion.robot.library import urdf_text

@@ -67,9 +67,9 @@ def test_a_bounded_minimum_is_the_best_of_all_faces() -> None:
             at[:, left] = np.linalg.solve(H[:, left][:, :, left], right[..., None])[..., 0]
         inside = possible & ((low <= at) & (at <= high)).all(axis=1)
         best = np.minimum(best, np.where(inside, value(H, g, at), np.inf))
-    found = value(H, g, d)
-    assert np.abs(found - best).max() < 1e-9 * np.abs(best).max()
-    assert ((found - best) <= 1e-7 * np.abs(best) + 1e-12).all()
+    bounded = value(H, g, d)
+    assert np.abs(bounded - best).max() < 1e-9 * np.abs(best).max()
+    assert ((bounded - best) <= 1e-7 * np.abs(best) + 1e-12).all()
     assert 0.2 < free.mean() < 0.9
 
 
@@ -123,16 +123,16 @@ def test_motions_are_optimal_inside_the_limits() -> None:
     problem = limited(small(6), 0.02)
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
         free = solve(replace(problem, effort_limit=None), plant)
-        found = solve(problem, plant, options=Options(tolerance=1e-10, iterations=200))
+        bounded = solve(problem, plant, options=Options(tolerance=1e-10, iterations=200))
         assert free.shares["effort"].max() > 0.02 and not free.binding.any()
-        assert found.converged.all()
-        assert (np.abs(found.u) <= problem.effort_limit).all()
-        assert abs(found.shares["effort"].max() - 0.02) < 1e-12
-        assert (found.cost > free.cost).any()
-        assert_optimal(problem, plant, found)
+        assert bounded.converged.all()
+        assert (np.abs(bounded.u) <= problem.effort_limit).all()
+        assert abs(bounded.shares["effort"].max() - 0.02) < 1e-12
+        assert (bounded.cost > free.cost).any()
+        assert_optimal(problem, plant, bounded)
         # Efforts at a bound do not react to a disturbance.
-        assert not found.K[found.binding].any()
-        assert np.abs(found.K[~found.binding]).min(axis=1).max() > 0.0
+        assert not bounded.K[bounded.binding].any()
+        assert np.abs(bounded.K[~bounded.binding]).min(axis=1).max() > 0.0
 
 
 def test_wide_limits_change_nothing() -> None:
@@ -140,9 +140,9 @@ def test_wide_limits_change_nothing() -> None:
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
         want = solve(problem, plant)
         for limit in (np.full(2, np.inf), np.full(2, 1e6)):
-            found = solve(replace(problem, effort_limit=limit), plant)
-            assert np.abs(found.u - want.u).max() < 1e-8 and not found.binding.any()
-            assert np.abs(found.K - want.K).max() < 1e-6 * np.abs(want.K).max()
+            bounded = solve(replace(problem, effort_limit=limit), plant)
+            assert np.abs(bounded.u - want.u).max() < 1e-8 and not bounded.binding.any()
+            assert np.abs(bounded.K - want.K).max() < 1e-6 * np.abs(want.K).max()
 
 
 def test_second_derivatives_respect_limits_too() -> None:
@@ -159,10 +159,10 @@ def test_the_paper_s_motion_with_a_quarter_of_the_efforts() -> None:
     problem = limited(reach(), 0.25)
     with Plant.open(problem.model, dt=problem.dt, device="cpu") as plant:
         free = solve(replace(problem, effort_limit=None), plant)
-        found = solve(problem, plant, options=Options(tolerance=1e-9, iterations=300))
+        bounded = solve(problem, plant, options=Options(tolerance=1e-9, iterations=300))
         assert free.shares["effort"].max() > 0.25, "the limits matter"
-        assert found.converged.all() and found.cost > free.cost
-        assert_optimal(problem, plant, found)
+        assert bounded.converged.all() and bounded.cost > free.cost
+        assert_optimal(problem, plant, bounded)
 
 
 def test_solutions_say_what_they_use() -> None:
@@ -195,13 +195,13 @@ def test_limits_that_cannot_be_are_sentences() -> None:
     ):
         with pytest.raises(ControlError, match=sentence):
             Problem.of(problem.model, effort_limit=limit, **arguments)
-    bounded = Problem.of(problem.model, effort_limit=[1.0, 2.0], **arguments)
+    limited_problem = Problem.of(problem.model, effort_limit=[1.0, 2.0], **arguments)
     parallel = pytest.raises(ControlError, match="need the backward pass 'serial', not 'parallel'")
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant, parallel:
-        solve(bounded, plant, backward="parallel")
+        solve(limited_problem, plant, backward="parallel")
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
     with pytest.raises(ControlError, match="solve_compiled does not limit efforts: use solve"):
-        solve_compiled(bounded, kernels)
+        solve_compiled(limited_problem, kernels)
 
 
 def test_problems_that_cannot_be_meant_are_sentences() -> None:

@@ -255,7 +255,8 @@ def check_step(dt: float, method: str = "semi_implicit") -> None:
         raise ControlError(
             f"There is no integration method '{method}': choose one of {', '.join(METHODS)}."
         )
-    if not isinstance(dt, int | float | np.integer | np.floating) or not 0.0 < dt <= 1.0:
+    number: object = dt
+    if not isinstance(number, int | float | np.integer | np.floating) or not 0.0 < dt <= 1.0:
         raise ControlError(f"The time step 'dt' must be above 0 and at most 1 s, not {dt!r:.60}.")
 
 

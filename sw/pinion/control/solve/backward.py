@@ -167,7 +167,7 @@ def regularised(
 ) -> FeedbackPolicy:
     """Solve one problem with the smallest regularisation of R, starting at 0, that makes it convex.
 
-    No regularisation helps if numbers overflow, so none is tried then.
+    No regularisation helps if numbers overflow, so none is pending then.
     """
     feedback = backward_pass(problem)
     for regularisation in regularisations:
@@ -212,11 +212,11 @@ def _bounded_policy(
 
 def _definite(Quu: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Return Quu (n, p, p), with 1 where it is not positive definite, and where it is."""
-    one = np.eye(Quu.shape[-1])
+    identity = np.eye(Quu.shape[-1])
     finite = np.asarray(np.isfinite(Quu).all(axis=(1, 2)))
-    safe = np.where(finite[:, None, None], Quu, one)
+    safe = np.where(finite[:, None, None], Quu, identity)
     definite = np.asarray(finite & (np.linalg.eigvalsh(safe)[:, 0] > 0.0))
-    return np.where(definite[:, None, None], safe, one), definite
+    return np.where(definite[:, None, None], safe, identity), definite
 
 
 def _reduced(H: Floats, free: NDArray[np.bool_]) -> Floats:
@@ -252,17 +252,17 @@ def bounded_minimum(
         moved = np.zeros(len(d), dtype=np.bool_)
         share = np.ones(len(d))
         for _ in range(HALVINGS):
-            tried = left & ~moved
-            if not tried.any():
+            pending = left & ~moved
+            if not pending.any():
                 break
             new = np.clip(d + share[:, None] * step, low, high)
             change = new - d
             value = np.einsum("ni,ni->n", gradient, change)
             fall = value + 0.5 * np.einsum("ni,nij,nj->n", change, H, change)
-            enough = tried & (fall <= ENOUGH * value)
+            enough = pending & (fall <= ENOUGH * value)
             d = np.where(enough[:, None], new, d)
             moved |= enough
-            share = np.where(tried & ~enough, share / 2, share)
+            share = np.where(pending & ~enough, share / 2, share)
         if not moved.any():
             break
     return d, free

@@ -43,6 +43,7 @@ class Problem:
     target: KnotTarget
     effort_limit: Floats | None = None
 
+    # Many parameters: the parts of a problem, by keyword.
     @classmethod
     def of(
         cls,
@@ -79,7 +80,8 @@ class Problem:
         model = control_model(model)
         nv = model.nv
         check_kind("cost", cost, Cost)
-        if isinstance(knots, bool) or not isinstance(knots, int | np.integer) or knots < 1:
+        number: object = knots
+        if not isinstance(number, int | np.integer) or knots < 1:
             raise ControlError(f"'knots' is {knots!r:.60}: give a whole number of at least 1.")
         check_step(dt)
         first = _states("start", start, nv)
