@@ -293,6 +293,7 @@ def test_a_device_is_named_by_resources() -> None:
     assert own_device("cuda", {"cuda": 1.0, "cuda:1": 1.0}) == "cuda:1"
     assert own_device("cuda", {"cuda": 1.0}) == "cuda"
     assert own_device("rtl", {"cuda:1": 1.0}) == "rtl"
+    assert own_device("sim", {"sim": 1.0, "sim:top": 1.0}) == "sim:top", "a local worker's"
     with pytest.raises(ClusterError, match="one worker for each"):
         own_device("xdma", {"xdma:0": 1.0, "xdma:1": 1.0})
 
