@@ -186,10 +186,15 @@ def test_a_target_is_a_motion_that_stays(motion: Motion, quick: Path) -> None:
     assert single.update(10**12 + 1, x) == DONE and np.abs(single.law()[0] - before).max() > 0.1
 
 
+def least_rows(folder: Path) -> int:
+    """Return the least rows of a motion that the header states."""
+    return int(re.findall(r"ARM_ROWS = (\d+)", (folder / "include/arm.h").read_text())[0])
+
+
 def test_wrong_arguments_are_answers(motion: Motion, quick: Path) -> None:
     library = Library(quick, "arm", 3)
     arrays = arrays_of(motion)
-    least = int(re.findall(r"ARM_ROWS = (\d+)", (quick / "include/arm.h").read_text())[0])
+    least = least_rows(quick)
     assert library.open(*arrays, rows=least) == DONE
     for rows in (-1, 0, 2, least - 1):
         assert library.open(*arrays, rows=rows) == BAD_ARGUMENT
@@ -291,6 +296,30 @@ def test_periods_ask_nothing_of_the_system(exported: Path) -> None:
     )
     assert begin > 10, "strace saw the calls before"
     assert calls[begin + 1 : end] == []
+
+
+@pytest.mark.slow
+@needs_cc
+def test_periods_take_the_same_instructions(motion: Motion, exported: Path) -> None:
+    """By Valgrind's count, which other work on the machine does not affect."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        pytest.skip("there is no valgrind on this machine")
+    counts = exported / "callgrind.out"
+    options = ("--combine-dumps=yes", "--toggle-collect=arm_update", "--dump-after=arm_update")
+    program = ("./real_time", "motion.bin", "1000", "free")
+    ran(
+        [valgrind, "--tool=callgrind", f"--callgrind-out-file={counts}", *options, *program],
+        exported,
+    )
+    numbers = [int(x) for x in re.findall(r"^summary: (\d+)$", counts.read_text(), re.MULTILINE)]
+    periods = [number for number in numbers if number]
+    assert len(periods) == 1000
+    # A first period has no plan to shift; the motion begins anew when it ends.
+    last = motion.rows - least_rows(exported) + 1
+    shifting = [number for k, number in enumerate(periods) if k % last]
+    assert len(shifting) > 900 and min(shifting) > 1000
+    assert max(shifting) < 1.01 * min(shifting)
 
 
 @pytest.mark.slow
