@@ -200,7 +200,7 @@ def test_a_build_verifies_reports_and_exports(core: pinion.BuiltCore, tmp_path: 
     assert checked.latency_cycles <= core.manifest.latency_cycles
     bounded = core.verify(samples=40, bound=True)
     assert bounded.bound.keys() == {"tau[0]", "tau[1]"}
-    with pytest.raises(ValueError, match="leave bound"):
+    with pytest.raises(ValueError, match="omit bound"):
         core.verify(bound=True, function="rnea")
     promised = core.verify_promises(samples=200)
     assert promised.ok and promised.promises.keys() == core.manifest.promises.keys()

@@ -203,5 +203,5 @@ def test_a_scheduler_that_is_lost_while_chunks_are_sent_is_a_sentence(
     monkeypatch.setattr(threads, "submit", lost)
     monkeypatch.setattr(threads, "unregister_worker_plugin", lost)
     options: dict[str, Any] = {"states": 600, "chunk": 100, "device": "integers"}
-    with pytest.raises(ClusterError, match=r"was lost; 0 of 600 states .* run the same command"):
+    with pytest.raises(ClusterError, match=r"was lost; states stored in .*: 0 of 600\. Run"):
         campaign(small, tmp_path / "c", client=threads, **options)

@@ -82,7 +82,7 @@ def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None
         ({"max_error": 0.1}, "max_error"),
         (
             {"what": "two_link aba", "build": "1" * 16, "folder": "g"},
-            "(robot and function 'two_link rnea' instead of 'two_link aba'): name",
+            "(robot and function 'two_link rnea' instead of 'two_link aba'): give",
         ),
     ],
 )

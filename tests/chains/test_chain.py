@@ -143,7 +143,7 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         with pytest.raises(dynamics.DynamicsError, match=message):
             rnea(chain, *arguments)
     for message, options in {
-        "choose one of": {"joints": "round"},
+        "choose 'mixed' or": {"joints": "round"},
         "give one joint per link": {"joints": [1]},
         "0 to 6": {"joints": [1, 7, 1]},
         "branches must be 0 or more": {"branches": -1},

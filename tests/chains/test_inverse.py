@@ -118,7 +118,7 @@ def test_wrong_choices_are_refused() -> None:
     state = random_state(chain, 1)
     for message, options in {
         "form is 'dual': choose 'affine' or": {"form": "dual"},
-        "method is 'fast': choose one of": {"method": "fast"},
+        "method is 'fast': choose 'sequential' or": {"method": "fast"},
         "f_tip has shape": {"f_tip": np.zeros(3)},
     }.items():
         with pytest.raises(dynamics.DynamicsError, match=message):

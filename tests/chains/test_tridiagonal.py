@@ -156,7 +156,7 @@ def test_general_systems() -> None:
 def test_what_is_no_system_is_refused() -> None:
     D, U, R = system(4, 2, 1)
     bad: list[tuple[str, tuple[Array, Array, Array], dict[str, Any]]] = [
-        ("choose one of", (D, U, R), {"method": "lu"}),
+        ("choose 'oee' or", (D, U, R), {"method": "lu"}),
         (r"D has shape", (D[:, :, 0], U, R), {}),
         (r"U has shape \(2, 2, 2, 2\)", (D, U[:, 1:], R), {}),
         ("lower has shape", (D, U, R), {"lower": U[..., :1]}),

@@ -161,7 +161,7 @@ def test_any_option_of_a_build_can_be_swept(process: Pinion, tmp_path: Path) -> 
             (["pendulum", "rnea", "--formats", "q40.40"], ["q40.40", "No point"]),
             (["pendulum", "rnea", "--sweep", "speed=1"], ["'speed'", "formats"]),
             (["pendulum", "rnea", "--sweep", "speed"], ["'speed'", "OPTION=A,B"]),
-            (["pendulum", "rnea", "--sweep", "ii=1"], ["'ii'", "twice"]),
+            (["pendulum", "rnea", "--sweep", "ii=1"], ["'ii'", "already has values"]),
             (["pendulum", "rnea", "--samples", "0"], ["--samples"]),
             (["pendulum", "rnea", "--jobs", "0"], ["--jobs"]),
             (["pendulum", "rnea", "--outputs", "minv"], ["'minv'"]),

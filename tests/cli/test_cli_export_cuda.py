@@ -35,13 +35,19 @@ def test_wrong_input_is_one_sentence_and_leaves_nothing(pinion: Pinion, tmp_path
         pinion("export", *words, "-o", tmp_path / out).refused(*needles)
         assert os.listdir(tmp_path) == ["file"]
 
-    refused("--cuda", "--cpu", "two_link", "rnea", needles=["--cpu or --cuda, not both"])
+    refused(
+        "--cuda",
+        "--cpu",
+        "two_link",
+        "rnea",
+        needles=["only one of --cpu"],
+    )
     refused("--cuda", "two_link", needles=["robot and a function", "two_link"])
     refused("--cuda", "nobot", "rnea", needles=["robot 'nobot'"])
     refused("--cuda", "two_link", "dance", needles=["function 'dance'"])
     refused("--cuda", "two_link", "rnea", "--name", "7up", needles=["'7up'"])
     refused("--cuda", "two_link", "rnea", "--dtype", "half", needles=["dtype 'half'"])
     refused("--cuda", "two_link", "rnea", out="file/out", needles=["file/out'", "choose another"])
-    refused("--cpu", "two_link", "rnea", "--force", needles=["are only for --cuda"])
-    refused("two_link", "--dtype", "float64", needles=["are only for --cuda"])
+    refused("--cpu", "two_link", "rnea", "--force", needles=["--force is only for --cuda"])
+    refused("two_link", "--dtype", "float64", needles=["--dtype is only for --cuda"])
     refused("two_link", "rnea", needles=["--cpu or --cuda"])

@@ -83,14 +83,14 @@ def test_build_takes_a_plan(pinion: Pinion, auto: Built, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "needles"),
     [
-        (["--formats", "auto", "--max-error", "0"], ["error of 0 ", "between 0 and 1"]),
-        (["--formats", "auto", "--max-error", "2"], ["error of 2 ", "between 0 and 1"]),
+        (["--formats", "auto", "--max-error", "0"], ["of 0 ", "between 0 and 1"]),
+        (["--formats", "auto", "--max-error", "2"], ["of 2 ", "between 0 and 1"]),
         (["--formats", "auto", "--max-error", "nan"], ["nan", "between 0 and 1"]),
         (["--formats", "auto", "--ranges", "moon"], ["'moon'", "stress"]),
         (["--formats", "auto", "--objective", "speed"], ["'speed'", "area, latency, throughput"]),
         (["--formats", "auto", "--max-error", "1e-9"], ["1e-09", "out of reach", "Ask for"]),
-        (["--max-error", "2"], ["error of 2 ", "between 0 and 1"]),
-        (["--ranges", "stress"], ["q16.16", "ranges (stress)", "auto"]),
+        (["--max-error", "2"], ["of 2 ", "between 0 and 1"]),
+        (["--ranges", "stress"], ["q16.16", "cannot be 'stress'", "auto"]),
         (["--objective", "speed"], ["'speed'"]),
         (["--formats", "nothing.toml"], ["'nothing.toml' cannot be read"]),
     ],

@@ -219,7 +219,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "too few": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})\n'
         "def f(x):\n    return (x,)  #!\n",
-        ("returns 1 value for", "2 outputs y, z"),
+        ("returns 1 value in place of", "2 (y, z)"),
     ),
     "constant output": (
         HEAD + '@function(inputs={"x": X}, outputs={"y": array(), "z": array()})\n'

@@ -98,4 +98,4 @@ def test_mistakes_in_the_file_are_refused(pinion: Pinion, tmp_path: Path) -> Non
     # A task beyond all formats.
     path.write_text(SHORT.replace("loss = 0.01", "loss = 1e-9\nheld_out_loss = 1e-9", 1))
     options = ("--formats", "auto", "--task", path, "-o", tmp_path / "core")
-    pinion("build", "two_link", "minv", *options).refused("short", "at most 1e-09", "larger loss")
+    pinion("build", "two_link", "minv", *options).refused("short", "below 1e-09", "slightly more")

@@ -151,7 +151,7 @@ def test_memory_begins_on_a_page() -> None:
         assert memory.__array_interface__["data"][0] % 4096 == 0
         assert memory.shape == (length,) and memory.dtype == np.uint8 and memory.flags.writeable
     for length in (0, -64, 63, 100):
-        with pytest.raises(DmaBufferError, match=f"{length} bytes"):
+        with pytest.raises(DmaBufferError, match=f"multiple of 64 bytes, not {length}"):
             aligned(length)
 
 

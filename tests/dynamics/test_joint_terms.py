@@ -279,7 +279,9 @@ def test_a_spring_at_a_joint_of_several_positions_is_refused() -> None:
     model = replace(model, bodies=(first, *model.bodies[1:]))
     q, qd, qdd = (x[0] for x in states(model, 1))
     dynamics.rnea(model, q, qd, qdd, joint_terms="damping")
-    with pytest.raises(dynamics.DynamicsError, match=r"free_flyer and has a spring, .*0\.$"):
+    with pytest.raises(
+        dynamics.DynamicsError, match=r"free_flyer and has a spring, .*stiffness to 0,"
+    ):
         dynamics.rnea(model, q, qd, qdd, joint_terms="stiffness")
 
 

@@ -174,7 +174,7 @@ def test_a_loop_that_starts_open_closes() -> None:
         ({"target": np.zeros((4, 3))}, "There is a target for contacts, but no position_gain"),
         (
             {"velocity_gain": [1.0, 2.0]},
-            r"velocity_gain has shape \(2,\), but the robot 'hyq' has 4",
+            r"velocity_gain has shape \(2,\); for all contacts and loops of 'hyq' pass \(4,\)",
         ),
         (
             {"velocity_gain": -1.0},

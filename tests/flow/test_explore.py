@@ -323,7 +323,7 @@ def test_refusals(tmp_path: Path) -> None:
     sweep = points(ii=[1])
     for arguments, needle in (
         (([], MEASURE, 1), "no point"),
-        ((sweep, MEASURE, 0), "process"),
+        ((sweep, MEASURE, 0), "jobs .* must be at least 1, not 0"),
         ((sweep, Measurements(samples=0), 1), "sample"),
     ):
         with pytest.raises(ExploreError, match=needle):

@@ -38,7 +38,6 @@ from pinion.flow.export.records import records_header
 from pinion.functions import UserError, named_function
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
-from pinion.native.isa import INSTRUCTION_SETS
 from pinion.report.build_data import build_data
 from pinion.report.build_page import build_page
 from pinion.report.page import code_line, escaped, escaped_table
@@ -245,14 +244,14 @@ def compiles(text: str, folder: Path, *, language: str) -> str:
 
 def library(name: str) -> Any:
     row, robot = named_function("rnea"), load("pendulum")
-    return c_export._Library(
+    return c_export._FunctionLibrary(
         name="arm",
         title=f"{row.name} of {name}",
-        doc=name,
+        model=robot,
+        function=replace(row, doc=name),
         inputs=tuple(replace(b.resolved(robot), unit=name) for b in row.inputs),
         results=tuple(b.resolved(robot) for b in row.results),
         dtypes=("float64",),
-        sets=tuple(isa for isa in INSTRUCTION_SETS if isa.machine == "any"),
     )
 
 
@@ -265,7 +264,7 @@ def test_headers_compile_whatever_the_names(
     texts = []
     for name in HOSTILE:
         text = records_header("arm", named(replace(manifest, inputs=inputs), name))
-        texts += [text, library(name).header(), library(name).dispatcher().partition("#define")[0]]
+        texts += [text, library(name).header(), library(name)._dispatcher().partition("#define")[0]]
         assert all(c.isprintable() or c == "\n" for part in texts[-3:] for c in part)
     # All in one run of the compiler: guards would hide all but the first.
     bare = re.sub(r"#(?:ifndef|define) \w+_H\b.*", "", "\n".join(texts))
@@ -351,7 +350,7 @@ def test_pages_show_names_and_do_nothing_else(hostile_build: Build) -> None:
         pages = {
             "board": readme.readme(board, manifest, core_clock(board, 200.0), multipliers=()),
             "ulx3s": bitstream.page(escaping.markdown(manifest.robot), result),
-            "library": library(name).readme(),
+            "library": library(name)._readme(),
             "table": "\n".join(escaped_table(FigureTable(columns=(name,), rows=[[name]]))),
             "line": escaped(name),
         }
@@ -390,10 +389,10 @@ def test_a_page_of_builds_shows_names_as_text(
 
 def test_build_files_of_the_library_are_no_commands(tmp_path: Path) -> None:
     for name in HOSTILE:
-        text = library(name).pkg_config()
+        text = library(name)._pkg_config()
         (line,) = re.findall(r"^Description: (.*)$", text, re.MULTILINE)
         assert not set(line) & set('$#\\`"{}') and len(text.splitlines()) == 6
-        assert TRAP not in library(name).cmake()
+        assert TRAP not in library(name)._cmake()
         assert not set(escaping.identifier(name)) - set(
             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
         )

@@ -196,7 +196,7 @@ def test_integers_are_pythons_own_at_every_word() -> None:
     ("node", "formats", "message"),
     [
         (Node("minimum", (0, 1), (5, 2)), [SMALL, Format(5, 1)], "that of the result, q3.2"),
-        (Node("select", (0, 1, 2), (5, 2)), [SMALL, SMALL, Format(6, 2)], "have the formats"),
+        (Node("select", (0, 1, 2), (5, 2)), [SMALL, SMALL, Format(6, 2)], "has the format"),
         (Node("less", (0, 1), (5, 2)), [SMALL, Format(5, 1)], "have the same format, not q3.2 and"),
         (Node("less", (0, 1), (5, 4)), [SMALL, SMALL], "cannot represent 1"),
     ],

@@ -147,8 +147,8 @@ def format_plan(
     assert formats is not None
     if max_error is not None and not (math.isfinite(max_error) and 0.0 < max_error < 1.0):
         raise ObjectiveError(
-            f"max_error (--max-error) is {max_error:g}; it must be between 0 and 1, such as "
-            f"{MAX_ERROR:g}."
+            f"A max_error (--max-error) of {max_error:g} is not between 0 and 1: give one that is, "
+            f"such as {MAX_ERROR:g}."
         )
     if signal_multiplier(formats) is None and not formats.endswith(PLAN_SUFFIX):
         plan = FormatPlan.parse(formats)

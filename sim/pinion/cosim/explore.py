@@ -102,7 +102,7 @@ def explore(
     if not points:
         raise ExploreError("There are no points to explore: give every option at least one value.")
     if jobs < 1:
-        raise ExploreError(f"jobs (--jobs) must be at least 1, not {jobs}.")
+        raise ExploreError(f"The number of jobs (--jobs) must be at least 1, not {jobs}.")
     if measure.samples < 1:
         raise ExploreError(f"Measuring errors needs at least 1 sample, not {measure.samples}.")
     version = code_version()

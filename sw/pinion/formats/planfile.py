@@ -297,7 +297,7 @@ def _error(path: Path, value: object, *, any_size: bool) -> float:
     if isinstance(value, int | float) and 0.0 < value < most:
         return float(value)
     raise PlanError(
-        f"max_error is {value!r} in the plan '{path}': give a number between 0 and {most:g}."
+        f"The max_error of the plan '{path}' is {value!r}: give a number between 0 and {most:g}."
     )
 
 

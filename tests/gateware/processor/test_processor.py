@@ -225,10 +225,10 @@ def test_a_sample_takes_its_rows_and_the_overhead() -> None:
 
 def test_what_does_not_fit_is_a_sentence() -> None:
     program = programs(1)[0].program
-    with pytest.raises(ProgramError, match=r"number of functions is 5, 1 more than .* 4"):
+    with pytest.raises(ProgramError, match=r"programs have 5 functions, 1 more than .* 4"):
         Image.of([programs(1)[1].program] * 5)
     short = replace(program, machine=replace(program.machine, rows=program.cycles + 1))
-    with pytest.raises(ProgramError, match=rf"of rows is \d+, {program.cycles - 1} more than"):
+    with pytest.raises(ProgramError, match=rf"have \d+ rows, {program.cycles - 1} more than"):
         Image.of([short] * 2)
     with pytest.raises(ProgramError, match="for different machines"):
         Image.of([program, programs(2)[0].program])
