@@ -8,10 +8,22 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
-from pinion.control import ControlError
+from pinion.control import (
+    ControlError,
+    Cost,
+    Options,
+    Plant,
+    Problem,
+    Weights,
+    effort_limits,
+    solve,
+)
+from pinion.control.track.closed_loop import track
+from pinion.control.track.float_robot import FloatRobot
 from pinion.control.track.inverse_kinematics import inverse_kinematics
-from pinion.control.track.motion import JUMP, figure_eight, follow
+from pinion.control.track.motion import JUMP, figure_eight, follow, planned
 from pinion.control.track.motion import Path as MotionPath
+from pinion.control.track.mpc import Mpc
 from pinion.robot import load
 from tests.control import small_arm
 from tests.support.breadth import some
@@ -162,3 +174,46 @@ def test_joints_do_not_jump(tmp_path: Path) -> None:
         )
     with pytest.raises(ControlError, match=r"shape \(\d+, 2\) for \d+ times"):
         follow(model, lambda t: np.zeros((len(t), 2)), posture=np.zeros(3), duration=0.5, dt=0.1)
+
+
+def test_a_plan_is_tracked_inside_the_limits() -> None:
+    """From a problem to a controller: the plan at its knots, and efforts that the motor has."""
+    arm = load("two_link")
+    cost = Cost(running=Weights(q=0.1, qd=0.01, tau=1e-3), final=Weights(q=100.0, qd=10.0))
+    problem = Problem.of(
+        arm,
+        knots=20,
+        dt=0.02,
+        cost=cost,
+        start=np.array([[0.5, 0.0], [0.2, 0.1]]),
+        goal=np.zeros(2),
+        effort_limit=0.3 * effort_limits(arm),
+    )
+    with Plant.open(arm, dt=0.02, device="float") as plant:
+        solution = solve(problem, plant, options=Options(tolerance=1e-7))
+    motion = planned(problem, solution, which=1, dt=0.005, hold=0.08)
+    assert motion.rows == 20 * 4 + 1 + 16 and motion.dt == 0.005
+    knots = np.arange(21) * 4
+    assert np.abs(motion.states()[knots[:-1]] - solution.x[1, :-1]).max() < 1e-12
+    assert np.array_equal(motion.q[80:], np.repeat(solution.x[1, -1:, :2], 17, axis=0))
+    assert not motion.qd[80:].any() and not motion.qdd[80:].any()
+    assert np.array_equal(motion.tau[:80], np.repeat(solution.u[1], 4, axis=0))
+    held = dynamics.rnea(arm, motion.q[80:], motion.qd[80:], motion.qd[80:])
+    assert np.abs(motion.tau[80:] - held).max() < 1e-12
+    place = dynamics.frame_placement(arm, motion.q, motion.frame)[1]
+    assert np.abs(motion.tip - place).max() < 1e-12
+    # The plan is a motion of the robot: its steps are those of the dynamics.
+    step = dynamics.aba(arm, solution.x[1, :-1, :2], solution.x[1, :-1, 2:], solution.u[1])
+    assert np.abs(motion.qdd[knots[:-1]] - step).max() < 1e-9 * np.abs(step).max()
+    tracking = Cost(running=Weights(q=100.0, qd=1.0, tau=1e-3), final=Weights(q=100.0, qd=1.0))
+    plant = Plant.open(arm, dt=0.01, device="float")
+    with Mpc(plant, tracking, motion, knots=8) as controller:
+        tracked = track(controller, FloatRobot(arm, step=0.0025))
+    assert tracked.errors.max() < 0.02 and tracked.restarts == 0
+    for arguments, sentence in (
+        ({"which": 2}, "no problem 2: the solution has 2 problems, numbered from 0"),
+        ({"dt": 0.003}, r"step of 0\.02 s is not a multiple of dt, 0\.003 s"),
+        ({"hold": -1.0}, r"'hold' is -1\.0: it must be finite and at least 0"),
+    ):
+        with pytest.raises(ControlError, match=sentence):
+            planned(problem, solution, **arguments)

@@ -17,7 +17,8 @@ from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.limits import joint_limits
-from pinion.control.plant import check_single_joints
+from pinion.control.plant import check_single_joints, check_step, gravity_efforts
+from pinion.control.solve.problem import Problem, Solution
 from pinion.robot import Model, tip_of
 
 from .inverse_kinematics import followed, nearest_positions
@@ -136,6 +137,68 @@ def follow(
     qd, qdd = _rates(q, rules, step)
     tau = np.asarray(dynamics.rnea(model, at, qd, qdd))
     return Motion(frame=tip, dt=dt, q=at, qd=qd, qdd=qdd, tau=tau, tip=_places(path, times))
+
+
+def planned(
+    problem: Problem,
+    solution: Solution,
+    *,
+    which: int = 0,
+    dt: float | None = None,
+    hold: float = 0.0,
+    frame: str | None = None,
+) -> Motion:
+    """Return the motion of a solution, for a controller to track.
+
+    Between two knots states are interpolated, and efforts are those of the step.
+
+    Parameters
+    ----------
+    problem, solution : a problem, and what :func:`pinion.control.solve` returned for it.
+    which : number of the problem.
+    dt : time between two rows [s], of which the problem's step is a multiple; by default its step.
+    hold : time at rest at the last positions [s]; a controller needs the length of its horizon.
+    frame : the tip; by default the link at the robot's end.
+
+    Raises
+    ------
+    ControlError
+        If there is no such problem, or a time does not fit.
+    """
+    model, n = problem.model, problem.model.nv
+    dt = problem.dt if dt is None else dt
+    if not 0 <= which < len(solution.x):
+        raise ControlError(
+            f"There is no problem {which}: the solution has {amount(len(solution.x), 'problem')}, "
+            "numbered from 0."
+        )
+    check_step(dt)
+    rows = round(problem.dt / dt)
+    if rows < 1 or abs(rows * dt - problem.dt) > 1e-9:
+        raise ControlError(
+            f"The problem's step of {problem.dt} s is not a multiple of dt, {dt} s: choose dt as "
+            "the period of the controller, so that it is."
+        )
+    if not (np.isfinite(hold) and hold >= 0.0):
+        raise ControlError(f"The time at rest 'hold' is {hold}: it must be finite and at least 0.")
+    x, u = solution.x[which], solution.u[which]
+    share = (np.arange(rows) / rows)[:, None]
+    states = (x[:-1, None] + share * np.diff(x, axis=0)[:, None]).reshape(-1, 2 * n)
+    qdd = np.repeat(np.diff(x[:, n:], axis=0) / problem.dt, rows, axis=0)
+    rest = np.zeros((1 + round(hold / dt), 2 * n))
+    rest[:, :n] = x[-1, :n]
+    still = gravity_efforts(model, rest[:, :n])
+    states = np.concatenate([states, rest])
+    tip = tip_of(model) if frame is None else frame
+    return Motion(
+        frame=tip,
+        dt=dt,
+        q=states[:, :n],
+        qd=states[:, n:],
+        qdd=np.concatenate([qdd, np.zeros_like(still)]),
+        tau=np.concatenate([np.repeat(u, rows, axis=0), still]),
+        tip=np.asarray(dynamics.frame_placement(model, states[:, :n], tip)[1]),
+    )
 
 
 def _rates(q: Floats, rules: Floats, step: float) -> tuple[Floats, Floats]:
