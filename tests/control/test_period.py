@@ -37,7 +37,7 @@ def controllers(scene: Scenario, motion: Motion, cost: Cost, **options: Any) -> 
     dtype = options.pop("dtype", "float64")
     settings = {"knots": scene.knots, **options}
     compiled = Mpc(scene.plant("cpu", dtype=dtype), cost, motion, **settings)
-    assert compiled._period is not None and compiled._period.K.dtype == dtype
+    assert compiled._period is not None and compiled._period._law.dtype == dtype
     plain = Mpc(scene.plant("float"), cost, motion, **settings)
     assert plain._period is None
     return compiled, plain
@@ -148,6 +148,9 @@ def test_a_horizon_that_diverges_is_a_sentence(scene: Scenario, motion: Motion) 
         assert compiled.log.restarts == plain.log.restarts == 2
         with pytest.raises(ControlError, match="is not finite"):
             compiled.update(1, np.full(6, np.nan))
+        for controller in (compiled, plain):
+            with pytest.raises(ControlError, match=r"state has the shape \(3,\): give .* \(6,\)"):
+                controller.update(1, x[:3])
         with pytest.raises(ControlError, match="no period 101: the motion has periods 0 to 100"):
             compiled.update(101, x)
         # It goes on from the motion.

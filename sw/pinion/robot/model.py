@@ -261,12 +261,12 @@ class Model:
             note=self.source,
         )
 
-    @property
+    @cached_property
     def nq(self) -> int:
         """Number of position coordinates of the whole robot."""
         return sum(body.joint.kind.nq for body in self.bodies if not self.follows(body))
 
-    @property
+    @cached_property
     def nv(self) -> int:
         """Number of velocity coordinates of the whole robot."""
         return sum(body.joint.kind.nv for body in self.bodies if not self.follows(body))

@@ -47,7 +47,7 @@ from .period import ALL_FLAGGED, DIVERGED, NO_PERIOD, NOT_FINITE, PARTS, Compile
 from .tip_cost import tip_costs
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True)
 class Law:
     """Control law that is applied until the next one is computed.
 
@@ -182,9 +182,14 @@ class Mpc(Closing):
         Raises
         ------
         ControlError
-            If the motion is over, the state is not finite, or every gradient of the first horizon
-            was flagged.
+            If the motion is over, the state has another shape or is not finite, or every gradient
+            of the first horizon was flagged.
         """
+        if np.shape(x) != self._states.shape[1:]:
+            raise ControlError(
+                f"The state has the shape {np.shape(x)}: give positions and rates, "
+                f"{self._states.shape[1:]}."
+            )
         if self._period is not None:
             return self._compiled_law(self._period, number, x)
         self._check(number, x)
@@ -239,16 +244,15 @@ class Mpc(Closing):
         answer = period.update(number, x)
         if answer in (NO_PERIOD, NOT_FINITE):
             self._check(number, x)
-        self.log.flagged, self.log.gradients, self.log.restarts = map(int, period.counts)
+        log = self.log
+        log.flagged, log.gradients, log.restarts = period.counts()
         if answer == DIVERGED:
             raise ControlError(self._diverged(x))
         if answer == ALL_FLAGGED:
             raise ControlError(_all_flagged(self.knots))
-        for part, seconds in zip(PARTS, period.seconds.tolist(), strict=True):
-            self.log.seconds[part].append(seconds)
-        u, K, begin, rate = (
-            array.astype(np.float64) for array in (period.u, period.K, period.begin, period.rate)
-        )
+        for times, seconds in zip(log.seconds.values(), period.seconds(), strict=True):
+            times.append(seconds)
+        u, K, begin, rate = period.law()
         return Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit)
 
     def _target(self, rows: NDArray[np.intp]) -> KnotTarget:

@@ -11,10 +11,8 @@ import os
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pinion.base import package_digest
 from pinion.base.arrays import Floats
@@ -218,11 +216,6 @@ class CompiledPeriod:
     horizon, motion : what it is for.
     kernel : computes the plant's gradients; the period has its instruction set, compiler and cache.
 
-    Members
-    -------
-    u, K, begin, rate : of the law, views of the controller's memory (:class:`.mpc.Law`).
-    counts : flagged gradients, gradients, and restarts, since it was opened.
-    seconds : of the last period, by `PARTS`.
     """
 
     def __init__(self, horizon: Horizon, kernel: cpu.Kernel, motion: Motion) -> None:
@@ -253,17 +246,12 @@ class CompiledPeriod:
         )
         address = self._memory.ctypes.data
         self._library.pinion_controller_open(address, ctypes.byref(problem))
-        sizes = {"u": (n,), "K": (n, 2 * n), "begin": (2 * n,), "rate": (2 * n,)}
-        views: dict[str, NDArray[Any]] = {}
-        at = 0
-        for name, shape in sizes.items():
-            end = at + prod(shape) * kind.itemsize
-            views[name] = self._memory[at:end].view(kind).reshape(shape)
-            at = end
-        at = -(-at // 8) * 8
-        self.u, self.K, self.begin, self.rate = views.values()
-        self.counts = self._memory[at : at + 24].view(np.int64)
-        self.seconds = self._memory[at + 24 : at + 48].view(np.float64)
+        numbers = n + 2 * n * n + 4 * n
+        self._law = self._memory[: numbers * kind.itemsize].view(kind)
+        at = -(-numbers * kind.itemsize // 8) * 8
+        self._counts = self._memory[at : at + 24].view(np.int64)
+        self._seconds = self._memory[at + 24 : at + 48].view(np.float64)
+        self._nv = n
         self._state = np.zeros(2 * n)
         self._update = self._library.pinion_controller_update
         self._update.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
@@ -274,6 +262,21 @@ class CompiledPeriod:
         self._state[:] = x
         memory, state = self._addresses
         return int(self._update(memory, number, state))
+
+    def law(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return u, K, begin and rate of the last :class:`.mpc.Law`."""
+        numbers, n = self._law.astype(np.float64), self._nv
+        gains, begin = n + 2 * n * n, 3 * n + 2 * n * n
+        K = numbers[n:gains].reshape(n, 2 * n)
+        return numbers[:n], K, numbers[gains:begin], numbers[begin:]
+
+    def counts(self) -> list[int]:
+        """Return the numbers of flagged gradients, gradients and restarts since it was opened."""
+        return list(self._counts.tolist())
+
+    def seconds(self) -> list[float]:
+        """Return times of the last period, by `PARTS`."""
+        return list(self._seconds.tolist())
 
 
 def _loaded(horizon: Horizon, kernel: cpu.Kernel) -> ctypes.CDLL:
