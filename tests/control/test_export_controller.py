@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pinion.compute import library_folder
-from pinion.control import ControlError
+from pinion.control import ControlError, Cost, Weights
 from pinion.control.track import export
 from pinion.control.track.closed_loop import track
 from pinion.control.track.export import export_controller
@@ -27,10 +28,12 @@ from pinion.control.track.period import Horizon
 from pinion.control.track.scenario import Scenario
 from pinion.native import ComputeError
 from pinion.native.isa import INSTRUCTION_SETS, available
+from pinion.robot import coupled, load
 from tests.control import small_arm
 
 Array = NDArray[np.float64]
 
+GRIPPER = Path(__file__).parents[2] / "examples/gripper.urdf"
 LIMIT = 600.0  # seconds; ends a hang
 DONE, NO_PERIOD, NOT_FINITE, DIVERGED, NO_GRADIENT, BAD_ARGUMENT = range(6)
 
@@ -213,9 +216,74 @@ def test_wrong_arguments_are_answers(motion: Motion, quick: Path) -> None:
         assert np.array_equal(left, right), "the last law holds"
 
 
-def test_a_motion_that_does_not_match_leaves_nothing(
-    scene: Scenario, motion: Motion, tmp_path: Path
+def test_efforts_end_at_their_limits(scene: Scenario, motion: Motion, quick: Path) -> None:
+    """Far from the motion both the law's effort and its feedback are clipped."""
+    library = Library(quick, "arm", 3)
+    assert library.open(*arrays_of(motion)) == DONE
+    x = motion.states()[0] + 0.8
+    with Mpc(scene.plant("float"), scene.cost(), motion, knots=scene.knots) as plain:
+        law = plain.update(0, x)
+    assert library.update(0, x) == DONE
+    assert np.abs(law.u).max() == 40.0 and np.abs(library.law()[0]).max() == 40.0
+    for away in (0.0, 1.0, -1.0):
+        efforts = library.efforts(0.001, x + away)
+        assert np.abs(efforts - law.efforts(0.001, x + away)).max() < 1e-8
+        assert np.abs(efforts).max() == 40.0
+    assert np.isnan(library.efforts(0.0, np.full(6, np.nan))).all()
+
+
+def test_names_of_c_are_refused_and_all_others_compile(scene: Scenario, motion: Motion) -> None:
+    for name in ("abi", "math", "c", "all"):
+        with pytest.raises(ComputeError, match=f"'{name}' is a name of C's own"):
+            export_controller(horizon(scene), motion, Path("nowhere"), name=name)
+    for name in ("name", "MY_NAME", "unnamed"):
+        library = export._ControllerLibrary(
+            name=name, title="a", horizon=horizon(scene), motion=motion
+        )
+        program, header = library.files()["real_time.c"].decode(), library.header()
+        used = set(re.findall(rf"\b(?:{name}|{name.upper()})_\w+", program))
+        missing = {word for word in used if not re.search(rf"\b{word}\b", header)}
+        assert len(used) > 15 and missing == set()
+        assert f'#include "{name}.h"' in program and f"-l{name} " in program
+
+
+def test_numbers_of_numpy_and_joints_that_follow_are_written(scene: Scenario) -> None:
+    model = coupled(load(str(GRIPPER)))
+    weights = Weights(q=np.float64(1.0), qd=np.float64(0.1), tau=np.float64(1e-3))
+    cost = Cost(running=weights, final=replace(weights, tau=0.0))
+    settings = {
+        "model": model,
+        "cost": cost,
+        "step": np.float64(0.008),
+        "period": np.float64(0.004),
+    }
+    made = horizon(scene, **settings)
+    rest = np.zeros((30, model.nv))
+    motion = Motion(frame="", dt=0.004, q=rest, qd=rest, qdd=rest, tau=rest, tip=np.zeros((30, 3)))
+    library = export._ControllerLibrary(name="arm", title="a", horizon=made, motion=motion)
+    texts = library.header() + library._dispatcher()
+    assert "float64" not in texts and "ARM_PERIOD 0.004 " in texts
+    joints = texts.partition("Joints: ")[2].partition(". ")[0].replace("\n", " ").split(",")
+    assert len(joints) == model.nv < len(model.bodies)
+    library = export._ControllerLibrary(name="arm", title="a", horizon=made, motion=motion)
+    assert len(library.files()["motion.bin"]) == 30 * 3 * model.nv * 8, "the tip has no weight"
+
+
+def test_what_fails_leaves_nothing(
+    scene: Scenario, motion: Motion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fails(*arguments: Any, **options: Any) -> None:
+        raise ComputeError("The compiler failed.")
+
+    monkeypatch.setattr(library_folder, "compile_library", fails)
+    monkeypatch.setattr(library_folder, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
+    monkeypatch.setattr(export, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
+    with pytest.raises(ComputeError, match="The compiler failed"):
+        export_controller(horizon(scene), motion, tmp_path / "new" / "arm")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_match_is_a_sentence(scene: Scenario, motion: Motion, tmp_path: Path) -> None:
     out = tmp_path / "new" / "arm"
     with pytest.raises(ControlError, match=r"of 0\.464 s is shorter than a horizon of 1\.6 s"):
         export_controller(horizon(scene, knots=200), motion, out)
@@ -225,6 +293,17 @@ def test_a_motion_that_does_not_match_leaves_nothing(
         horizon(scene, step=0.01)
     with pytest.raises(ControlError, match="At least 2 knots and 1 iteration are needed, not 1"):
         horizon(scene, knots=1)
+    with pytest.raises(ControlError, match=r"must be whole numbers, not 8\.5"):
+        horizon(scene, knots=8.5)
+    with pytest.raises(ControlError, match="Unknown dtype 'float16': choose one of float32,"):
+        horizon(scene, dtype="float16")
+    for values in ({"period": 0.0}, {"step": np.nan}):
+        with pytest.raises(ControlError, match="must be above 0 and at most 1 s"):
+            horizon(scene, **values)
+    with pytest.raises(ControlError, match=r"a row every 0\.004 s, but the period is 0\.002 s"):
+        export_controller(horizon(scene, period=0.002), motion, out)
+    with pytest.raises(ControlError, match="but the plant's method is 'rk4'"):
+        export_controller(horizon(scene, method="rk4"), motion, out)
     assert not out.parent.exists()
 
 
@@ -348,6 +427,15 @@ def test_float32_tracks_too(scene: Scenario, motion: Motion, tmp_path: Path) -> 
     folder = tmp_path / "arm"
     export_controller(horizon(scene, dtype="float32"), motion, folder, name="arm")
     compile_program(folder)
+    library = Library(folder, "arm", 3, dtype="float32")
+    assert library.open(*arrays_of(motion)) == DONE
+    x = motion.states()[0] + 0.01
+    assert library.update(0, x) == DONE
+    with Mpc(scene.plant("float"), scene.cost(), motion, knots=scene.knots) as plain:
+        law = plain.update(0, x)
+    u, K = library.law()
+    assert np.abs(u - law.u).max() < 1e-3 * np.abs(law.u).max()
+    assert np.abs(K - law.K).max() < 1e-3 * np.abs(law.K).max()
     printed = ran(["./real_time", "motion.bin", "100", "free"], folder)
     off = float(re.findall(r"from the motion: (\S+) rad", printed)[0])
     assert 0.0 < off < 1e-2

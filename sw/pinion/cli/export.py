@@ -112,7 +112,8 @@ def command(
         raise UsageError(
             "Give only one of --cpu, --cuda and --controller: each writes its own folder."
         )
-    instead = "give --cuda instead of --cpu" if cpu else "add --cuda"
+    present = "--cpu" if cpu else "" if controller is None else "--controller"
+    instead = f"give --cuda instead of {present}" if present else "add --cuda"
     if force and not cuda:
         raise UsageError(f"The option --force is only for --cuda: leave it out, or {instead}.")
     if dtype is not None and not cuda and controller is None:
@@ -224,7 +225,7 @@ def _controller(
     from .task import export_task_controller
 
     if len(sources) != 1:
-        raise UsageError(f"Give one robot with --controller, not {' '.join(sources)}.")
+        raise UsageError(f"Give one robot with --controller, not '{' '.join(sources)}'.")
     if row_options != RowArguments():
         raise UsageError(
             "The options --joint-terms, --friction-width, --frames and --reference are for a "

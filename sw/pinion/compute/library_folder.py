@@ -19,6 +19,25 @@ from pinion.native.toolchain import FLAGS, compile_library
 
 PORTABLE = next(isa for isa in INSTRUCTION_SETS if isa.machine == "any")
 
+# Headers and libraries of C, beginnings of its functions, targets of CMake, the runtime's header.
+_RESERVED = (
+    *(
+        "complex",
+        "ctype",
+        "errno",
+        "fcntl",
+        "limits",
+        "locale",
+        "math",
+        "memory",
+        "sched",
+        "setjmp",
+    ),
+    *("signal", "stddef", "stdint", "stdio", "stdlib", "string", "time", "unistd"),
+    *("c", "dl", "m", "mq", "pthread", "read", "rt", "sem", "shm"),
+    *("all", "clean", "help", "install", "test", "abi"),
+)
+
 # How the C++ preprocessor and CMake name the architectures of instruction sets.
 _MACROS = {"x86_64": "__x86_64__", "aarch64": "__aarch64__"}
 _CMAKE = {"x86_64": "^(x86_64|AMD64)$", "aarch64": "^(aarch64|arm64)$"}
@@ -37,6 +56,11 @@ def library_name(name: str | None, *parts: str) -> str:
         raise ComputeError(
             f"'{text[:80]}' is not a valid name for a C library: use at most 63 letters, "
             "digits and underscores, starting with a letter."
+        )
+    if text in _RESERVED:
+        raise ComputeError(
+            f"'{text}' is a name of C's own headers and libraries, or of CMake: choose another, "
+            f"such as robot_{text}."
         )
     return text
 

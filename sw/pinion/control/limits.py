@@ -11,9 +11,13 @@ from pinion.robot import Model, ties
 
 
 def joint_limits(model: Model) -> tuple[Floats, Floats]:
-    """Return lower and upper position limits of the joints, (nv,) each [rad | m]."""
+    """Return lower and upper position limits of the joints, (nv,) each [rad | m].
+
+    Joints that follow another one do not count; :func:`joint_ranges` keeps them inside too.
+    """
     joints = [body.joint for body in model.bodies]
-    return np.array([j.lower for j in joints]), np.array([j.upper for j in joints])
+    low, high = [joint.lower for joint in joints], [joint.upper for joint in joints]
+    return _of_leaders(model, low), _of_leaders(model, high)
 
 
 def rated_rates(model: Model) -> Floats:

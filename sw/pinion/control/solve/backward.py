@@ -242,10 +242,18 @@ def bounded_minimum(
     The minima (n, p), and which variables are free, (n, p).
     """
     d = np.zeros_like(g)
+    # A variable this near to a bound counts as at it: otherwise the line search would halve steps
+    # until they are as short as this distance (Bertsekas).
+    scale = np.maximum(*(np.where(np.isfinite(x), np.abs(x), 0.0) for x in (low, high)))
+    near = NEAR * (scale + np.abs(g) / np.einsum("nii->ni", H))
     free = np.ones(d.shape, dtype=np.bool_)
     for _ in range(STEPS):
         gradient = g + np.einsum("nij,nj->ni", H, d)
-        free = ~((d <= low) & (gradient > 0.0) | (d >= high) & (gradient < 0.0))
+        at_low, at_high = (
+            (d - low <= near) & (gradient > 0.0),
+            (high - d <= near) & (gradient < 0.0),
+        )
+        d, free = np.where(at_low, low, np.where(at_high, high, d)), ~(at_low | at_high)
         step = np.linalg.solve(_reduced(H, free), -np.where(free, gradient, 0.0)[..., None])[..., 0]
         target = np.clip(d + step, low, high)
         left = np.asarray((np.abs(target - d) > ROUNDED * (np.abs(d) + np.abs(target))).any(axis=1))
@@ -270,6 +278,9 @@ def bounded_minimum(
 
 STEPS = 100
 """Largest number of steps; a few suffice, since each finds more of the bounds that bind."""
+
+NEAR = 1e-11
+"""Distance from a bound, of the bounds and of a step, within which a variable is at it."""
 
 ROUNDED = 1e-13
 """A step below this share of a variable is rounding."""

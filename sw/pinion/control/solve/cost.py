@@ -101,6 +101,10 @@ class Cost:
             raise ControlError("The last knot has no effort: leave the final weight 'tau' at 0.")
         if self.has_tip and not self.frame:
             raise ControlError("The cost weights the tip, but has no 'frame': give the tip's link.")
+        for name in ("soft", "margin"):
+            number: object = getattr(self, name)
+            if not isinstance(number, int | float | np.integer | np.floating):
+                raise ControlError(f"'{name}' is {number!r:.60}: give a number.")
         if not 0.0 < self.soft <= 1.0:
             raise ControlError(f"'soft' is {self.soft}: it must be above 0 and at most 1.")
         if not LEAST_MARGIN <= self.margin < 1.0:

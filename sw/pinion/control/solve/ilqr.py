@@ -55,6 +55,13 @@ class Options:
     halvings: int = 10
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            whole = name in ("iterations", "halvings")
+            if not isinstance(value, int | np.integer) and (
+                whole or not isinstance(value, float | np.floating)
+            ):
+                kind = "a whole number" if whole else "a number"
+                raise ControlError(f"The option '{name}' is {value!r:.60}: give {kind}.")
         if self.iterations < 1 or self.halvings < 0:
             raise ControlError(
                 f"'iterations' is {self.iterations} and 'halvings' is {self.halvings}: at least "

@@ -123,8 +123,11 @@ class Problem:
         return np.repeat(efforts[:, None], self.knots, axis=1)
 
     def inside(self, u: Floats) -> Floats:
-        """Return efforts (..., nv), clipped to their limits."""
-        return u if self.effort_limit is None else np.clip(u, -self.effort_limit, self.effort_limit)
+        """Return efforts (..., nv), clipped to their limits; within rounding they are at them."""
+        limit = self.effort_limit
+        if limit is None:
+            return u
+        return np.where(np.abs(u) >= limit * (1.0 - ROUNDED), np.copysign(limit, u), u)
 
     def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> Problem:
         """Return some of the problems."""
@@ -159,6 +162,10 @@ class Problem:
             f"The plant does not match the problem ({subject}): open the plant with the problem's "
             "model and time step."
         )
+
+
+ROUNDED = 1e-12
+"""Share of a limit, nearer to which an effort is at it."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,7 @@ class Solution:
 
 def _limit(values: ArrayLike, nv: int) -> Floats:
     """Return limits of efforts, (nv,)."""
-    limit = np.asarray(values, dtype=np.float64)
+    limit = _numbers("effort_limit", values)
     if limit.shape != (nv,):
         raise ControlError(f"'effort_limit' has the shape {limit.shape}: give {(nv,)}.")
     if not (limit > 0.0).all():
@@ -272,16 +279,20 @@ def finite(name: str, values: ArrayLike) -> Floats:
     ControlError
         If it is none, or a single number.
     """
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ControlError(f"'{name}' is {values!r:.60}: give an array of numbers.") from None
+    array = _numbers(name, values)
     if array.ndim == 0:
         raise ControlError(f"'{name}' is a single number: give an array.")
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ControlError(f"'{name}' at {where} is {array[where]}: it must be finite.")
     return array
+
+
+def _numbers(name: str, values: ArrayLike) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ControlError(f"'{name}' is {values!r:.60}: give an array of numbers.") from None
 
 
 def _states(name: str, values: ArrayLike, nv: int) -> Floats:

@@ -20,6 +20,7 @@ from pinion.base.escaping import comment, markdown
 from pinion.base.progress import SILENT, Progress
 from pinion.compute.library_folder import LibraryFolder, host_sets, library_name
 from pinion.compute.native import HEADERS
+from pinion.control.errors import ControlError
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
 from pinion.native import InstructionSet
@@ -64,12 +65,17 @@ def export_controller(
     Raises
     ------
     ControlError
-        If the motion does not match the horizon.
+        If the motion does not match the horizon, or its steps are not semi-implicit.
     InputError
         If the folder is not empty or not writable, the name is not a valid C name, or the sources
         do not compile. Nothing is left behind.
     """
     horizon.check(motion)
+    if horizon.method != "semi_implicit":
+        raise ControlError(
+            f"A controller is exported with semi-implicit steps, but the plant's method is "
+            f"'{horizon.method}': open the plant with the method 'semi_implicit'."
+        )
     checked_name = library_name(name, horizon.model.name, "mpc")
     library = _ControllerLibrary(
         name=checked_name,
@@ -115,8 +121,11 @@ class _ControllerLibrary(LibraryFolder):
         """Return the program, its motion and a README."""
         motion, kind = self.motion, np.dtype(self.horizon.dtype)
         arrays = (motion.q, motion.qd, motion.tau, motion.tip[:, : self.horizon.tip])
-        text = re.sub("NAME(?=_[A-Z])", self.name.upper(), (_HERE / "real_time.c").read_text())
-        program = text.replace("NAME", self.name)
+        program = re.sub(
+            "NAME(?=(_[A-Z])?)",
+            lambda found: self.name.upper() if found[1] else self.name,
+            (_HERE / "real_time.c").read_text(),
+        )
         return {
             "real_time.c": program.encode(),
             "motion.bin": b"".join(np.ascontiguousarray(x, kind).tobytes() for x in arrays),
@@ -131,7 +140,8 @@ class _ControllerLibrary(LibraryFolder):
             f"{self.title[:1].upper()}{self.title[1:]}: {horizon.knots} knots of "
             f"{horizon.step:g} s, a period of {horizon.period:g} s."
         )
-        joints = ", ".join(body.joint.name for body in horizon.model.bodies)
+        bodies = [body for body in horizon.model.bodies if not horizon.model.follows(body)]
+        joints = ", ".join(body.joint.name for body in bodies)
         about = textwrap.fill(
             f"Joints: {comment(joints)}. Positions in rad or m, velocities in rad/s or m/s, "
             "efforts in N m or N; a state x is positions, then velocities. The tip's position "
@@ -167,7 +177,7 @@ enum {{
   {upper}_ROWS = {horizon.knots * horizon.stride + 1}, /* least rows of a motion: one horizon */
   {upper}_ALIGNMENT = 64 /* of a controller's memory, in bytes */
 }};
-#define {upper}_PERIOD {horizon.period!r} /* from one update to the next [s] */
+#define {upper}_PERIOD {float(horizon.period)!r} /* from one update to the next [s] */
 
 /* Answers: 0, or why there is no new law; the last one then holds. */
 enum {{
@@ -188,8 +198,8 @@ typedef struct {{
   const {name}_real *tip; /* {upper}_TIP numbers a row; null if it is 0 */
 }} {name}_motion;
 
-/* The law until the next update, u - K (x - begin - t rate) within the limits of efforts; t is the
-   time since the update. */
+/* The law until the next update, u - K (x - begin - t rate), clipped to the limits of efforts; t is
+   the time since the update. Zero, so no effort at all, before the first one. */
 typedef struct {{
   {name}_real u[{nv}], K[{nv}][{2 * nv}], begin[{2 * nv}], rate[{2 * nv}];
 }} {name}_law;
@@ -215,7 +225,7 @@ int {name}_update({name}_controller *controller, int64_t period, const double *x
 /* The last law; {name}_efforts may use a copy of it in another thread. */
 const {name}_law *{name}_last_law(const {name}_controller *controller);
 
-/* Efforts ({nv},) of a law, `seconds` after its update, in the state x. */
+/* Efforts ({nv},) of a law, `seconds` after its update, in the state x; NaN if x has one. */
 void {name}_efforts(const {name}_law *law, double seconds, const double *x, double *u);
 
 {name}_counts {name}_counted(const {name}_controller *controller);
@@ -309,11 +319,11 @@ int {name}_open({name}_controller *memory, const {name}_motion *motion) {{
   problem.stride = {horizon.stride};
   problem.iterations = {horizon.iterations};
   problem.rungs = sizeof LADDER / sizeof *LADDER;
-  problem.step = {horizon.step!r};
+  problem.step = {float(horizon.step)!r};
   problem.lost = {LOST!r};
-  problem.rate_weight = {horizon.cost.running.qd!r};
-  problem.final_rate_weight = {horizon.cost.final.qd!r};
-  problem.effort_weight = {horizon.cost.running.tau!r};
+  problem.rate_weight = {float(horizon.cost.running.qd)!r};
+  problem.final_rate_weight = {float(horizon.cost.final.qd)!r};
+  problem.effort_weight = {float(horizon.cost.running.tau)!r};
   problem.ladder = LADDER;
   problem.limit = LIMITS;
   problem.q = motion->q;

@@ -129,9 +129,10 @@ def follow(
     outside = np.argwhere((at < low) | (at > high))
     if len(outside):
         row, joint = (int(k) for k in outside[0])
+        leaders = [body for body in model.bodies if not model.follows(body)]
         raise ControlError(
             f"At {times[row]:.3f} s the path takes the joint "
-            f"'{model.bodies[joint].joint.name}' to {at[row, joint]:.4g}, outside its limits "
+            f"'{leaders[joint].joint.name}' to {at[row, joint]:.4g}, outside its limits "
             f"{low[joint]:.4g} to {high[joint]:.4g}: choose another posture or a smaller path."
         )
     qd, qdd = _rates(q, rules, step)

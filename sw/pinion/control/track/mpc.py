@@ -136,6 +136,7 @@ class Mpc(Closing):
             step=plant.dt,
             period=motion.dt,
             iterations=iterations,
+            method=plant.method,
         )
         self.horizon.check(motion)
         if backward not in passes:

@@ -61,7 +61,8 @@ public:
   int update(int64_t number, const double *state) {
     const double began = seconds();
     double spent[2] = {0, 0};
-    if (number < 0 || (every && number >= problem.rows - KNOTS * problem.stride)) return NO_PERIOD;
+    const int64_t periods = every ? problem.rows - KNOTS * problem.stride : INT64_MAX / 2;
+    if (number < 0 || number >= periods) return NO_PERIOD;
     T x[2 * N];
     for (int i = 0; i < 2 * N; ++i) {
       if (!isfinite(state[i])) return NOT_FINITE;
@@ -158,7 +159,7 @@ private:
     shifted(&plan_q[0][0], KNOTS + 1, by);
     shifted(&plan_qd[0][0], KNOTS + 1, by);
     shifted(&plan_u[0][0], KNOTS, by);
-    const int knots = (int)nearbyint(by);
+    const int knots = (int)nearbyint(by < KNOTS ? by : KNOTS);
     for (int k = 0; k < KNOTS && knots > 0; ++k) {
       const int from = k + knots < KNOTS ? k + knots : KNOTS - 1;
       if (from != k) memcpy(gains[k], gains[from], sizeof gains[k]);

@@ -22,6 +22,7 @@ from pinion.compute.layouts import BLOCK
 from pinion.compute.native import HEADERS, aligned, cached_library
 from pinion.control.errors import ControlError
 from pinion.control.limits import effort_limits
+from pinion.control.plant import check_step
 from pinion.control.solve.cost import Cost
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
@@ -55,11 +56,13 @@ class Horizon:
     dtype : ``float32`` or ``float64``.
     step, period : between two knots, and two updates [s].
     iterations : in each period.
+    method : of the plant's steps.
 
     Raises
     ------
     ControlError
-        If the step is not a multiple of the period, or there are too few knots or iterations.
+        If the step is not a multiple of the period, there are too few knots or iterations, or the
+        dtype is unknown.
     """
 
     model: Model
@@ -69,8 +72,19 @@ class Horizon:
     step: float
     period: float
     iterations: int = 1
+    method: str = "semi_implicit"
 
     def __post_init__(self) -> None:
+        if self.dtype not in TYPES:
+            raise ControlError(f"Unknown dtype '{self.dtype}': choose one of {', '.join(TYPES)}.")
+        check_step(self.step, self.method)
+        check_step(self.period)
+        counts: tuple[object, ...] = (self.knots, self.iterations)
+        if not all(isinstance(count, int | np.integer) for count in counts):
+            raise ControlError(
+                f"Knots and iterations must be whole numbers, not {self.knots} and "
+                f"{self.iterations}."
+            )
         if self.stride < 1 or abs(self.stride * self.period - self.step) > 1e-9:
             raise ControlError(
                 f"The plant's step of {self.step} s is not a multiple of the period of "
@@ -114,6 +128,11 @@ class Horizon:
             raise ControlError(
                 f"The cost is for the tip '{self.cost.frame}', but the motion is for "
                 f"'{motion.frame}'."
+            )
+        if abs(motion.dt - self.period) > 1e-9:
+            raise ControlError(
+                f"The motion has a row every {motion.dt} s, but the period is {self.period} s: "
+                "make the motion with the period as its dt."
             )
         if self.knots * self.stride >= motion.rows:
             raise ControlError(

@@ -87,7 +87,7 @@ int main(int count, char **words) {
   const NAME_motion motion = read_motion(words[1]);
   const int64_t last = motion.rows - NAME_ROWS + 1; /* periods of the motion */
   const int64_t periods = count > 2 ? atoll(words[2]) : last;
-  if (periods < 1) fail("PERIODS must be at least 1, and the motion longer than the horizon.");
+  if (last < 1 || periods < 1) fail("The motion must be longer than the horizon, PERIODS at least 1.");
   const int waits = count < 4 || strcmp(words[3], "free") != 0;
   const int64_t period = (int64_t)llround(1e9 * NAME_PERIOD);
 
@@ -105,11 +105,13 @@ int main(int count, char **words) {
 
   struct times late = room(periods), update = room(periods), law = room(periods * INNER);
   double x[2 * NV], u[NV], off = 0;
+  int64_t lost = 0;
   int64_t due = now();
   if (write(STDERR_FILENO, "begin\n", 6) != 6) return 1;
   for (int64_t k = 0; k < periods; ++k) {
     const int64_t at = k % last;
     if (at == 0) {
+      lost += NAME_counted(controller).restarts;
       NAME_open(controller, &motion);
       for (int i = 0; i < NV; ++i) {
         x[i] = motion.q[i];
@@ -142,8 +144,8 @@ int main(int count, char **words) {
   if (waits) print("Periods begin late", &late);
   print("Update", &update);
   print("Feedback law, with the clock's own time", &law);
-  const NAME_counts counts = NAME_counted(controller);
+  lost += NAME_counted(controller).restarts;
   printf("largest distance of a joint from the motion: %.6g rad or m; horizons lost: %lld\n", off,
-         (long long)counts.restarts);
+         (long long)lost);
   return 0;
 }
