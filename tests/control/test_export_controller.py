@@ -257,15 +257,15 @@ def test_numbers_of_numpy_and_joints_that_follow_are_written(scene: Scenario) ->
         "step": np.float64(0.008),
         "period": np.float64(0.004),
     }
-    made = horizon(scene, **settings)
+    of_gripper = horizon(scene, **settings)
     rest = np.zeros((30, model.nv))
     motion = Motion(frame="", dt=0.004, q=rest, qd=rest, qdd=rest, tau=rest, tip=np.zeros((30, 3)))
-    library = export._ControllerLibrary(name="arm", title="a", horizon=made, motion=motion)
+    library = export._ControllerLibrary(name="arm", title="a", horizon=of_gripper, motion=motion)
     texts = library.header() + library._dispatcher()
     assert "float64" not in texts and "ARM_PERIOD 0.004 " in texts
     joints = texts.partition("Joints: ")[2].partition(". ")[0].replace("\n", " ").split(",")
     assert len(joints) == model.nv < len(model.bodies)
-    library = export._ControllerLibrary(name="arm", title="a", horizon=made, motion=motion)
+    library = export._ControllerLibrary(name="arm", title="a", horizon=of_gripper, motion=motion)
     assert len(library.files()["motion.bin"]) == 30 * 3 * model.nv * 8, "the tip has no weight"
 
 

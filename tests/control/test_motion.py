@@ -198,8 +198,8 @@ def test_a_plan_is_tracked_inside_the_limits() -> None:
     assert np.array_equal(motion.q[80:], np.repeat(solution.x[1, -1:, :2], 17, axis=0))
     assert not motion.qd[80:].any() and not motion.qdd[80:].any()
     assert np.array_equal(motion.tau[:80], np.repeat(solution.u[1], 4, axis=0))
-    held = dynamics.rnea(arm, motion.q[80:], motion.qd[80:], motion.qd[80:])
-    assert np.abs(motion.tau[80:] - held).max() < 1e-12
+    gravity = dynamics.rnea(arm, motion.q[80:], motion.qd[80:], motion.qd[80:])
+    assert np.abs(motion.tau[80:] - gravity).max() < 1e-12
     place = dynamics.frame_placement(arm, motion.q, motion.frame)[1]
     assert np.abs(motion.tip - place).max() < 1e-12
     # The plan is a motion of the robot: its steps are those of the dynamics.

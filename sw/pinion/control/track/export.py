@@ -123,7 +123,7 @@ class _ControllerLibrary(LibraryFolder):
         arrays = (motion.q, motion.qd, motion.tau, motion.tip[:, : self.horizon.tip])
         program = re.sub(
             "NAME(?=(_[A-Z])?)",
-            lambda found: self.name.upper() if found[1] else self.name,
+            lambda match: self.name.upper() if match[1] else self.name,
             (_HERE / "real_time.c").read_text(),
         )
         return {
