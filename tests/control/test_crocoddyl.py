@@ -53,7 +53,7 @@ def test_its_solver_finds_what_ours_does() -> None:
 
 def test_its_solver_keeps_the_same_limits() -> None:
     problem = reach(31)
-    problem = replace(problem, effort_limit=0.3 * effort_limits(problem.model))
+    problem = replace(problem, effort_limit=0.2 * effort_limits(problem.model))
     with Plant.open("iiwa14", dt=problem.dt, device="cpu") as plant:
         ours = solve(problem, plant, options=Options(tolerance=1e-7, iterations=200))
         shooting = shooting_problem(problem, plant)
