@@ -52,17 +52,18 @@ def test_its_solver_finds_what_ours_does() -> None:
 
 
 def test_its_solver_keeps_the_same_limits() -> None:
-    problem = reach(31)
-    problem = replace(problem, effort_limit=0.2 * effort_limits(problem.model))
-    with Plant.open("iiwa14", dt=problem.dt, device="cpu") as plant:
-        ours = solve(problem, plant, options=Options(tolerance=1e-7, iterations=200))
-        shooting = shooting_problem(problem, plant)
-        solver = crocoddyl.SolverBoxFDDP(shooting)
-        efforts = list(problem.inside(problem.held())[0])
-        solver.solve(list(shooting.rollout(efforts)), efforts, 200, True)
-        assert ours.binding.any() and (np.abs(ours.u) <= problem.effort_limit).all()
-        assert (np.abs(np.array(solver.us)) <= problem.effort_limit * (1 + 1e-9)).all()
-        assert solver.cost == pytest.approx(ours.cost[0], rel=1e-3)
+    problem = small(4)
+    problem = replace(problem, effort_limit=0.02 * effort_limits(problem.model))
+    with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
+        ours = solve(problem, plant, options=Options(tolerance=1e-8, iterations=200))
+        assert ours.binding.any(axis=(1, 2)).all()
+        for which in range(problem.count):
+            shooting = shooting_problem(problem, plant, which=which)
+            solver = crocoddyl.SolverBoxFDDP(shooting)
+            efforts = list(problem.inside(problem.held())[which])
+            solver.solve(list(shooting.rollout(efforts)), efforts, 200, True)
+            assert (np.abs(np.array(solver.us)) <= problem.effort_limit * (1 + 1e-9)).all()
+            assert solver.cost == pytest.approx(ours.cost[which], rel=1e-3)
 
 
 def test_what_is_no_knot() -> None:
