@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from pinion.control import ControlError
 from pinion.control.limits import rated_rates
+from pinion.control.plant import gravity_efforts
 from pinion.control.task.motion import robot_motion
 from pinion.control.task.task import parse_task, read_task
 from pinion.control.task.tracking_loss import TrackingLoss
@@ -87,6 +89,25 @@ def test_the_files_of_the_examples_are_read() -> None:
     for task in (eight, reach):
         assert task.loss == 0.01 and task.held_out_loss == 0.02
         assert task.motion not in task.held_out
+
+
+def test_figures_are_drawn_where_the_motors_hold_the_arm() -> None:
+    """Less effort than the most mobile posture needs moves the figure; hardly any is refused."""
+    task_motion = read_task(TASKS / "figure_eight.toml").motion
+    arm = load("iiwa14")
+    strong, _ = robot_motion(task_motion, arm, period=0.01, horizon=0.12)
+    effort = 0.9 * abs(gravity_efforts(arm, strong.q[:1])[0, 1])
+
+    def with_effort(limit: float) -> Model:
+        bodies = list(arm.bodies)
+        bodies[1] = replace(bodies[1], joint=replace(bodies[1].joint, effort=limit))
+        return replace(arm, bodies=tuple(bodies))
+
+    weak, _ = robot_motion(task_motion, with_effort(effort), period=0.01, horizon=0.12)
+    assert 0.0 < np.abs(weak.tau[:, 1]).max() <= effort
+    assert not np.array_equal(weak.q[0], strong.q[0])
+    with pytest.raises(ControlError, match="would exceed the limits of their efforts; choose"):
+        robot_motion(task_motion, with_effort(1e-3), period=0.01, horizon=0.12)
 
 
 @pytest.mark.parametrize("robot", some(["iiwa14", "chain_4"], ("iiwa14",)))

@@ -7,7 +7,8 @@ import numpy as np
 from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
-from pinion.control.limits import joint_limits, rated_rates
+from pinion.control.limits import effort_limits, joint_limits, rated_rates
+from pinion.control.plant import gravity_efforts
 from pinion.control.track.inverse_kinematics import nearest_positions
 from pinion.control.track.motion import Motion, figure_eight, follow
 from pinion.robot import Model, tip_of
@@ -78,7 +79,11 @@ def _figure(
             f"The tip of {model.name} moves in at most one direction at a time, so it cannot draw "
             "a figure-eight: choose a task whose motion has the kind 'reach'."
         )
-    best = int(np.argmax(sizes[:, 0] * sizes[:, 1]))
+    # A posture that the motors can hold, if there is one.
+    efforts = effort_limits(model)
+    holds = (np.abs(gravity_efforts(model, postures)) <= efforts).all(axis=1)
+    mobility = sizes[:, 0] * sizes[:, 1]
+    best = int(np.argmax(np.where(holds, mobility, 0.0) if holds.any() else mobility))
     places = np.asarray(dynamics.frame_placement(model, postures, tip)[1])
     reach = float(np.linalg.norm(places - places.mean(axis=0), axis=1).max())
     axes = [axis if axis[np.argmax(np.abs(axis))] > 0 else -axis for axis in left[best].T[:2]]
@@ -109,9 +114,12 @@ def _figure(
             # Without its advice, which does not apply to a task.
             reason = str(error).rpartition(": ")[0]
         else:
-            if (np.abs(motion.qd) <= limit).all():
+            if not (np.abs(motion.qd) <= limit).all():
+                reason = "the joints would exceed the task's share of their rated rates"
+            elif not (np.abs(motion.tau) <= efforts).all():
+                reason = "the joints would exceed the limits of their efforts"
+            else:
                 return motion, share
-            reason = "the joints would exceed the task's share of their rated rates"
         share *= SMALLER
     raise ControlError(
         f"The tip of {model.name} cannot draw the figure of seed {task_motion.seed}, even at 1/"
