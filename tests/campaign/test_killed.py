@@ -154,7 +154,7 @@ def test_a_lost_scheduler_is_a_sentence_and_another_one_goes_on(
             _, err = first.process.communicate()
             assert first.process.returncode == 2
             assert "The scheduler was lost" in err
-            assert "run the same command" in err
+            assert "Run the same command" in err
     with _process(*head) as scheduler:
         address = _address(scheduler)
         with _process(*hand, address, *place), _process(*hand, address, *place):
