@@ -1,6 +1,7 @@
 """1,000 motions like the paper's: compiled batched iLQR and a loop over Crocoddyl's DDP.
 
     python -m benchmarks.control [--problems 1000] [--rounds 3] [--json FILE]
+    python -m benchmarks.control --limit 0.333 [--problems 200] [--json FILE]
 
 Both run in turns on one thread of one core, measured in CPU time, which a busy machine does not
 affect. The problem is that of Plancher and Kuindersma 2018, which Plancher et al. 2021 solve:
@@ -8,7 +9,13 @@ iiwa14, 0.5 s in 63 steps, weights 0.1, 0.001, 1e-4 and 1,000 at the end; starts
 0.8 of the limits, goals within 1 rad of them. Crocoddyl uses its own models on top of Pinocchio:
 `DifferentialActionModelFreeFwdDynamics` under semi-implicit Euler, quadratic costs. Its solver
 stops after the iteration in which Pinion's would: the first that gains less than 1e-4 of the cost,
-determined in an untimed run. Needs Crocoddyl (`pip install crocoddyl`).
+determined in an untimed run.
+
+With `--limit` every effort is limited to a share of the joint's limit, and `solve` is compared with
+Crocoddyl's `SolverBoxFDDP`. Both start with the efforts that hold the robot still, clipped to the
+limits.
+
+Needs Crocoddyl (`pip install crocoddyl`).
 """
 
 from __future__ import annotations
@@ -16,12 +23,24 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pinion.control import Cost, Kernels, Options, Problem, Solution, Weights, solve_compiled
+from pinion.control import (
+    Cost,
+    Kernels,
+    Options,
+    Plant,
+    Problem,
+    Solution,
+    Weights,
+    effort_limits,
+    solve,
+    solve_compiled,
+)
 from pinion.control.plant import gravity_efforts
 from pinion.functions.samples import position_limits
 from pinion.robot import Model, load
@@ -30,6 +49,9 @@ from pinion.robot.library import urdf_text
 KNOTS, DT = 63, 0.5 / 63
 WEIGHTS = {"q": 0.1, "qd": 0.001, "tau": 1e-4, "final": 1000.0}
 SEED = 1
+
+LIMITED = Options(iterations=300, tolerance=1e-7)
+"""Options of `solve` with limited efforts, whose iterations are Crocoddyl's too."""
 
 
 def cost() -> Cost:
@@ -163,14 +185,66 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
     return {"problems": count, "rounds": rounds, "knots": KNOTS, "results": table}
 
 
+def measure_limited(count: int, share: float) -> dict[str, Any]:
+    """Return costs, limits and times of both solvers with limited efforts."""
+    model = load("iiwa14")
+    limit = share * effort_limits(model)
+    problem = replace(problems(model, count), effort_limit=limit)
+    guess = problem.inside(problem.held())
+    with Plant.open(model, dt=DT, device="cpu", threads=1) as plant:
+        began = time.process_time()
+        solution = solve(problem, plant, guess=guess, options=LIMITED)
+        seconds = time.process_time() - began
+    crocoddyl = Crocoddyl(urdf_text("iiwa14"))
+    goals = np.concatenate([problem.target.q, problem.target.qd], axis=-1)[:, 0]
+    costs, largest, solved = np.empty(count), np.empty(count), np.empty(count, dtype=bool)
+    began = time.process_time()
+    for number in range(count):
+        shooting = crocoddyl.problem(problem.start[number], goals[number])
+        for knot in shooting.runningModels:
+            knot.u_lb, knot.u_ub = -limit, limit
+        solver = crocoddyl.crocoddyl.SolverBoxFDDP(shooting)
+        efforts = list(guess[number])
+        states = list(shooting.rollout(efforts))
+        solved[number] = solver.solve(states, efforts, LIMITED.iterations, True)
+        costs[number] = solver.cost
+        largest[number] = (np.abs(np.array(solver.us)) / limit).max()
+    other_seconds = time.process_time() - began
+    return {
+        "problems": count,
+        "knots": KNOTS,
+        "share": share,
+        "opponent": crocoddyl.version,
+        "inside": int((np.abs(solution.u) <= limit).all(axis=(1, 2)).sum()),
+        "binding": int(solution.binding.any(axis=(1, 2)).sum()),
+        "converged": int(solution.converged.sum()),
+        "as_good": int((solution.cost <= 1.001 * costs).sum()),
+        "better": int((solution.cost < 0.999 * costs).sum()),
+        "iterations_mean": float(solution.iterations.mean()),
+        "seconds": seconds,
+        "opponent_inside": int((largest <= 1.0 + 1e-9).sum()),
+        "opponent_converged": int(solved.sum()),
+        "opponent_seconds": other_seconds,
+        "worst": [
+            {"problem": int(k), "cost": float(solution.cost[k]), "opponent": float(costs[k])}
+            for k in np.argsort(costs / solution.cost)[:10]
+            if solution.cost[k] > 1.001 * costs[k]
+        ],
+    }
+
+
 def main() -> None:
     """Measure, print, and write the record."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problems", type=int, default=1000)
+    parser.add_argument("--problems", type=int, help="1,000 by default, 200 with --limit")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--limit", type=float, metavar="SHARE")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    record = measure(arguments.problems, arguments.rounds)
+    if arguments.limit is None:
+        record = measure(arguments.problems or 1000, arguments.rounds)
+    else:
+        record = measure_limited(arguments.problems or 200, arguments.limit)
     print(json.dumps(record, indent=1))
     if arguments.json:
         arguments.json.write_text(json.dumps(record, indent=1) + "\n")

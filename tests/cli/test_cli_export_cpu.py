@@ -6,8 +6,6 @@ import json
 import os
 import re
 import shlex
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,35 +19,9 @@ from pinion.functions import named_function
 from pinion.native.isa import available
 from pinion.robot import load
 from tests.cli.conftest import Pinion
+from tests.support.commands import cmake_project, needs_cc, ran, tool
 
 ROOT = Path(__file__).parents[2]
-LIMIT = 600.0  # seconds; ends what hangs
-
-needs_cc = pytest.mark.skipif(
-    shutil.which("cc") is None or shutil.which("c++") is None, reason="no C compiler"
-)
-
-
-def tool(name: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"there is no {name} on this machine")
-    return path
-
-
-def ran(command: Sequence[object], folder: Path, **variables: str) -> str:
-    process = subprocess.run(
-        list(map(str, command)),
-        cwd=folder,
-        env={**os.environ, **variables},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
-    return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +87,8 @@ def test_pkg_config_gives_the_flags(place: Path) -> None:
 def test_cmake_compiles_the_library_anew(place: Path) -> None:
     cmake, project = tool("cmake"), place / "project"
     project.mkdir()
-    (project / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.13)\n"
-        "project(example C)\n"
-        f'add_subdirectory("{place}/build/iiwa14_fd" library)\n'
-        f'add_executable(main "{place}/examples/c/main.c")\n'
-        "target_link_libraries(main iiwa14_fd)\n"
-    )
+    library = place / "build/iiwa14_fd"
+    cmake_project(project, library, "iiwa14_fd", place / "examples/c/main.c")
     ran([cmake, "-S", ".", "-B", "made", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"], project)
     units = json.loads((project / "made/compile_commands.json").read_text())
     flags = {Path(unit["file"]).stem: unit["command"].split() for unit in units}

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pinion.cli import main
 from pinion.compute import library_folder
 from pinion.control import ControlError, Cost, Weights
+from pinion.control.task.controller import task_controller
+from pinion.control.task.task import read_task
 from pinion.control.track import export
 from pinion.control.track.closed_loop import track
 from pinion.control.track.export import export_controller
@@ -30,16 +32,13 @@ from pinion.native import ComputeError
 from pinion.native.isa import INSTRUCTION_SETS, available
 from pinion.robot import coupled, load
 from tests.control import small_arm
+from tests.support.commands import cmake_project, needs_cc, ran, tool
 
 Array = NDArray[np.float64]
 
-GRIPPER = Path(__file__).parents[2] / "examples/gripper.urdf"
-LIMIT = 600.0  # seconds; ends a hang
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GRIPPER, REACH = EXAMPLES / "gripper.urdf", EXAMPLES / "tasks/reach.toml"
 DONE, NO_PERIOD, NOT_FINITE, DIVERGED, NO_GRADIENT, BAD_ARGUMENT = range(6)
-
-needs_cc = pytest.mark.skipif(
-    shutil.which("cc") is None or shutil.which("c++") is None, reason="no C compiler"
-)
 
 
 @pytest.fixture(scope="module")
@@ -135,13 +134,18 @@ def arrays_of(motion: Motion) -> tuple[Array, ...]:
     return motion.q, motion.qd, motion.tau, motion.tip
 
 
+def only_portable(patch: pytest.MonkeyPatch) -> None:
+    """Let libraries have one instruction set, which compiles in seconds."""
+    for module in (library_folder, export):
+        patch.setattr(module, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
+
+
 @pytest.fixture(scope="module")
 def quick(scene: Scenario, motion: Motion, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a library with one instruction set, which compiles in seconds."""
+    """The folder of a library with one instruction set."""
     folder = tmp_path_factory.mktemp("quick") / "arm"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library_folder, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
-        patch.setattr(export, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
+        only_portable(patch)
         export_controller(horizon(scene), motion, folder, name="arm")
     return folder
 
@@ -269,6 +273,39 @@ def test_numbers_of_numpy_and_joints_that_follow_are_written(scene: Scenario) ->
     assert len(library.files()["motion.bin"]) == 30 * 3 * model.nv * 8, "the tip has no weight"
 
 
+def test_the_command_exports_a_task_s_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the task's times, motion and dtype; and what does not go together is refused."""
+    only_portable(monkeypatch)
+    task, out = read_task(REACH), tmp_path / "out"
+    command = ["export", "two_link", "--controller", str(REACH)]
+    with pytest.raises(SystemExit) as left:
+        main([*command, "--dtype", "float32", "--name", "arm", "-o", str(out)])
+    assert left.value.code == 0 and "libarm.so" in capsys.readouterr().out
+    of_task, motion = task_controller(task, load("two_link"), dtype="float32")
+    assert (of_task.knots, of_task.step, of_task.period) == (task.knots, task.step, task.period)
+    numbers = np.fromfile(out / "motion.bin", np.float32)
+    arrays = (motion.q, motion.qd, motion.tau, motion.tip[:, : of_task.tip])
+    assert np.array_equal(numbers, np.concatenate([np.float32(x).ravel() for x in arrays]))
+    library = Library(out, "arm", 2, dtype="float32")
+    assert library.open(*arrays_of(motion)) == DONE
+    assert library.update(0, motion.states()[0]) == DONE and np.abs(library.law()[1]).max() > 0.1
+    folder = str(tmp_path / "none")
+    for words, sentence in (
+        (["export", "two_link", "rnea", *command[2:]], "Give one robot with --controller, not"),
+        ([*command, "--cpu"], "Give only one of --cpu, --cuda and --controller"),
+        ([*command, "--force"], "only for --cuda: leave it out, or give --cuda instead of --c"),
+        ([*command, "--frames", "tip"], "but --controller exports none: leave them out"),
+        ([*command, "--dtype", "half"], "Unknown dtype 'half': choose one of float32, float64"),
+        ([*command[:3], str(tmp_path / "no.toml")], "no.toml' cannot be read"),
+    ):
+        with pytest.raises(SystemExit) as left:
+            main([*words, "-o", folder])
+        assert left.value.code == 2 and sentence in capsys.readouterr().err
+        assert not Path(folder).exists()
+
+
 def test_what_fails_leaves_nothing(
     scene: Scenario, motion: Motion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,8 +313,7 @@ def test_what_fails_leaves_nothing(
         raise ComputeError("The compiler failed.")
 
     monkeypatch.setattr(library_folder, "compile_library", fails)
-    monkeypatch.setattr(library_folder, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
-    monkeypatch.setattr(export, "INSTRUCTION_SETS", (library_folder.PORTABLE,))
+    only_portable(monkeypatch)
     with pytest.raises(ComputeError, match="The compiler failed"):
         export_controller(horizon(scene), motion, tmp_path / "new" / "arm")
     assert list(tmp_path.iterdir()) == []
@@ -293,7 +329,7 @@ def test_what_does_not_match_is_a_sentence(scene: Scenario, motion: Motion, tmp_
         horizon(scene, step=0.01)
     with pytest.raises(ControlError, match="At least 2 knots and 1 iteration are needed, not 1"):
         horizon(scene, knots=1)
-    with pytest.raises(ControlError, match=r"must be whole numbers, not 8\.5"):
+    with pytest.raises(ControlError, match=r"'knots' is 8\.5: give a whole number"):
         horizon(scene, knots=8.5)
     with pytest.raises(ControlError, match="Unknown dtype 'float16': choose one of float32,"):
         horizon(scene, dtype="float16")
@@ -308,20 +344,6 @@ def test_what_does_not_match_is_a_sentence(scene: Scenario, motion: Motion, tmp_
 
 
 # ---- in C -------------------------------------------------------------------------------------
-
-
-def ran(command: Sequence[object], folder: Path) -> str:
-    process = subprocess.run(
-        list(map(str, command)),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert process.returncode == 0, process.stdout + process.stderr
-    return process.stdout
 
 
 @pytest.fixture(scope="module")
@@ -363,10 +385,7 @@ def test_the_program_tracks_its_motion(exported: Path) -> None:
 @pytest.mark.slow
 @needs_cc
 def test_periods_ask_nothing_of_the_system(exported: Path) -> None:
-    strace = shutil.which("strace")
-    if strace is None:
-        pytest.skip("there is no strace on this machine")
-    log = exported / "strace.log"
+    strace, log = tool("strace"), exported / "strace.log"
     ran([strace, "-f", "-o", log, "./real_time", "motion.bin", "1000", "free"], exported)
     calls = [line.partition(" ")[2].strip() for line in log.read_text().splitlines()]
     begin, end = (
@@ -381,9 +400,7 @@ def test_periods_ask_nothing_of_the_system(exported: Path) -> None:
 @needs_cc
 def test_periods_take_the_same_instructions(motion: Motion, exported: Path) -> None:
     """By Valgrind's count, which other work on the machine does not affect."""
-    valgrind = shutil.which("valgrind")
-    if valgrind is None:
-        pytest.skip("there is no valgrind on this machine")
+    valgrind = tool("valgrind")
     counts = exported / "callgrind.out"
     options = ("--combine-dumps=yes", "--toggle-collect=arm_update", "--dump-after=arm_update")
     program = ("./real_time", "motion.bin", "1000", "free")
@@ -404,19 +421,11 @@ def test_periods_take_the_same_instructions(motion: Motion, exported: Path) -> N
 @pytest.mark.slow
 @needs_cc
 def test_cmake_compiles_the_library_anew(exported: Path, tmp_path: Path) -> None:
-    cmake = shutil.which("cmake")
-    if cmake is None:
-        pytest.skip("there is no cmake on this machine")
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.13)\n"
-        "project(program C)\n"
-        f'add_subdirectory("{exported}" library)\n'
-        f'add_executable(real_time "{exported}/real_time.c")\n'
-        "target_link_libraries(real_time arm)\n"
-    )
+    cmake = tool("cmake")
+    cmake_project(tmp_path, exported, "arm", exported / "real_time.c")
     ran([cmake, "-S", ".", "-B", "made"], tmp_path)
     ran([cmake, "--build", "made", "--parallel", "2"], tmp_path)
-    printed = ran(["made/real_time", exported / "motion.bin", "50", "free"], tmp_path)
+    printed = ran(["made/main", exported / "motion.bin", "50", "free"], tmp_path)
     want = ran(["./real_time", "motion.bin", "50", "free"], exported)
     assert printed.splitlines()[-1] == want.splitlines()[-1]
 
@@ -489,27 +498,19 @@ MISSING = [name for name in (f"{CROSS}-g++", f"{CROSS}-gcc", EMULATOR) if not sh
 )
 def test_cmake_compiles_it_for_arm(exported: Path, tmp_path: Path) -> None:
     """For an AArch64 processor, run in an emulator: correctness, not speed."""
-    cmake = shutil.which("cmake")
-    if cmake is None:
-        pytest.skip("there is no cmake on this machine")
+    cmake = tool("cmake")
     (tmp_path / "arm.cmake").write_text(
         "set(CMAKE_SYSTEM_NAME Linux)\n"
         "set(CMAKE_SYSTEM_PROCESSOR aarch64)\n"
         f"set(CMAKE_C_COMPILER {CROSS}-gcc)\n"
         f"set(CMAKE_CXX_COMPILER {CROSS}-g++)\n"
     )
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.13)\n"
-        "project(program C CXX)\n"
-        f'add_subdirectory("{exported}" library)\n'
-        f'add_executable(real_time "{exported}/real_time.c")\n'
-        "target_link_libraries(real_time arm)\n"
-    )
+    cmake_project(tmp_path, exported, "arm", exported / "real_time.c")
     ran([cmake, "-S", ".", "-B", "made", "-DCMAKE_TOOLCHAIN_FILE=arm.cmake"], tmp_path)
     ran([cmake, "--build", "made", "--parallel", "2"], tmp_path)
     library = ran([f"{CROSS}-g++", "-print-file-name=libc.so.6"], tmp_path).strip()
     root = Path(library).resolve().parents[1]
-    program = [EMULATOR, "-L", root, "made/real_time", exported / "motion.bin", "100", "free"]
+    program = [EMULATOR, "-L", root, "made/main", exported / "motion.bin", "100", "free"]
     printed = ran(program, tmp_path)
     assert printed.startswith("neon, ")
     want = ran(["./real_time", "motion.bin", "100", "free"], exported)

@@ -327,8 +327,8 @@ def _check_options(device: str, allowed: Sequence[str], options: Mapping[str, An
             raise InputError(
                 f"The device '{device}' has no option '{name}'"
                 + (f" (did you mean '{near[0]}'?)" if near else "")
-                + (f"; its own options are {specific}" if specific else "; it has none of its own")
-                + f", and every device has {', '.join(every)}."
+                + (f"; its own options are {specific}, and" if specific else ";")
+                + f" every device has {', '.join(every)}."
             )
 
 

@@ -1,4 +1,4 @@
-"""``pinion export``: a core, C library, CUDA header or controller in a folder of its own."""
+"""``pinion export``: a core, library, header or controller in a folder, for use elsewhere."""
 
 from __future__ import annotations
 
@@ -120,8 +120,6 @@ def command(
         raise UsageError(
             f"The option --dtype is only for --cuda and --controller: leave it out, or {instead}."
         )
-    if dtype not in (None, "float32", "float64") and not cuda:
-        raise UsageError(f"Unknown dtype '{dtype}': choose float32 or float64.")
     robot_options = RobotArguments(
         tip=tip,
         floating_base=floating_base,

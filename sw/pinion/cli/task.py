@@ -41,25 +41,13 @@ def export_task_controller(
     ValueError
         Subclasses, with a message about the file, the robot or the folder.
     """
-    from pinion.control.plant import control_model
-    from pinion.control.task.motion import robot_motion
+    from pinion.control.task.controller import task_controller
     from pinion.control.task.task import read_task
     from pinion.control.track.export import export_controller
-    from pinion.control.track.period import Horizon
-    from pinion.robot import tip_of
 
-    task, robot = read_task(path), control_model(model)
-    horizon = Horizon(
-        model=robot,
-        cost=task.cost(tip_of(robot)),
-        knots=task.knots,
-        dtype=dtype,
-        step=task.step,
-        period=task.period,
-        iterations=task.iterations,
-    )
+    task = read_task(path)
     progress.step(f"planning the motion of the task '{task.name}'")
-    motion, _ = robot_motion(task.motion, robot, period=task.period, horizon=task.knots * task.step)
+    horizon, motion = task_controller(task, model, dtype=dtype)
     return export_controller(horizon, motion, out, name=name, progress=progress)
 
 

@@ -21,19 +21,8 @@ PORTABLE = next(isa for isa in INSTRUCTION_SETS if isa.machine == "any")
 
 # Headers and libraries of C, beginnings of its functions, targets of CMake, the runtime's header.
 _RESERVED = (
-    *(
-        "complex",
-        "ctype",
-        "errno",
-        "fcntl",
-        "limits",
-        "locale",
-        "math",
-        "memory",
-        "sched",
-        "setjmp",
-    ),
-    *("signal", "stddef", "stdint", "stdio", "stdlib", "string", "time", "unistd"),
+    *("complex", "ctype", "errno", "fcntl", "limits", "locale", "math", "memory", "sched"),
+    *("setjmp", "signal", "stddef", "stdint", "stdio", "stdlib", "string", "time", "unistd"),
     *("c", "dl", "m", "mq", "pthread", "read", "rt", "sem", "shm"),
     *("all", "clean", "help", "install", "test", "abi"),
 )
@@ -49,7 +38,7 @@ def library_name(name: str | None, *parts: str) -> str:
     Raises
     ------
     ComputeError
-        If it is not a C identifier that starts with a letter.
+        If it is not a C identifier that starts with a letter, or a name of C or CMake.
     """
     text = identifier("_".join(parts)) if name is None else name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", text):
@@ -65,7 +54,7 @@ def library_name(name: str | None, *parts: str) -> str:
     return text
 
 
-def check_free(folder: Path) -> None:
+def _check_free(folder: Path) -> None:
     """Refuse a folder that has files.
 
     Raises
@@ -124,7 +113,7 @@ class LibraryFolder(ABC):
             If the folder is not empty or not writable, or the sources do not compile. Nothing is
             left behind.
         """
-        check_free(folder)
+        _check_free(folder)
         command = find_compiler(compiler)
         with undone_on_failure(folder, "library"), scratch_beside(folder) as scratch:
             work = scratch / "new"

@@ -1,7 +1,32 @@
-"""Errors of control."""
+"""Errors of control, and checks of arguments."""
 
 from __future__ import annotations
+
+import numpy as np
 
 
 class ControlError(ValueError):
     """An invalid problem, plant or solver request; the message gives the reason."""
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a real number of Python or NumPy."""
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
+def check_number(subject: str, value: object, advice: str = "give a number") -> None:
+    """Raise `ControlError`, with advice, unless a value is a number."""
+    if not is_number(value):
+        raise ControlError(f"{subject} is {value!r:.60}: {advice}.")
+
+
+def check_whole(subject: str, value: object) -> None:
+    """Raise `ControlError` unless a value is an integer."""
+    if not isinstance(value, int | np.integer):
+        raise ControlError(f"{subject} is {value!r:.60}: give a whole number.")
+
+
+def check_kind(name: str, value: object, kind: type, advice: str = "") -> None:
+    """Raise `ControlError`, with advice, unless an argument is of a class."""
+    if not isinstance(value, kind):
+        raise ControlError(f"'{name}' is {value!r:.60}: give {advice or f'{kind.__name__}(...)'}.")

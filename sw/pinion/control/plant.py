@@ -29,7 +29,7 @@ from pinion.batch import Backend, Closing, Result, by_name
 from pinion.functions import Function, row_of
 from pinion.robot import Model, coupled, load
 
-from .errors import ControlError
+from .errors import ControlError, is_number
 
 METHODS = dynamics.STEP_METHODS
 
@@ -103,7 +103,7 @@ class Plant(Closing):
             Subclasses: an unknown robot, device or option, or an invalid step.
         """
         check_step(dt, method)
-        model = coupled(robot if isinstance(robot, Model) else load(robot))
+        model = control_model(robot)
         gradients = float64_or_backend(model, gradient_row(method), device, **options)
         try:
             forward = forward_of(model, device)
@@ -249,15 +249,14 @@ class Float64(Backend):
         return Result(arrays=results, saturated=np.zeros(count, dtype=np.bool_), cycles=None)
 
 
-def check_step(dt: float, method: str = "semi_implicit") -> None:
+def check_step(dt: float, method: str = "semi_implicit", *, name: str = "time step 'dt'") -> None:
     """Raise `ControlError` unless the method is known and the time step is in (0, 1] s."""
     if method not in METHODS:
         raise ControlError(
             f"There is no integration method '{method}': choose one of {', '.join(METHODS)}."
         )
-    number: object = dt
-    if not isinstance(number, int | float | np.integer | np.floating) or not 0.0 < dt <= 1.0:
-        raise ControlError(f"The time step 'dt' must be above 0 and at most 1 s, not {dt!r:.60}.")
+    if not is_number(dt) or not 0.0 < dt <= 1.0:
+        raise ControlError(f"The {name} must be above 0 and at most 1 s, not {dt!r:.60}.")
 
 
 def gravity_efforts(model: Model, q: Floats) -> Floats:

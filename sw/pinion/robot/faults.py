@@ -200,7 +200,7 @@ def _problem(figures: LinkFigures) -> str:
 
 
 def _whole(body: Body) -> str:
-    """Return the problem of a body with all its links, '' if there is none."""
+    """Return what is wrong with a body and all its links, or '' if nothing is."""
     inertia = body.inertia
     if not inertia.mass > 0.0:
         return "no mass"

@@ -167,7 +167,7 @@ def regularised(
 ) -> FeedbackPolicy:
     """Solve one problem with the smallest regularisation of R, starting at 0, that makes it convex.
 
-    No regularisation helps if numbers overflow, so none is pending then.
+    No regularisation helps if numbers overflow, so none is tried then.
     """
     feedback = backward_pass(problem)
     for regularisation in regularisations:

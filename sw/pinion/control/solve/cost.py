@@ -24,14 +24,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.base.arrays import Floats
-from pinion.control.errors import ControlError
+from pinion.control.errors import ControlError, check_kind, check_number
 from pinion.control.limits import joint_ranges
 from pinion.robot import Model
 
@@ -58,10 +57,7 @@ class Weights:
     def __post_init__(self) -> None:
         for name in ("q", "qd", "tau", "tip", "limits", "barrier"):
             value = getattr(self, name)
-            if not isinstance(value, int | float | np.integer | np.floating):
-                raise ControlError(
-                    f"The weight '{name}' is {value!r:.60}: give one number, for all joints."
-                )
+            check_number(f"The weight '{name}'", value, "give one number, for all joints")
             if not (np.isfinite(value) and value >= 0.0):
                 raise ControlError(
                     f"The weight '{name}' is {value}: it must be finite and at least 0."
@@ -90,9 +86,7 @@ class Cost:
 
     def __post_init__(self) -> None:
         for name in ("running", "final"):
-            weights: Any = getattr(self, name)
-            if not isinstance(weights, Weights):
-                raise ControlError(f"'{name}' is {weights!r:.60}: give Weights(...).")
+            check_kind(name, getattr(self, name), Weights)
         if self.running.tau <= 0.0:
             raise ControlError(
                 "The running weight 'tau' is 0: it must be above 0 to guarantee an optimum."
@@ -102,9 +96,7 @@ class Cost:
         if self.has_tip and not self.frame:
             raise ControlError("The cost weights the tip, but has no 'frame': give the tip's link.")
         for name in ("soft", "margin"):
-            number: object = getattr(self, name)
-            if not isinstance(number, int | float | np.integer | np.floating):
-                raise ControlError(f"'{name}' is {number!r:.60}: give a number.")
+            check_number(f"'{name}'", getattr(self, name))
         if not 0.0 < self.soft <= 1.0:
             raise ControlError(f"'soft' is {self.soft}: it must be above 0 and at most 1.")
         if not LEAST_MARGIN <= self.margin < 1.0:

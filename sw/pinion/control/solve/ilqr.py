@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pinion.base.arrays import Flags, Floats
-from pinion.control.errors import ControlError
+from pinion.control.errors import ControlError, check_kind, check_number, check_whole
 from pinion.control.limits import limit_shares
 from pinion.control.plant import Plant
 
 from .engine import NO_GUESS, ArrayEngine
-from .problem import Problem, Solution, check_kind, finite
+from .problem import Problem, Solution, finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +56,8 @@ class Options:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            whole = name in ("iterations", "halvings")
-            if not isinstance(value, int | np.integer) and (
-                whole or not isinstance(value, float | np.floating)
-            ):
-                kind = "a whole number" if whole else "a number"
-                raise ControlError(f"The option '{name}' is {value!r:.60}: give {kind}.")
+            check = check_whole if name in ("iterations", "halvings") else check_number
+            check(f"The option '{name}'", value)
         if self.iterations < 1 or self.halvings < 0:
             raise ControlError(
                 f"'iterations' is {self.iterations} and 'halvings' is {self.halvings}: at least "
@@ -159,9 +155,9 @@ def iterate(
 ) -> Solution:
     """Solve with an empty engine, ``width`` problems at a time (0: all), refilled as some end."""
     began = time.perf_counter()
-    options = options or Options()
-    count, knots, nv = problem.count, problem.knots, problem.model.nv
+    options = Options() if options is None else options
     check_kind("options", options, Options)
+    count, knots, nv = problem.count, problem.knots, problem.model.nv
     u = problem.held() if guess is None else finite("guess", guess)
     if u.shape != (count, knots, nv):
         raise ControlError(f"The guess has the shape {u.shape}: give {(count, knots, nv)}.")

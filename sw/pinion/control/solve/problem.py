@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
-from pinion.control.errors import ControlError
+from pinion.control.errors import ControlError, check_kind
 from pinion.control.limits import joint_ranges
 from pinion.control.plant import Plant, check_step, control_model, gravity_efforts
 from pinion.robot import Model
@@ -143,7 +142,7 @@ class Problem:
 
     def check_plant(self, plant: Plant) -> None:
         """Raise `ControlError` unless a plant has the problem's model and time step."""
-        check_kind("plant", plant, Plant)
+        check_kind("plant", plant, Plant, "a Plant, such as Plant.open(model, dt=dt)")
         if plant.dt == self.dt and plant.model == self.model:
             return
         different = [
@@ -228,16 +227,6 @@ def _limit(values: ArrayLike, nv: int) -> Floats:
     return limit
 
 
-def check_kind(name: str, value: Any, kind: type) -> None:
-    """Raise `ControlError` unless an argument is of a class."""
-    if not isinstance(value, kind):
-        raise ControlError(
-            f"'{name}' is {value!r:.60}: give {kind.__name__}(...)."
-            if kind is not Plant
-            else f"'{name}' is {value!r:.60}: give a Plant, such as Plant.open(model, dt=dt)."
-        )
-
-
 def _check_inside(model: Model, start: Floats) -> None:
     """Raise `ControlError` unless start states (n, 2 nv) are within the joints' limits."""
     middle, half = joint_ranges(model)
@@ -277,7 +266,7 @@ def finite(name: str, values: ArrayLike) -> Floats:
     Raises
     ------
     ControlError
-        If it is none, or a single number.
+        If the values are not finite numbers, or a single number.
     """
     array = _numbers(name, values)
     if array.ndim == 0:

@@ -20,7 +20,7 @@ from pinion.base.sources import up_to
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.compute.native import HEADERS, aligned, cached_library
-from pinion.control.errors import ControlError
+from pinion.control.errors import ControlError, check_whole
 from pinion.control.limits import effort_limits
 from pinion.control.plant import check_step
 from pinion.control.solve.cost import Cost
@@ -39,6 +39,9 @@ PARTS = ("gradients", "backward", "rest")
 NO_PERIOD, NOT_FINITE, DIVERGED, ALL_FLAGGED = 1, 2, 3, 4
 """Answers of ``period.hpp``: the motion has no such period; the state is not finite; the horizon
 diverged; no gradient of the first one is finite."""
+
+KERNELS = ("forward", "gradient", "running", "final")
+"""Compiled functions of a period, as ``Problem`` of ``problem.hpp`` has them."""
 
 TYPES = {"float32": "float", "float64": "double"}
 
@@ -78,13 +81,9 @@ class Horizon:
         if self.dtype not in TYPES:
             raise ControlError(f"Unknown dtype '{self.dtype}': choose one of {', '.join(TYPES)}.")
         check_step(self.step, self.method)
-        check_step(self.period)
-        counts: tuple[object, ...] = (self.knots, self.iterations)
-        if not all(isinstance(count, int | np.integer) for count in counts):
-            raise ControlError(
-                f"Knots and iterations must be whole numbers, not {self.knots} and "
-                f"{self.iterations}."
-            )
+        check_step(self.period, name="period")
+        check_whole("'knots'", self.knots)
+        check_whole("'iterations'", self.iterations)
         if self.stride < 1 or abs(self.stride * self.period - self.step) > 1e-9:
             raise ControlError(
                 f"The plant's step of {self.step} s is not a multiple of the period of "
@@ -144,21 +143,23 @@ class Horizon:
         """Return the functions by name, each with whether it computes many samples at once."""
         model, cost = self.model, self.cost
         width = self.width(isa)
-        return {
-            "forward": (row_of("aba"), False),
-            "gradient": (gradient_rows(model, width), True),
-            "running": (cost_rows(model, cost, cost.running, width), True),
-            "final": (cost_rows(model, cost, cost.final, width), True),
-        }
+        functions = (
+            (row_of("aba"), False),
+            (gradient_rows(model, width), True),
+            (cost_rows(model, cost, cost.running, width), True),
+            (cost_rows(model, cost, cost.final, width), True),
+        )
+        return dict(zip(KERNELS, functions, strict=True))
 
     def width(self, isa: InstructionSet) -> int:
         """Return the length of a row: nv + 1, rounded up to whole vectors."""
         lanes = isa.vector_bytes // np.dtype(self.dtype).itemsize
         return (self.model.nv // lanes + 1) * lanes
 
-    def files(self, isa: InstructionSet, prefix: str) -> list[str]:
+    @staticmethod
+    def files(prefix: str) -> list[str]:
         """Return the file names of `sources`."""
-        return [*(f"{prefix}_{name}.cpp" for name in self.kernels(isa)), f"{prefix}.cpp"]
+        return [*(f"{prefix}_{name}.cpp" for name in KERNELS), f"{prefix}.cpp"]
 
     def sources(self, isa: InstructionSet, prefix: str) -> dict[str, str]:
         """Return the sources of a library by file name; its functions begin with a prefix."""
@@ -173,9 +174,8 @@ class Horizon:
             )
             scratch = max(scratch, _scratch(self.model, row, np.dtype(self.dtype).itemsize))
         kind = TYPES[self.dtype]
-        names = tuple(self.kernels(isa))
-        getters = "\n".join(f"const pinion_kernel *{prefix}_{name}(void);" for name in names)
-        opened = "\n".join(f"  problem->{name} = {prefix}_{name}();" for name in names)
+        getters = "\n".join(f"const pinion_kernel *{prefix}_{name}(void);" for name in KERNELS)
+        opened = "\n".join(f"  problem->{name} = {prefix}_{name}();" for name in KERNELS)
         texts[f"{prefix}.cpp"] = f"""\
 #include "period.hpp"
 
@@ -217,7 +217,7 @@ class _Problem(ctypes.Structure):
     """``Problem`` of ``period.hpp``."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("forward", "gradient", "running", "final")),
+        *((name, ctypes.c_void_p) for name in KERNELS),
         *((name, ctypes.c_int64) for name in ("rows", "stride", "iterations", "rungs")),
         *(
             (name, ctypes.c_double)

@@ -1,0 +1,33 @@
+"""A task's controller for one robot, without its gradients."""
+
+from __future__ import annotations
+
+from pinion.control.plant import control_model
+from pinion.control.track.motion import Motion
+from pinion.control.track.period import Horizon
+from pinion.robot import Model, tip_of
+
+from .motion import robot_motion
+from .task import Task
+
+
+def task_controller(task: Task, model: Model, *, dtype: str = "float64") -> tuple[Horizon, Motion]:
+    """Return a task's horizon and motion for a robot, such as for an export.
+
+    Raises
+    ------
+    ControlError
+        If control does not support the robot, or it cannot perform the motion.
+    """
+    robot = control_model(model)
+    horizon = Horizon(
+        model=robot,
+        cost=task.cost(tip_of(robot)),
+        knots=task.knots,
+        dtype=dtype,
+        step=task.step,
+        period=task.period,
+        iterations=task.iterations,
+    )
+    motion, _ = robot_motion(task.motion, robot, period=task.period, horizon=task.knots * task.step)
+    return horizon, motion
