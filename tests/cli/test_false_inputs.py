@@ -466,7 +466,7 @@ def here(scheduler: str | None) -> Iterator[Any]:
     some_rows(
         [
             (lambda words, flags: (words, flags), (), ""),
-            (flagged, (), "None of 40 states has a valid result"),
+            (flagged, (), "none of 40 states has a valid result"),
             (other_words, ("--verify",), "the check failed"),
         ],
         lambda change, options, sentence: change is other_words,

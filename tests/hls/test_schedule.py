@@ -221,6 +221,10 @@ DIVIDING += (
     "step_second_derivatives",
     "operational_space_inertia",
     "inverse_operational_space_inertia",
+    "constraint_dynamics",
+    "constraint_dynamics_derivatives",
+    "impulse_dynamics",
+    "impulse_dynamics_derivatives",
 )
 LARGE = ("rk4_step", "step_second_derivatives", "fd_second_derivatives")
 """Rows whose design takes minutes, of the operations of others."""

@@ -310,8 +310,8 @@ def test_a_lane_and_a_team_have_the_resources_of_the_page(tmp_path: Path) -> Non
     words = " ".join(page.split())
     assert "a lane takes {LUT4} LUT4, {TRELLIS_FF} registers".format(**lane) in words
     assert lane["MULT18X18D"] == lane["DP16KD"] == "2"
-    resources = "takes {LUT4} LUT4, {MULT18X18D} multiplier blocks and {DP16KD} of RAM".format(
+    resources = "takes {LUT4} LUT4, {MULT18X18D} multiplier blocks and {DP16KD} RAM blocks".format(
         **team
     )
     assert resources in words
-    assert "the whole {LUT4}, {MULT18X18D} and {DP16KD}".format(**whole) in words
+    assert "the whole processor {LUT4}, {MULT18X18D} and {DP16KD}".format(**whole) in words
