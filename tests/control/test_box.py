@@ -236,9 +236,13 @@ def test_problems_that_cannot_be_meant_are_sentences() -> None:
     ):
         with pytest.raises(ControlError, match=sentence):
             Problem.of("iiwa14", **{**fine, **changes})
-    for value in ([1.0, 2.0], "a", None):
+    for value in ([[1.0, 2.0]], [], "a", None):
         with pytest.raises(ControlError, match=r"The weight 'q' is .*: give one number"):
             Weights(q=value)  # type: ignore[arg-type]
+    with pytest.raises(ControlError, match=r"The weight 'tip' is \[1.0, 2.0\]: give one number"):
+        Weights(tip=[1.0, 2.0])  # type: ignore[arg-type]
+    with pytest.raises(ControlError, match=r"The weight 'q' is -1.0: it must be finite"):
+        Weights(q=[1.0, -1.0])
     for value in ("a", None):
         with pytest.raises(ControlError, match=r"'soft' is .*: give a number"):
             replace(cost, soft=value)

@@ -9,6 +9,7 @@ import pytest
 
 from pinion.control import ControlError, Options, Plant, effort_limits, solve
 
+from .legs import shifts
 from .problems import reach, small
 
 crocoddyl = pytest.importorskip("crocoddyl", reason="Crocoddyl is not installed")
@@ -49,6 +50,32 @@ def test_its_solver_finds_what_ours_does() -> None:
         efforts = list(problem.held()[0])
         assert solver.solve(list(shooting.rollout(efforts)), efforts, 60, False) or solver.iter
         assert solver.cost == pytest.approx(ours.cost[0], rel=1e-3)
+
+
+def test_states_of_floating_bases_are_its_own() -> None:
+    """Its differences along tangents, and FDDP from a guess with gaps; later one foot is up."""
+    schedule = np.ones((15, 4))
+    schedule[8:, 0] = 0.0
+    problem = shifts(2, schedule=schedule)
+    with Plant.open(problem.model, dt=problem.dt, device="cpu") as plant:
+        for knot in (0, 12):
+            model = ActionModel(problem, plant, knot=knot, which=1)
+            check = crocoddyl.ActionModelNumDiff(model, True)
+            data, check_data = model.createData(), check.createData()
+            x, u = model.state.rand(), np.ones(model.nu)
+            for call, result in ((model, data), (check, check_data)):
+                call.calc(result, x, u)
+                call.calcDiff(result, x, u)
+            tolerance = 10 * np.sqrt(check.disturbance)
+            scale = max(1.0, float(np.abs(data.Fx).max()))
+            np.testing.assert_allclose(data.Fx, check_data.Fx, atol=tolerance * scale)
+            np.testing.assert_allclose(data.Fu, check_data.Fu, atol=tolerance * scale)
+        ours = solve(problem, plant, options=Options(tolerance=1e-10))
+        for which in range(problem.count):
+            solver = crocoddyl.SolverFDDP(shooting_problem(problem, plant, which=which))
+            states = [problem.start[which]] * (problem.knots + 1)
+            assert solver.solve(states, list(problem.held()[which]), 60, False)
+            assert solver.cost == pytest.approx(ours.cost[which], rel=1e-6)
 
 
 def test_its_solver_keeps_the_same_limits() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pinion.control import METHODS, ControlError, Plant
+from pinion.control import METHODS, ControlError, Cost, Kernels, Plant, Stage, Weights
 from pinion.control.plant import gravity_efforts
 from pinion.dynamics import StepMethod, discrete_derivatives, discrete_dynamics
 from pinion.robot import load
@@ -93,6 +94,16 @@ def test_what_is_no_plant(robot: str, options: dict[str, object], sentence: str)
         Plant.open(robot, device="float", **options)  # type: ignore[arg-type]
 
 
-def test_robots_whose_positions_do_not_add() -> None:
-    with pytest.raises(ControlError, match="has nq = "):
-        Plant.open(load("iiwa14", floating_base=True), dt=DT, device="float")
+def test_robots_that_compiled_solvers_do_not_support() -> None:
+    """Their steps of a solver are for positions that add."""
+    floating, holding = load("iiwa14", floating_base=True), load("iiwa14", contacts=["iiwa_link_7"])
+    weights = Weights(q=1.0, tau=1.0)
+    cost = Cost(running=weights, final=replace(weights, tau=0.0))
+    for robot, sentence in (
+        (floating, "has nq = 14 and nv = 13: this supports only fixed-base robots"),
+        (holding, "has the contact 'iiwa_link_7': this supports only robots without contacts"),
+    ):
+        with pytest.raises(ControlError, match=sentence):
+            Stage.open(robot, cost=cost, dt=DT, device="float")
+        with pytest.raises(ControlError, match=sentence):
+            Kernels.compile(robot, cost, DT)

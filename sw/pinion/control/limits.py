@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pinion.base.arrays import Floats
 from pinion.robot import Model, ties
+
+from .state import StateSpace
 
 
 def joint_limits(model: Model) -> tuple[Floats, Floats]:
@@ -17,25 +20,45 @@ def joint_limits(model: Model) -> tuple[Floats, Floats]:
     """
     joints = [body.joint for body in model.bodies]
     low, high = [joint.lower for joint in joints], [joint.upper for joint in joints]
-    return _of_leaders(model, low), _of_leaders(model, high)
+    return _of_leaders(model, _of_axes(model, low)), _of_leaders(model, _of_axes(model, high))
 
 
 def rated_rates(model: Model) -> Floats:
-    """Return rated rates of the joints, (nv,) [rad/s | m/s]."""
-    rates = model.rated_velocity or [body.joint.velocity for body in model.bodies]
+    """Return rated rates of the joints, (nv,) [rad/s | m/s]; infinite for those without."""
+    rates = model.rated_velocity or _of_axes(model, [body.joint.velocity for body in model.bodies])
     return _of_leaders(model, rates)
 
 
 def effort_limits(model: Model) -> Floats:
-    """Return the largest efforts of the joints that follow no other one, (nv,) [N m | N]."""
-    return _of_leaders(model, [body.joint.effort for body in model.bodies])
+    """Return the largest efforts of the actuators, (nu,) [N m | N]."""
+    limits = _of_leaders(model, _of_axes(model, [body.joint.effort for body in model.bodies]))
+    return limits[list(StateSpace(model).actuated)]
+
+
+def _of_axes(model: Model, values: Sequence[float]) -> list[float]:
+    """Return values of the joints, repeated for each of a joint's velocities."""
+    joints = zip(model.bodies, values, strict=True)
+    return [value for body, value in joints for _ in range(body.joint.kind.nv)]
 
 
 def _of_leaders(model: Model, values: Sequence[float]) -> Floats:
-    """Return the values (nv,) of the joints that follow no other one."""
-    return np.array(
-        [value for body, value in zip(model.bodies, values, strict=True) if not model.follows(body)]
-    )
+    """Return the values (nv,), of those of all velocities, of joints that follow no other one."""
+    leads = [not model.follows(body) for body in model.bodies for _ in range(body.joint.kind.nv)]
+    return np.array([value for value, lead in zip(values, leads, strict=True) if lead])
+
+
+def limited_joints(model: Model) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the positions that have limits, and their velocities, as indices (k,) each."""
+    _, half = joint_ranges(model)
+    columns = [
+        (positions.start, velocities.start)
+        for body, positions, velocities in zip(
+            model.bodies, model.q_slices, model.v_slices, strict=True
+        )
+        if not model.follows(body) and np.isfinite(half[positions]).all()
+    ]
+    at = np.array(columns, dtype=np.intp).reshape(-1, 2)
+    return at[:, 0], at[:, 1]
 
 
 def joint_ranges(model: Model) -> tuple[Floats, Floats]:
@@ -59,15 +82,23 @@ def joint_ranges(model: Model) -> tuple[Floats, Floats]:
 
 
 def limit_shares(model: Model, q: Floats, qd: Floats, tau: Floats) -> dict[str, Floats]:
-    """Return the shares of the limits of positions, rates and efforts that arrays (..., nv) use.
+    """Return the shares of the limits of positions, rates and efforts that are used.
 
-    A position's share is its distance from the middle of its range, over half the range. Shares are
-    0 without a limit.
+    Parameters
+    ----------
+    q, qd, tau : (..., nq), (..., nv) and the efforts of the actuators, (..., nu).
+
+    Returns
+    -------
+    ``position`` and ``rate`` (..., nv), ``effort`` (..., nu). A position's share is its distance
+    from the middle of its range, over half the range. Shares are 0 without a limit.
     """
     middle, half = joint_ranges(model)
-    shares = {}
+    at, moves = limited_joints(model)
+    positions = np.zeros((*q.shape[:-1], model.nv))
+    positions[..., moves] = np.abs((q - middle)[..., at]) / half[at]
+    shares = {"position": positions}
     for name, values, limit in (
-        ("position", q - middle, half),
         ("rate", qd, rated_rates(model)),
         ("effort", tau, effort_limits(model)),
     ):

@@ -1,11 +1,14 @@
 r"""A robot as a discrete-time system, on any backend.
 
-The state is x = [q; qd], (2 nv,), and u = tau is held over a step of length h. Semi-implicit Euler:
+The state is x = [q; qd], (nq + nv,), and the efforts u of the actuators, (nu,), are held over a
+step of length h. Semi-implicit Euler:
 
-    qd+ = qd + h FD(q, qd, u)        q+ = q + h qd+
+    qd+ = qd + h FD(q, qd, u)        q+ = integrate(q, h qd+)
 
-with A and B of :mod:`pinion.dynamics.discrete`, from the gradient of forward dynamics; ``rk4`` is
-the classical method of order 4, with A and B of the function ``rk4_step``.
+with A and B of :mod:`pinion.dynamics.general.discrete`, from the gradient of forward dynamics;
+``rk4`` is the classical method of order 4, with A and B of the function ``rk4_step``. Changes of
+states are tangent (:mod:`.state`); where positions add, integrate(q, v) is q + v. FD of a robot
+with contacts is its dynamics in contact: a mask says which contacts are on the ground in a step.
 
 A string selects the source of gradients: ``float``, ``cpu``, ``cuda``, ``sim`` or a card such as
 ``xdma:0``. Simulation always uses :func:`pinion.dynamics.aba` in float64 or a compiled one: a
@@ -27,9 +30,10 @@ from pinion.api import backend
 from pinion.base.arrays import Floats
 from pinion.batch import Backend, Closing, Result, by_name
 from pinion.functions import Function, row_of
-from pinion.robot import Model, coupled, load
+from pinion.robot import Model, contacts_of, coupled, load
 
-from .errors import ControlError, is_number
+from .errors import ControlError, check_number, is_number
+from .state import StateSpace
 
 METHODS = dynamics.STEP_METHODS
 
@@ -40,7 +44,7 @@ class Linear:
 
     Members
     -------
-    A, B : (n, knots, 2 nv, 2 nv) and (n, knots, 2 nv, nv).
+    A, B : (n, knots, 2 nv, 2 nv) and (n, knots, 2 nv, nu).
     saturated : (n, knots), where a card's number format overflowed and A and B are invalid.
     """
 
@@ -50,16 +54,19 @@ class Linear:
 
 
 class Plant(Closing):
-    """A robot whose joints have one position each, stepped and linearised in batches.
+    """A robot, stepped and linearised in batches.
 
     Members
     -------
     model : the robot, with mimic joints coupled to their leaders.
+    space : its states and actuators.
+    contacts : number of its contacts.
     dt : length of a step [s].
     method : of `METHODS`.
     waited : total time of the calls of `gradients` [s].
-    gradients : computes :func:`gradient_row` of the method.
-    forward : computes ``qdd`` of ``q, qd, tau``.
+    gradients : computes :func:`gradient_row` of the model and method.
+    forward : computes ``qdd`` of ``q, qd, tau``, and of the contacts' mask.
+    velocity_gain : what holds contacts in place against drift (Baumgarte) [1/s].
     """
 
     def __init__(
@@ -70,11 +77,16 @@ class Plant(Closing):
         gradients: Backend,
         forward: Callable[..., Any],
         method: dynamics.StepMethod = "semi_implicit",
+        velocity_gain: float = 0.0,
     ) -> None:
         check_step(dt, method)
         self.model = control_model(model)
+        self.space = StateSpace(self.model)
+        self.contacts = contacts_in(self.model)
+        check_contacts(self.contacts, method, velocity_gain)
         self.dt = dt
         self.method = method
+        self.velocity_gain = velocity_gain
         self.waited = 0.0
         self.gradients = gradients
         self.forward = forward
@@ -87,6 +99,7 @@ class Plant(Closing):
         dt: float,
         device: str = "cpu",
         method: dynamics.StepMethod = "semi_implicit",
+        velocity_gain: float = 0.0,
         **options: Any,
     ) -> Self:
         """Open a plant whose gradients come from a device.
@@ -94,7 +107,7 @@ class Plant(Closing):
         Parameters
         ----------
         robot : a built-in name, a URDF path, or a model.
-        dt, method : as the members.
+        dt, method, velocity_gain : as the members.
         device, options : as for :func:`pinion.api.backend`.
 
         Raises
@@ -104,10 +117,20 @@ class Plant(Closing):
         """
         check_step(dt, method)
         model = control_model(robot)
-        gradients = float64_or_backend(model, gradient_row(method), device, **options)
+        contacts = contacts_in(model)
+        check_contacts(contacts, method, velocity_gain)
+        row = gradient_row(method, contacts=contacts)
+        gradients = float64_or_backend(model, row, device, **options)
         try:
             forward = forward_of(model, device)
-            return cls(model, dt=dt, gradients=gradients, forward=forward, method=method)
+            return cls(
+                model,
+                dt=dt,
+                gradients=gradients,
+                forward=forward,
+                method=method,
+                velocity_gain=velocity_gain,
+            )
         except BaseException:
             gradients.close()
             raise
@@ -116,60 +139,105 @@ class Plant(Closing):
         """Close the backend of the gradients."""
         self.gradients.close()
 
-    def accelerations(self, x: Floats, u: Floats) -> Floats:
-        """Return accelerations (..., nv) for states (..., 2 nv) and efforts (..., nv)."""
-        n = self.model.nv
-        flat, efforts = x.reshape(-1, 2 * n), u.reshape(-1, n)
-        qdd = self.forward(q=flat[:, :n], qd=flat[:, n:], tau=efforts).qdd
-        return np.asarray(qdd, dtype=np.float64).reshape(u.shape)
+    def accelerations(self, x: Floats, u: Floats, active: Floats | None = None) -> Floats:
+        """Return accelerations (..., nv) of states (..., nx) with efforts (..., nu).
 
-    def step(self, x: Floats, u: Floats) -> Floats:
-        """Return the states after a step from states (..., 2 nv) with efforts (..., nv)."""
-        n, h = self.model.nv, self.dt
+        ``active`` (..., contacts) : 1 for a contact on the ground, 0 for one in the air; by default
+        all are on the ground.
+        """
+        q, qd = self.space.parts(x)
+        lead = np.broadcast_shapes(x.shape[:-1], u.shape[:-1])
+        arrays = self._batch(lead, q=q, qd=qd, tau=self.space.efforts(u), active=active)
+        qdd = self.forward(**arrays).qdd
+        return np.asarray(qdd, dtype=np.float64).reshape(*lead, self.model.nv)
+
+    def step(self, x: Floats, u: Floats, active: Floats | None = None) -> Floats:
+        """Return the states after a step from states (..., nx) with efforts (..., nu).
+
+        ``active`` : as for :meth:`accelerations`.
+        """
+        h, space = self.dt, self.space
+        q, qd = space.parts(x)
         if self.method == "semi_implicit":
-            qd = x[..., n:] + h * self.accelerations(x, u)
-            return np.concatenate([x[..., :n] + h * qd, qd], axis=-1)
-        total = np.zeros_like(x)
-        rate = np.zeros_like(x)
+            qd = qd + h * self.accelerations(x, u, active)
+            return np.concatenate([space.moved(q, h * qd), qd], axis=-1)
+        move, end = np.zeros_like(qd), np.zeros_like(qd)
+        slope, qdd = np.zeros_like(qd), np.zeros_like(qd)
         for share, weight in RK4:
-            at = x + share * h * rate
-            rate = np.concatenate([at[..., n:], self.accelerations(at, u)], axis=-1)
-            total = total + weight * rate
-        return np.asarray(x + h * total)
+            shift, rates = share * h * slope, qd + share * h * qdd
+            at = np.concatenate([space.moved(q, shift), rates], axis=-1)
+            qdd, slope = self.accelerations(at, u), space.rates(shift, rates)
+            move, end = move + weight * slope, end + weight * qdd
+        return np.concatenate([space.moved(q, h * move), qd + h * end], axis=-1)
 
-    def linearise(self, x: Floats, u: Floats) -> Linear:
-        """Linearise steps from states (n, knots, 2 nv) with efforts (n, knots, nv) in one batch."""
-        n, h = self.model.nv, self.dt
+    def linearise(self, x: Floats, u: Floats, active: Floats | None = None) -> Linear:
+        """Linearise steps from states (n, knots, nx) with efforts (n, knots, nu) in one batch.
+
+        ``active`` (n, knots, contacts) : as for :meth:`accelerations`.
+        """
+        n, h, driven = self.model.nv, self.dt, list(self.space.actuated)
         if self.method == "rk4":
             A, B, flags = self._gradient(("A", "B"), x, u, dt=np.full(u[..., 0].size, h))
-            return Linear(A, B, flags)
-        by_q, by_qd, minv, flags = self._gradient(("dqdd_dq", "dqdd_dqd", "minv"), x, u)
+            return Linear(A, B[..., driven], flags)
+        by_tau = "dqdd_dtau" if self.contacts else "minv"
+        names = ("qdd", "dqdd_dq", "dqdd_dqd", by_tau)
+        qdd, by_q, by_qd, minv, flags = self._gradient(names, x, u, active=active)
         identity = np.eye(n)
         lower = np.concatenate([h * by_q, identity + h * by_qd], axis=-1)
-        upper = h * lower
-        upper[..., :, :n] += identity
+        if self.space.flat:
+            upper = h * lower
+            upper[..., :, :n] += identity
+            B = np.concatenate([h * h * minv, h * minv], axis=-2)
+        else:
+            qd = x[..., self.space.nq :] + h * qdd
+            by_start, by_move = self.space.moved_jacobians((h * qd).reshape(-1, n))
+            move = by_move.reshape(*qd.shape, n)
+            upper = h * (move @ lower)
+            upper[..., :, :n] += by_start.reshape(*qd.shape, n)
+            B = np.concatenate([h * h * (move @ minv), h * minv], axis=-2)[..., driven]
         A = np.concatenate([upper, lower], axis=-2)
-        B = np.concatenate([h * h * minv, h * minv], axis=-2)
         return Linear(A, B, flags)
 
-    def _gradient(self, names: Sequence[str], x: Floats, u: Floats, **more: Floats) -> list[Any]:
-        """Return the named matrices that the gradients' backend computes, followed by its flags."""
-        n, lead = self.model.nv, u.shape[:-1]
-        flat = x.reshape(-1, 2 * n)
+    def _batch(
+        self, lead: tuple[int, ...], *, active: Floats | None = None, **arrays: Floats
+    ) -> dict[str, Floats]:
+        """Return arrays (..., m) as (n, m), with those of the contacts of a robot that has any."""
+        if self.contacts:
+            count = self.contacts
+            arrays["active"] = np.ones(count) if active is None else active
+            arrays["damping"] = np.zeros(())[..., None]
+            arrays["velocity_gain"] = np.full(count, self.velocity_gain)
+        flat = {
+            name: np.broadcast_to(array, (*lead, array.shape[-1])).reshape(-1, array.shape[-1])
+            for name, array in arrays.items()
+        }
+        if self.contacts:
+            flat["damping"] = flat["damping"][:, 0]
+        return flat
+
+    def _gradient(
+        self,
+        names: Sequence[str],
+        x: Floats,
+        u: Floats,
+        *,
+        active: Floats | None = None,
+        **more: Floats,
+    ) -> list[Any]:
+        """Return the named arrays that the gradients' backend computes, followed by its flags."""
+        lead = u.shape[:-1]
+        q, qd = self.space.parts(x)
+        arrays = self._batch(lead, q=q, qd=qd, tau=self.space.efforts(u), active=active) | more
         # Compiled functions convert arrays of another layout or dtype much more slowly.
         dtype = dtype_of(self.gradients)
-        q, qd, tau = (
-            np.ascontiguousarray(part, dtype=dtype)
-            for part in (flat[:, :n], flat[:, n:], u.reshape(-1, n))
-        )
         began = time.perf_counter()
         result = self.gradients(
-            q=q, qd=qd, tau=tau, **{name: array.astype(dtype) for name, array in more.items()}
+            **{name: np.ascontiguousarray(array, dtype=dtype) for name, array in arrays.items()}
         )
         self.waited += time.perf_counter() - began
-        matrices = [np.asarray(getattr(result, name), dtype=np.float64) for name in names]
+        results = [np.asarray(getattr(result, name), dtype=np.float64) for name in names]
         return [
-            *(matrix.reshape(*lead, *matrix.shape[1:]) for matrix in matrices),
+            *(array.reshape(*lead, *array.shape[1:]) for array in results),
             np.asarray(result.saturated).reshape(lead),
         ]
 
@@ -178,19 +246,27 @@ RK4 = ((0.0, 1 / 6), (0.5, 1 / 3), (0.5, 1 / 3), (1.0, 1 / 6))
 """Fraction of the step, and weight, of each stage of the classical Runge-Kutta method."""
 
 
-def gradient_row(method: dynamics.StepMethod = "semi_implicit") -> Function:
-    """Return the function that computes a plant's gradients: fd_derivatives with M^-1, or rk4_step.
+def gradient_row(method: dynamics.StepMethod = "semi_implicit", *, contacts: int = 0) -> Function:
+    """Return the function that computes a plant's gradients.
 
-    In fixed point the gradient of forward dynamics keeps its accuracy however short a step is.
+    That is ``fd_derivatives`` with M^-1, ``rk4_step``, or that of dynamics in contact. In fixed
+    point the gradient of forward dynamics keeps its accuracy however short a step is.
     """
     if method == "rk4":
         return row_of("rk4_step")
+    if contacts:
+        gain = ("velocity_gain",)
+        return row_of("constraint_dynamics_derivatives", inputs=gain, outputs=("dqdd_dtau",))
     return row_of("fd_derivatives", outputs=("minv",))
 
 
 def forward_of(model: Model, device: str = "cpu") -> Backend:
     """Return forward dynamics in float64: the float model for ``float``, else compiled code."""
-    return float64_or_backend(model, row_of("aba"), "float" if device == "float" else "cpu")
+    if contacts_in(model):
+        row = row_of("constraint_dynamics", inputs=("velocity_gain",))
+    else:
+        row = row_of("aba")
+    return float64_or_backend(model, row, "float" if device == "float" else "cpu")
 
 
 def second_of(plant: Plant) -> Backend:
@@ -217,19 +293,57 @@ def control_model(robot: str | Model) -> Model:
     Raises
     ------
     ValueError
-        Subclasses: an unknown robot, or joints with several positions.
+        Subclasses: an unknown robot.
     """
-    model = coupled(robot if isinstance(robot, Model) else load(robot))
+    return coupled(robot if isinstance(robot, Model) else load(robot))
+
+
+def contacts_in(model: Model) -> int:
+    """Return the number of contacts and loops of a robot."""
+    return len(contacts_of(model))
+
+
+def single_joints_model(robot: str | Model) -> Model:
+    """Return :func:`control_model` of a robot.
+
+    Raises
+    ------
+    ValueError
+        Subclasses: an unknown robot, or one with joints of several positions, or contacts.
+    """
+    model = control_model(robot)
     check_single_joints(model)
     return model
 
 
 def check_single_joints(model: Model) -> None:
-    """Raise `ControlError` unless every joint has one position and one velocity."""
+    """Raise `ControlError` unless joints have one position each, and there are no contacts."""
     if model.nq != model.nv:
         raise ControlError(
-            f"{model.name} has nq = {model.nq} and nv = {model.nv}: control supports "
-            "only fixed-base robots whose joints have one position and one velocity each."
+            f"{model.name} has nq = {model.nq} and nv = {model.nv}: this supports only fixed-base "
+            "robots whose joints have one position and one velocity each; 'Plant' and 'solve' "
+            "support all of them."
+        )
+    if contacts_in(model):
+        raise ControlError(
+            f"{model.name} has the contact '{contacts_of(model)[0].name}': this supports only "
+            "robots without contacts and loops; 'Plant' and 'solve' support them."
+        )
+
+
+def check_contacts(contacts: int, method: str, velocity_gain: float) -> None:
+    """Raise `ControlError` unless contacts fit the method, and their gain is at least 0."""
+    check_number("'velocity_gain'", velocity_gain)
+    if not (np.isfinite(velocity_gain) and velocity_gain >= 0.0):
+        raise ControlError(f"'velocity_gain' is {velocity_gain}: it must be finite and at least 0.")
+    if velocity_gain and not contacts:
+        raise ControlError(
+            f"'velocity_gain' is {velocity_gain}, but the robot has no contacts: leave it out, or "
+            "name contacts with pinion.robot.with_contacts."
+        )
+    if contacts and method == "rk4":
+        raise ControlError(
+            "The method 'rk4' has no contacts: choose 'semi_implicit' for a robot with contacts."
         )
 
 
@@ -264,3 +378,33 @@ def gravity_efforts(model: Model, q: Floats) -> Floats:
     still = np.zeros((*q.shape[:-1], model.nv)).reshape(-1, model.nv)
     efforts = dynamics.rnea(model, q.reshape(-1, model.nq), still, still)
     return np.asarray(efforts).reshape(*q.shape[:-1], model.nv)
+
+
+def holding_efforts(model: Model, q: Floats, active: Floats | None = None) -> Floats:
+    """Return the least efforts (..., nu) that keep the joints of a robot still [N m | N].
+
+    Parameters
+    ----------
+    q : (..., nq).
+    active : (..., contacts), as for :meth:`Plant.accelerations`. Without a contact on the ground,
+        a floating base falls.
+    """
+    space, lead = StateSpace(model), q.shape[:-1]
+    contacts = contacts_in(model)
+    if space.flat and not contacts:
+        return gravity_efforts(model, q)
+    flat = q.reshape(-1, space.nq)
+    still = np.zeros((len(flat), space.nv))
+    if contacts:
+        mask = np.ones(contacts) if active is None else active
+        mask = np.broadcast_to(mask, (*lead, contacts)).reshape(-1, contacts)
+        at_rest = dynamics.constraint_dynamics_derivatives(model, flat, still, still, mask)
+        qdd, by_tau = at_rest.qdd, at_rest.dqdd_dtau
+    else:
+        qdd, _, _, by_tau = dynamics.fd_derivatives(model, flat, still, still)
+    driven = list(space.actuated)
+    # Joints between contacts cannot move on their own, so the response to efforts is singular.
+    response = by_tau[:, driven][:, :, driven]
+    inverse = np.linalg.pinv(response, rcond=1e-9, hermitian=True)
+    efforts = -np.einsum("nij,nj->ni", inverse, qdd[:, driven])
+    return np.asarray(efforts).reshape(*lead, space.nu)

@@ -1,7 +1,7 @@
 r"""The backward pass of linear-quadratic problems: Riccati recursion or parallel scan.
 
-With dynamics ``dx+ = A dx + B du`` and cost ``1/2 dx' Q dx + q' dx + 1/2 du' R du + r' du`` the
-value function of a knot is ``1/2 dx' Vxx dx + Vx' dx`` and the optimal control is
+With dynamics ``dx+ = A dx + B du + gap`` and cost ``1/2 dx' Q dx + q' dx + 1/2 du' R du + r' du``
+the value function of a knot is ``1/2 dx' Vxx dx + Vx' dx`` and the optimal control is
 ``du = -feedforward - gains dx``. :func:`recursion` goes from the last knot to the first.
 :func:`scanned` computes the same values with an associative operator in 2 log2(knots) levels
 (S. Sarkka and A. F. Garcia-Fernandez, "Temporal Parallelization of Dynamic Programming and Linear
@@ -35,6 +35,7 @@ class Quadratic:
     R, r : (n, knots, p), the diagonal, and (n, knots, p).
     low, high : (n, knots, p), bounds of du that contain 0, for :func:`recursion` only; None if du
         is unbounded.
+    gaps : (n, knots, m), of the steps; None if all are 0.
     """
 
     A: Floats
@@ -45,6 +46,7 @@ class Quadratic:
     r: Floats
     low: Floats | None = None
     high: Floats | None = None
+    gaps: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class FeedbackPolicy:
     -------
     feedforward, gains : (n, knots, p) and (n, knots, p, m): ``du = -feedforward - gains dx``.
     slope, curvature : (n,); a step size a along the feedforward changes the cost by
-        ``-a slope + a^2 / 2 curvature``.
+        ``-a slope + a^2 / 2 curvature`` if all gaps are 0 (:func:`direction` has those of gaps).
     Vx : (n, knots + 1, m), gradient of the value function at each knot.
     convex : (n,), whether Quu is positive definite at every knot and all results are finite.
     levels : sequential operations, in knots.
@@ -107,6 +109,8 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
     value_gradients = problem.q.copy()
     convex = np.ones(count, dtype=np.bool_)
     for at in reversed(range(knots)):
+        if problem.gaps is not None:
+            Vx = Vx + np.einsum("nij,nj->ni", Vxx, problem.gaps[:, at])
         Quu, Qux, Qu = _cost_to_go(A[:, at], B[:, at], problem.R[:, at], problem.r[:, at], Vxx, Vx)
         Qxx = problem.Q[:, at]
         if second_order is not None:
@@ -145,9 +149,14 @@ def scanned(problem: Quadratic) -> FeedbackPolicy:
     A[:, :-1] = problem.A
     b = np.zeros((count, knots + 1, m))
     b[:, :-1] = -np.einsum("nkij,nkj->nki", scaled, problem.r)
+    if problem.gaps is not None:
+        b[:, :-1] += problem.gaps
     levels = [0]
     _, _, _, eta, J = _suffixes((A, b, C, -problem.q, problem.Q), levels)
-    Quu, Qux, Qu = _cost_to_go(problem.A, B, problem.R, problem.r, J[:, 1:], -eta[:, 1:])
+    Vx = -eta[:, 1:]
+    if problem.gaps is not None:
+        Vx = Vx + np.einsum("nkij,nkj->nki", J[:, 1:], problem.gaps)
+    Quu, Qux, Qu = _cost_to_go(problem.A, B, problem.R, problem.r, J[:, 1:], Vx)
     feedforward, gains, definite = _policy(Quu, Qux, Qu)
     slope = np.einsum("nki,nki->n", feedforward, Qu)
     curvature = np.einsum("nki,nkij,nkj->n", feedforward, Quu, feedforward)
@@ -155,6 +164,30 @@ def scanned(problem: Quadratic) -> FeedbackPolicy:
     return _checked(
         FeedbackPolicy(feedforward, gains, slope, curvature, -eta, convex, levels[0] + 1)
     )
+
+
+def direction(problem: Quadratic, feedback: FeedbackPolicy) -> tuple[Floats, Floats]:
+    """Return slope and curvature (n,) of the cost along a step that closes gaps.
+
+    A step size a closes the part a of every gap, and changes the cost by
+    ``-a slope + a^2 / 2 curvature``. Unlike without gaps, the slope may be below 0.
+    """
+    dx = np.zeros_like(problem.q[:, 0])
+    slope, curvature = (np.zeros(len(dx)) for _ in range(2))
+    for at in range(problem.B.shape[1] + 1):
+        slope -= np.einsum("ni,ni->n", problem.q[:, at], dx)
+        curvature += np.einsum("ni,nij,nj->n", dx, problem.Q[:, at], dx)
+        if at == problem.B.shape[1]:
+            break
+        du = -feedback.feedforward[:, at] - np.einsum("nij,nj->ni", feedback.gains[:, at], dx)
+        slope -= np.einsum("ni,ni->n", problem.r[:, at], du)
+        curvature += np.einsum("ni,ni,ni->n", du, problem.R[:, at], du)
+        dx = np.einsum("nij,nj->ni", problem.A[:, at], dx) + np.einsum(
+            "nij,nj->ni", problem.B[:, at], du
+        )
+        if problem.gaps is not None:
+            dx = dx + problem.gaps[:, at]
+    return slope, curvature
 
 
 Pass = Callable[[Quadratic], FeedbackPolicy]

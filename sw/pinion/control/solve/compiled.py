@@ -18,8 +18,8 @@ from pinion.base.arrays import Flags, Floats
 from pinion.compute import cpu
 from pinion.compute.layouts import BLOCK
 from pinion.control.errors import ControlError
-from pinion.control.plant import gradient_row
-from pinion.robot import Model, coupled, load
+from pinion.control.plant import gradient_row, single_joints_model
+from pinion.robot import Model
 
 from .cost import Cost
 from .engine import ROUNDINGS, timed
@@ -66,7 +66,7 @@ class Kernels:
         ValueError
             Subclasses: an unknown robot, dtype or option, or no compiler.
         """
-        model = coupled(load(robot) if isinstance(robot, str) else robot)
+        model = single_joints_model(robot)
 
         def compiled(row: Any) -> cpu.Kernel:
             return cpu.compile(model, row, dtype=dtype, layout="blocks", **options)
@@ -197,8 +197,17 @@ class CompiledEngine:
             spread = np.broadcast_to(values, (len(lanes), *values.shape[1:]))
             self._write(self._references[name], lanes, spread)
 
-    def add(self, problem: Problem, u: Floats) -> None:
+    def gap(self) -> Floats:
+        """Return zeros (n,): motions are rolled out."""
+        return np.zeros(len(self._lane))
+
+    def merit(self) -> Floats:
+        """Return the costs (n,)."""
+        return self.cost
+
+    def add(self, problem: Problem, u: Floats, x: Floats | None = None) -> None:
         """Add problems, and roll out their efforts (n, knots, nv) from their start states."""
+        assert x is None
         with timed(self.seconds, "rollouts"):
             n, count = problem.model.nv, problem.count
             free = np.setdiff1d(np.arange(self._blocks * BLOCK), self._lane)[:count]

@@ -3,9 +3,11 @@ r"""Costs of motions: quadratic in positions, rates, efforts, a tip and limits, 
     l(x, u) = 1/2 ( wq |q - q*|^2 + wv |qd - qd*|^2 + wu |tau - tau*|^2
                     + wp |p(q) - p*|^2 + wl |outside(q)|^2 ) + wb sum beta(1 - s^2)
 
-``outside`` is how far each joint is beyond a share of its limits, zero inside: a soft limit. Second
-derivatives of residuals are left out (Gauss-Newton), so Hessians are never indefinite; mixed
-derivatives with respect to x and u are zero. The last knot has separate weights and no effort.
+where ``q - q*`` is the tangent change that takes q* to q (:mod:`pinion.control.state`), and wq, wv
+and wu may differ from joint to joint. ``outside`` is how far each joint is beyond a share of its
+limits, zero inside: a soft limit. Second derivatives of residuals are left out (Gauss-Newton), so
+Hessians are never indefinite; mixed derivatives with respect to x and u are zero. The last knot has
+separate weights and no effort.
 
 ``beta`` is a barrier at the limits themselves, with s between -1 and 1 for a joint between them: a
 logarithm that continues as a quadratic in ``w = 1 - s^2`` below a margin d, so that motions outside
@@ -24,14 +26,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
 from pinion.base.arrays import Floats
-from pinion.control.errors import ControlError, check_kind, check_number
-from pinion.control.limits import joint_ranges
+from pinion.control.errors import ControlError, check_kind, check_number, is_number
+from pinion.control.limits import joint_ranges, limited_joints
+from pinion.control.state import StateSpace
 from pinion.robot import Model
 
 
@@ -41,27 +45,87 @@ class Weights:
 
     Members
     -------
-    q, qd, tau : of positions [1/rad^2], rates [s^2/rad^2] and efforts [1/(N m)^2].
+    q, qd, tau : of positions [1/rad^2], rates [s^2/rad^2] and efforts [1/(N m)^2]: one number, or
+        one for each of the nv changes of positions, nv rates and nu efforts.
     tip : of the tip's position [1/m^2].
     limits : of positions beyond the soft limits [1/rad^2].
     barrier : of the logarithmic barrier at each joint's limits [1].
     """
 
-    q: float = 0.0
-    qd: float = 0.0
-    tau: float = 0.0
+    q: ArrayLike = 0.0
+    qd: ArrayLike = 0.0
+    tau: ArrayLike = 0.0
     tip: float = 0.0
     limits: float = 0.0
     barrier: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("q", "qd", "tau", "tip", "limits", "barrier"):
+        for name in BY_JOINT:
+            # Tuples, so that weights compare and hash.
+            object.__setattr__(self, name, _number_or_tuple(name, getattr(self, name)))
+        for name in ("tip", "limits", "barrier"):
             value = getattr(self, name)
             check_number(f"The weight '{name}'", value, "give one number, for all joints")
-            if not (np.isfinite(value) and value >= 0.0):
-                raise ControlError(
-                    f"The weight '{name}' is {value}: it must be finite and at least 0."
-                )
+            _check_weight(name, value)
+
+    def uniform(self, name: str) -> float:
+        """Return the weight of all joints.
+
+        Raises
+        ------
+        ControlError
+            If it differs from joint to joint.
+        """
+        value: Any = getattr(self, name)
+        if isinstance(value, tuple):
+            raise ControlError(
+                f"The weight '{name}' has a number for each joint, which only 'solve' supports: "
+                "give one number for all joints."
+            )
+        return float(value)
+
+    def by_joint(self, name: str, count: int) -> Floats:
+        """Return a weight as an array (count,).
+
+        Raises
+        ------
+        ControlError
+            If it has another number of values.
+        """
+        value = np.asarray(getattr(self, name), dtype=np.float64)
+        if value.ndim and value.shape != (count,):
+            raise ControlError(
+                f"The weight '{name}' has {len(value)} values: give one number, or {count}."
+            )
+        return np.broadcast_to(value, (count,))
+
+
+BY_JOINT = ("q", "qd", "tau")
+"""Weights that may differ from joint to joint."""
+
+
+def _number_or_tuple(name: str, value: Any) -> float | tuple[float, ...]:
+    """Return a weight as a number or a tuple of numbers."""
+    if is_number(value):
+        _check_weight(name, value)
+        return float(value)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros((0, 0))
+    if array.ndim != 1 or not array.size:
+        raise ControlError(
+            f"The weight '{name}' is {value!r:.60}: give one number, or one for each joint."
+        )
+    for number in array:
+        _check_weight(name, number)
+    return tuple(array.tolist())
+
+
+def _check_weight(name: str, value: float) -> None:
+    """Raise `ControlError` unless a weight is finite and at least 0."""
+    if not (np.isfinite(value) and value >= 0.0):
+        raise ControlError(f"The weight '{name}' is {value}: it must be finite and at least 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,11 +151,11 @@ class Cost:
     def __post_init__(self) -> None:
         for name in ("running", "final"):
             check_kind(name, getattr(self, name), Weights)
-        if self.running.tau <= 0.0:
+        if not np.all(np.asarray(self.running.tau) > 0.0):
             raise ControlError(
                 "The running weight 'tau' is 0: it must be above 0 to guarantee an optimum."
             )
-        if self.final.tau:
+        if np.any(self.final.tau):
             raise ControlError("The last knot has no effort: leave the final weight 'tau' at 0.")
         if self.has_tip and not self.frame:
             raise ControlError("The cost weights the tip, but has no 'frame': give the tip's link.")
@@ -146,8 +210,8 @@ class KnotTarget:
 
     Members
     -------
-    q, qd : (n, knots + 1, nv), or with 1 for either of the first two axes.
-    tau : (n, knots, nv), likewise.
+    q, qd : (n, knots + 1, nq) and (n, knots + 1, nv), or with 1 for either of the first two axes.
+    tau : (n, knots, nu), likewise.
     tip : (n, knots + 1, 3) [m] in the frame of the base, likewise; None if the tip has no weight.
     """
 
@@ -191,7 +255,7 @@ class Expansion:
     -------
     value : (n, knots + 1).
     x, xx : (n, knots + 1, 2 nv) and (n, knots + 1, 2 nv, 2 nv), with respect to states.
-    u, uu : (n, knots, nv) and (nv,), with respect to efforts; uu is diagonal and constant.
+    u, uu : (n, knots, nu) and (nu,), with respect to efforts; uu is diagonal and constant.
     """
 
     value: Floats
@@ -208,83 +272,106 @@ class CostModel:
     Members
     -------
     model, cost : the robot and its cost.
+    space : its states and actuators.
     low, high : soft limits, (nq,).
     middle, half : middle and half width of each joint's range, (nq,); inf without limits.
+    limited : positions with limits, and their velocities, as two arrays of indices.
     """
 
     model: Model
     cost: Cost
+    space: StateSpace = field(init=False)
     low: Floats = field(init=False)
     high: Floats = field(init=False)
     middle: Floats = field(init=False)
     half: Floats = field(init=False)
+    limited: tuple[NDArray[np.intp], NDArray[np.intp]] = field(init=False)
 
     def __post_init__(self) -> None:
+        space = StateSpace(self.model)
         low, high = soft_limits(self.model, self.cost)
-        object.__setattr__(self, "low", low)
-        object.__setattr__(self, "high", high)
         middle, half = joint_ranges(self.model)
-        object.__setattr__(self, "middle", middle)
-        object.__setattr__(self, "half", half)
+        for name, value in (
+            ("space", space),
+            ("low", low),
+            ("high", high),
+            ("middle", middle),
+            ("half", half),
+            ("limited", limited_joints(self.model)),
+        ):
+            object.__setattr__(self, name, value)
+        for weights in (self.cost.running, self.cost.final):
+            for name in BY_JOINT:
+                weights.by_joint(name, space.nu if name == "tau" else space.nv)
         if self.cost.has_tip:
-            dynamics.frame_placement(self.model, np.zeros(self.model.nq), self.cost.frame)
+            neutral = dynamics.neutral_configuration(self.model)
+            dynamics.frame_placement(self.model, neutral, self.cost.frame)
 
     def values(self, x: Floats, u: Floats, target: KnotTarget) -> Floats:
-        """Return costs (n, knots + 1) of states (n, knots + 1, 2 nv) and efforts (n, knots, nv)."""
-        n = self.model.nv
-        q, qd = x[..., :n], x[..., n:]
+        """Return costs (n, knots + 1) of states (n, knots + 1, nx) and efforts (n, knots, nu)."""
+        q, qd = self.space.parts(x)
         weigh = self._by_knot(x.shape[1])
-        value = 0.5 * weigh("q") * np.sum((q - target.q) ** 2, axis=-1)
-        value += 0.5 * weigh("qd") * np.sum((qd - target.qd) ** 2, axis=-1)
-        value[:, :-1] += 0.5 * self.cost.running.tau * np.sum((u - target.tau) ** 2, axis=-1)
+        off = self.space.between(target.q, q)
+        value = 0.5 * np.sum(weigh("q") * off**2, axis=-1)
+        value += 0.5 * np.sum(weigh("qd") * (qd - target.qd) ** 2, axis=-1)
+        effort = self.cost.running.by_joint("tau", self.space.nu)
+        value[:, :-1] += 0.5 * np.sum(effort * (u - target.tau) ** 2, axis=-1)
+        at, _ = self.limited
         if self.cost.has_limits:
             beyond = q - np.clip(q, self.low, self.high)
-            value += 0.5 * weigh("limits") * np.sum(beyond**2, axis=-1)
+            value += 0.5 * np.sum(weigh("limits") * beyond**2, axis=-1)
         if self.cost.has_barrier:
-            share = (q - self.middle) / self.half
+            share = (q - self.middle)[..., at] / self.half[at]
             penalty, _, _ = barrier(1.0 - share**2, self.cost.margin)
-            value += weigh("barrier") * np.sum(penalty, axis=-1)
+            value += np.sum(weigh("barrier") * penalty, axis=-1)
         if self.cost.has_tip:
-            value += 0.5 * weigh("tip") * np.sum((self.tip(q) - self._tip_of(target)) ** 2, axis=-1)
+            tip = np.sum((self.tip(q) - self._tip_of(target)) ** 2, axis=-1)
+            value += 0.5 * weigh("tip")[:, 0] * tip
         return np.asarray(value)
 
     def expand(self, x: Floats, u: Floats, target: KnotTarget) -> Expansion:
         """Return costs along motions with gradients and Gauss-Newton Hessians."""
-        n = self.model.nv
-        q, qd = x[..., :n], x[..., n:]
+        n = self.space.nv
+        q, qd = self.space.parts(x)
         weigh = self._by_knot(x.shape[1])
-        lx = np.concatenate(
-            [weigh("q")[:, None] * (q - target.q), weigh("qd")[:, None] * (qd - target.qd)],
-            axis=-1,
-        )
-        lxx = np.zeros((*x.shape, 2 * n))
+        lx = np.empty((*x.shape[:-1], 2 * n))
+        lxx = np.zeros((*x.shape[:-1], 2 * n, 2 * n))
         diagonal = np.arange(n)
-        lxx[..., diagonal, diagonal] = weigh("q")[:, None]
-        lxx[..., n + diagonal, n + diagonal] = weigh("qd")[:, None]
+        off = self.space.between(target.q, q)
+        lx[..., :n], lx[..., n:] = weigh("q") * off, weigh("qd") * (qd - target.qd)
+        if self.space.flat:
+            lxx[..., diagonal, diagonal] = weigh("q")
+        else:
+            jacobian = self.space.between_jacobian(off)
+            lx[..., :n] = np.einsum("...ki,...k->...i", jacobian, lx[..., :n])
+            weighted = weigh("q")[..., None] * jacobian
+            lxx[..., :n, :n] = np.swapaxes(jacobian, -1, -2) @ weighted
+        lxx[..., n + diagonal, n + diagonal] = weigh("qd")
+        at, moves = self.limited
         if self.cost.has_limits:
-            beyond = q - np.clip(q, self.low, self.high)
-            lx[..., :n] += weigh("limits")[:, None] * beyond
-            lxx[..., diagonal, diagonal] += weigh("limits")[:, None] * (beyond != 0.0)
+            beyond = (q - np.clip(q, self.low, self.high))[..., at]
+            lx[..., moves] += weigh("limits") * beyond
+            lxx[..., moves, moves] += weigh("limits") * (beyond != 0.0)
         if self.cost.has_barrier:
-            share = (q - self.middle) / self.half
+            half = self.half[at]
+            share = (q - self.middle)[..., at] / half
             _, slope, curvature = barrier(1.0 - share**2, self.cost.margin)
-            weight = weigh("barrier")[:, None]
-            lx[..., :n] -= weight * (2.0 * share / self.half) * slope
+            weight = weigh("barrier")
+            lx[..., moves] -= weight * (2.0 * share / half) * slope
             chained = 4.0 * share**2 * curvature - 2.0 * slope
-            lxx[..., diagonal, diagonal] += weight * chained / self.half**2
+            lxx[..., moves, moves] += weight * chained / half**2
         if self.cost.has_tip:
-            off = self.tip(q) - self._tip_of(target)
+            miss = self.tip(q) - self._tip_of(target)
             jacobian = self.tip_jacobian(q)
-            lx[..., :n] += weigh("tip")[:, None] * np.einsum("...ki,...k->...i", jacobian, off)
-            lxx[..., :n, :n] += weigh("tip")[:, None, None] * (
-                np.swapaxes(jacobian, -1, -2) @ jacobian
-            )
+            lx[..., :n] += weigh("tip") * np.einsum("...ki,...k->...i", jacobian, miss)
+            lxx[..., :n, :n] += weigh("tip")[..., None] * (np.swapaxes(jacobian, -1, -2) @ jacobian)
+        effort = self.cost.running.by_joint("tau", self.space.nu)
         return Expansion(
             value=self.values(x, u, target),
             x=lx,
             xx=lxx,
-            u=self.cost.running.tau * (u - target.tau),
-            uu=np.full(n, self.cost.running.tau),
+            u=effort * (u - target.tau),
+            uu=effort,
         )
 
     def tip(self, q: Floats) -> Floats:
@@ -309,11 +396,14 @@ class CostModel:
         return target.tip
 
     def _by_knot(self, knots: int) -> Callable[[str], Floats]:
-        """Return a function from a weight's name to its values at the knots, (knots,)."""
+        """Return a function from a weight's name to its values, (knots, nv) or (knots, 1)."""
+        running, final = self.cost.running, self.cost.final
 
         def weigh(name: str) -> Floats:
-            weights = np.full(knots, getattr(self.cost.running, name), dtype=np.float64)
-            weights[-1] = getattr(self.cost.final, name)
+            count = self.space.nv if name in BY_JOINT else 1
+            weights = np.empty((knots, count))
+            weights[:-1] = np.asarray(getattr(running, name))
+            weights[-1] = np.asarray(getattr(final, name))
             return weights
 
         return weigh

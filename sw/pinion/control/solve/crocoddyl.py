@@ -17,13 +17,42 @@ from typing import Any
 import crocoddyl
 import numpy as np
 
+from pinion import dynamics
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant
+from pinion.control.state import StateSpace
 
 from .cost import CostModel
 from .problem import Problem
+
+
+class RobotState(crocoddyl.StateAbstract):
+    """States of a robot whose positions need not be vectors, for Crocoddyl's solvers."""
+
+    def __init__(self, space: StateSpace) -> None:
+        super().__init__(space.nx, space.ndx)
+        self._space = space
+
+    def zero(self) -> Floats:
+        """Return the neutral state."""
+        q = dynamics.neutral_configuration(self._space.model)
+        return np.concatenate([q, np.zeros(self._space.nv)])
+
+    def rand(self) -> Floats:
+        """Return a random state."""
+        rng = np.random.default_rng()
+        q = dynamics.random_configuration(self._space.model, rng)
+        return np.concatenate([q, rng.uniform(-1.0, 1.0, self._space.nv)])
+
+    def diff(self, x0: Floats, x1: Floats) -> Floats:
+        """Return the change from x0 to x1."""
+        return self._space.difference(x0, x1)
+
+    def integrate(self, x: Floats, dx: Floats) -> Floats:
+        """Return the state after a change."""
+        return self._space.integrate(x, dx)
 
 
 class ActionModel(crocoddyl.ActionModelAbstract):
@@ -46,10 +75,12 @@ class ActionModel(crocoddyl.ActionModelAbstract):
                 "numbered from 0."
             )
         problem.check_plant(plant)
-        n = problem.model.nv
+        space = problem.space
         self.last = knot == problem.knots
-        super().__init__(crocoddyl.StateVector(2 * n), 0 if self.last else n, 0)
+        state = crocoddyl.StateVector(space.nx) if space.flat else RobotState(space)
+        super().__init__(state, 0 if self.last else space.nu, 0)
         self.plant = plant
+        self.active = None if self.last else _active_of(problem, which, knot)
         self.costs = CostModel(problem.model, problem.cost)
         self._target = _knot_of(problem, which, knot)
         if problem.effort_limit is not None and not self.last:
@@ -58,7 +89,10 @@ class ActionModel(crocoddyl.ActionModelAbstract):
     def calc(self, data: Any, x: Floats, u: Floats | None = None) -> None:
         """Compute the cost and the next state."""
         data.cost = float(self._values(x, u)[self._place])
-        data.xnext = x.copy() if u is None or self.last else self.plant.step(x[None], u[None])[0]
+        if u is None or self.last:
+            data.xnext = x.copy()
+        else:
+            data.xnext = self.plant.step(x[None], u[None], self.active)[0]
 
     def calcDiff(  # noqa: N802 - Crocoddyl calls it so
         self, data: Any, x: Floats, u: Floats | None = None
@@ -71,7 +105,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         if u is None or self.last:
             return
         data.Lu, data.Luu = expansion.u[0, 0], np.diag(expansion.uu)
-        linear = self.plant.linearise(x[None, None], u[None, None])
+        linear = self.plant.linearise(x[None, None], u[None, None], self.active)
         data.Fx, data.Fu = linear.A[0, 0], linear.B[0, 0]
 
     @property
@@ -80,8 +114,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         return 1 if self.last else 0
 
     def _motion(self, x: Floats, u: Floats | None) -> tuple[Floats, Floats]:
-        n = self.plant.model.nv
-        effort = np.zeros(n) if u is None or self.last else np.asarray(u)
+        effort = np.zeros(self.plant.space.nu) if u is None or self.last else np.asarray(u)
         return np.stack([x, x])[None], effort[None, None]
 
     def _values(self, x: Floats, u: Floats | None) -> Floats:
@@ -90,7 +123,8 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         if u is None and not self.last:
             # Crocoddyl evaluates a running knot without an effort when it ends a motion.
             off_effort = efforts - self._target.tau
-            values = values - 0.5 * self.costs.cost.running.tau * float(np.sum(off_effort**2))
+            weight = self.costs.cost.running.by_joint("tau", self.plant.space.nu)
+            values = values - 0.5 * float(np.sum(weight * off_effort**2))
         return values
 
 
@@ -106,6 +140,12 @@ def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:
         ActionModel(problem, plant, knot=knot, which=which) for knot in range(problem.knots + 1)
     ]
     return crocoddyl.ShootingProblem(problem.start[which].copy(), knots[:-1], knots[-1])
+
+
+def _active_of(problem: Problem, which: int, knot: int) -> Floats | None:
+    """Return the contacts on the ground in a problem's knot, (1, contacts)."""
+    active = problem.active_at(knot)
+    return None if active is None else active[[which if len(active) > 1 else 0]]
 
 
 def _knot_of(problem: Problem, which: int, knot: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from pinion.base.arrays import Flags, Floats
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import Linear, Plant, second_of
+from pinion.dynamics import neutral_configuration
 
-from .backward import PASSES, FeedbackPolicy, Quadratic, recursion
+from .backward import PASSES, FeedbackPolicy, Quadratic, direction, recursion
 from .cost import CostModel, Expansion
 from .problem import Problem
 
@@ -29,6 +31,12 @@ def timed(seconds: dict[str, float], part: str) -> Iterator[None]:
 class ArrayEngine(Closing):
     """Trajectories of n problems and the steps of an iteration on them.
 
+    A trajectory that begins with states as a guess has gaps: differences between the end of a step
+    and the next knot's state. A step size closes the same part of all gaps, and is judged by the
+    cost plus a penalty of the gaps that remain (C. Mastalli et al., "Crocoddyl: An Efficient and
+    Versatile Framework for Multi-Contact Optimal Control", ICRA 2020, for the passes; J. Nocedal
+    and S. J. Wright, "Numerical Optimization", 2006, equation 18.36, for the penalty).
+
     With ``second_order`` the backward pass includes the second derivatives of the dynamics
     (differential dynamic programming), except in problems where that makes a knot's Hessian
     indefinite: there the iLQR step is used.
@@ -36,8 +44,9 @@ class ArrayEngine(Closing):
     Members
     -------
     problem : the problems that have not been dropped.
-    x, u, cost : trajectories (n, knots + 1, 2 nv), (n, knots, nv), and their costs (n,).
-    K : gains of the last backward pass, (n, knots, nv, 2 nv).
+    x, u, cost : trajectories (n, knots + 1, nx), (n, knots, nu), and their costs (n,).
+    gaps : (n, knots, 2 nv), from the states of knots 1 to the last to the ends of the steps.
+    K : gains of the last backward pass, (n, knots, nu, 2 nv).
     saturated : number of gradients that a number format could not hold.
     seconds : time by part.
     """
@@ -60,6 +69,11 @@ class ArrayEngine(Closing):
                 f"Limits of efforts (effort_limit) need the backward pass 'serial', not "
                 f"'{backward}': leave one of the two out."
             )
+        if second_order and (not plant.space.flat or plant.contacts):
+            raise ControlError(
+                "Second derivatives (second_order=True) need a robot with a fixed base, joints of "
+                "one position each, and no contacts: leave the option out."
+            )
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
             raise ControlError(
                 "Second derivatives (second_order=True) need the backward pass 'serial' and the "
@@ -73,6 +87,7 @@ class ArrayEngine(Closing):
         self._pass = PASSES[backward]
         self.x = np.zeros((0, 0, 0))
         self.u = np.zeros((0, 0, 0))
+        self.gaps = np.zeros((0, 0, 0))
         self.cost = np.zeros(0)
         self.K = np.zeros((0, 0, 0, 0))
         self.saturated = 0
@@ -80,37 +95,63 @@ class ArrayEngine(Closing):
         self._linear: Linear | None = None
         self._expansion: Expansion | None = None
         self._feedback: FeedbackPolicy | None = None
-        self._trial: tuple[Floats, Floats, Floats] | None = None
+        self._trial: tuple[Floats, Floats, Floats, Floats] | None = None
+        self._penalty = np.zeros(0)
 
     def close(self) -> None:
         """Close the backend of the second derivatives."""
         if self._second is not None:
             self._second.close()
 
-    def add(self, problem: Problem, u: Floats) -> None:
-        """Add problems, and roll out their efforts (n, knots, nv) from their start states."""
+    def gap(self) -> Floats:
+        """Return the largest gap of each trajectory, (n,)."""
+        return np.asarray(np.abs(self.gaps).max(axis=(1, 2), initial=0.0))
+
+    def merit(self) -> Floats:
+        """Return the costs plus the penalties of the gaps, (n,)."""
+        return np.asarray(self.cost + self._penalty * _size(self.gaps))
+
+    def add(self, problem: Problem, u: Floats, x: Floats | None = None) -> None:
+        """Add problems with their efforts (n, knots, nu), and states (n, knots + 1, nx) if given.
+
+        Otherwise efforts are rolled out from the start states.
+        """
+        space = self.plant.space
         with timed(self.seconds, "rollouts"):
             u = problem.inside(u)
-            x = np.empty((len(u), problem.knots + 1, 2 * problem.model.nv))
-            x[:, 0] = problem.start
-            for k in range(problem.knots):
-                x[:, k + 1] = self.plant.step(x[:, k], u[:, k])
-                if not (np.abs(x[:, k + 1]) < LOST).all():
+            gaps = np.zeros((len(u), problem.knots, space.ndx))
+            if x is None:
+                x = np.empty((len(u), problem.knots + 1, space.nx))
+                x[:, 0] = problem.start
+                for k in range(problem.knots):
+                    x[:, k + 1] = self.plant.step(x[:, k], u[:, k], problem.active_at(k))
+                    if not (np.abs(x[:, k + 1]) < LOST).all():
+                        raise ControlError(NO_GUESS)
+            else:
+                x = x.copy()
+                x[:, 0] = problem.start
+                ends = self.plant.step(x[:, :-1], u, problem.active)
+                gaps = space.difference(x[:, 1:], ends)
+                if not (np.abs(gaps) < LOST).all():
                     raise ControlError(NO_GUESS)
             cost = self.costs.values(x, u, problem.target).sum(axis=1)
+            penalty = np.zeros(len(u))
             if len(self.x):
                 self.problem = self.problem.joined(problem)
                 x = np.concatenate([self.x, x])
                 u = np.concatenate([self.u, u])
+                gaps = np.concatenate([self.gaps, gaps])
                 cost = np.concatenate([self.cost, cost])
+                penalty = np.concatenate([self._penalty, penalty])
             else:
                 self.problem = problem
-            self.x, self.u, self.cost = x, u.copy(), np.asarray(cost)
+            self.x, self.u, self.gaps, self._penalty = x, u.copy(), gaps, penalty
+            self.cost = np.asarray(cost)
 
     def expand(self) -> None:
         """Linearise dynamics and expand costs to second order along the trajectories."""
         with timed(self.seconds, "gradients"):
-            self._linear = self.plant.linearise(self.x[:, :-1], self.u)
+            self._linear = self.plant.linearise(self.x[:, :-1], self.u, self.problem.active)
             self.saturated += int(self._linear.saturated.sum())
         with timed(self.seconds, "rollouts"):
             self._expansion = self.costs.expand(self.x, self.u, self.problem.target)
@@ -120,6 +161,7 @@ class ArrayEngine(Closing):
         assert self._linear is not None
         assert self._expansion is not None
         expansion, limit = self._expansion, self.problem.effort_limit
+        is_open = self.gap() > 0.0
         with timed(self.seconds, "backward"), np.errstate(all="ignore"):
             quadratic = Quadratic(
                 A=self._linear.A,
@@ -130,6 +172,7 @@ class ArrayEngine(Closing):
                 r=expansion.u,
                 low=None if limit is None else np.minimum(-limit - self.u, 0.0),
                 high=None if limit is None else np.maximum(limit - self.u, 0.0),
+                gaps=self.gaps if is_open.any() else None,
             )
             if self._second is None:
                 self._feedback = self._pass(quadratic)
@@ -143,13 +186,32 @@ class ArrayEngine(Closing):
         curvature = feedback.curvature - regularisation * np.sum(
             feedback.feedforward**2, axis=(1, 2)
         )
-        return feedback.slope, curvature, feedback.convex
+        slope = feedback.slope
+        if is_open.any():
+            unregularised = replace(quadratic, R=np.broadcast_to(expansion.uu, expansion.u.shape))
+            with np.errstate(all="ignore"):
+                along, bend = direction(unregularised, feedback)
+            slope = np.where(is_open, self._penalised(along, bend, is_open), slope)
+            curvature = np.where(is_open, bend, curvature)
+        return slope, curvature, feedback.convex
+
+    def _penalised(self, slope: Floats, curvature: Floats, is_open: Flags) -> Floats:
+        """Return slopes of the merit (n,), with penalties raised until it falls along the step."""
+        size = np.where(is_open, _size(self.gaps), 1.0)
+        rise = 0.5 * np.maximum(curvature, 0.0) - slope
+        needed = np.where(is_open & np.isfinite(rise), rise / ((1.0 - SHARE) * size), 0.0)
+        self._penalty = np.maximum(self._penalty, needed)
+        return np.asarray(slope + self._penalty * size)
 
     def rounding(self) -> Floats:
         """Return by how much the rounding of a rollout's states changes its cost, (n,)."""
         assert self._feedback is not None
         with np.errstate(all="ignore"):
-            change = np.sum(np.abs(self._feedback.Vx * self.x), axis=(1, 2))
+            x = self.x
+            if not self.plant.space.flat:
+                q = neutral_configuration(self.plant.model)
+                x = self.plant.space.difference(np.append(q, np.zeros(self.plant.model.nv)), x)
+            change = np.sum(np.abs(self._feedback.Vx * x), axis=(1, 2))
         return np.asarray(ROUNDINGS * np.finfo(np.float64).eps * (change + np.abs(self.cost)))
 
     def _second_order(self, at: int, Vx: Floats) -> tuple[Floats, Floats]:
@@ -174,15 +236,20 @@ class ArrayEngine(Closing):
         return Vx_fxx, Vx_fux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Return the costs (n,) for step sizes ``shares`` (n,); infinite outside ``which``."""
+        """Return the merits (n,) for step sizes ``shares`` (n,); infinite outside ``which``."""
         assert self._feedback is not None
         with timed(self.seconds, "rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]
             feedforward, gains = self._feedback.feedforward[which], self._feedback.gains[which]
+            dropped = np.zeros(len(x), dtype=np.bool_)
+            gaps = (1.0 - shares[which, None, None]) * self.gaps[which]
+            any_gap = bool(gaps.any())
+            problem = self.problem if which.all() else self.problem.at(which)
             new_x, new_u = np.empty_like(x), np.empty_like(u)
             new_x[:, 0] = x[:, 0]
+            space = self.plant.space
             for at in range(self.problem.knots):
-                off = new_x[:, at] - x[:, at]
+                off = space.difference(x[:, at], new_x[:, at])
                 new_u[:, at] = (
                     u[:, at]
                     - shares[which, None] * feedforward[:, at]
@@ -194,21 +261,29 @@ class ArrayEngine(Closing):
                 lost |= ~(np.abs(new_x[:, at]).max(axis=1) < LOST)
                 now_x = np.where(lost[:, None], x[:, at], new_x[:, at])
                 now_u = np.where(lost[:, None], u[:, at], new_u[:, at])
-                new_x[:, at + 1] = self.plant.step(now_x, now_u)
-                new_x[lost, at + 1] = np.nan
+                end = self.plant.step(now_x, now_u, problem.active_at(at))
+                new_x[:, at + 1] = space.integrate(end, -gaps[:, at]) if any_gap else end
+                dropped |= lost
+                # Later steps need usable positions; the cost says that the trial is lost.
+                new_x[lost, at + 1] = x[lost, at + 1]
             cost = np.full(len(shares), np.inf)
-            cost[which] = self._costs_of(new_x, new_u, which)
+            cost[which] = np.where(dropped, np.inf, self._costs_of(new_x, new_u, which))
             cost[np.isnan(cost)] = np.inf
             if self._trial is None:
-                self._trial = (self.x.copy(), self.u.copy(), self.cost.copy())
+                arrays = (self.x, self.u, self.cost, self.gaps)
+                x, u, costs, old_gaps = (array.copy() for array in arrays)
+                self._trial = x, u, costs, old_gaps
             self._trial[0][which], self._trial[1][which] = new_x, new_u
-            self._trial[2][which] = cost[which]
+            self._trial[2][which], self._trial[3][which] = cost[which], gaps
+            if any_gap:
+                cost[which] += self._penalty[which] * _size(gaps)
         return cost
 
     def accept(self, which: Flags) -> None:
         """Accept the last trials of the problems in the mask ``which`` (n,)."""
         if self._trial is not None:
-            for accepted, trial in zip((self.x, self.u, self.cost), self._trial, strict=True):
+            arrays = (self.x, self.u, self.cost, self.gaps)
+            for accepted, trial in zip(arrays, self._trial, strict=True):
                 accepted[which] = trial[which]
         self._trial = None
         if self._feedback is not None:
@@ -219,7 +294,7 @@ class ArrayEngine(Closing):
         del more
         self.problem = self.problem.at(which)
         self.x, self.u, self.cost = self.x[which], self.u[which], self.cost[which]
-        self.K = self.K[which]
+        self.K, self.gaps, self._penalty = self.K[which], self.gaps[which], self._penalty[which]
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of some problems."""
@@ -229,6 +304,14 @@ class ArrayEngine(Closing):
         target = self.problem.target if which is None else self.problem.target.at(which)
         return np.asarray(self.costs.values(x, u, target).sum(axis=1))
 
+
+def _size(gaps: Floats) -> Floats:
+    """Return the sums (n,) of absolute gaps (n, knots, 2 nv)."""
+    return np.asarray(np.abs(gaps).sum(axis=(1, 2)))
+
+
+SHARE = 0.5
+"""Part of the penalty's decrease that the merit falls by at least."""
 
 NO_GUESS = "A first guess diverges or has no finite cost: give another guess, or a shorter motion."
 

@@ -28,6 +28,7 @@ from pinion.control.plant import Plant
 
 from .engine import NO_GUESS, ArrayEngine
 from .problem import Problem, Solution, finite
+from .problem import states as states_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,8 +86,14 @@ class Engine(Protocol):
     saturated: int
     seconds: dict[str, float]
 
-    def add(self, problem: Problem, u: Floats) -> None:
-        """Add problems and roll out their first guesses."""
+    def add(self, problem: Problem, u: Floats, x: Floats | None = None) -> None:
+        """Add problems and roll out their first guesses, unless they have states."""
+
+    def gap(self) -> Floats:
+        """Return the largest gap of each trajectory."""
+
+    def merit(self) -> Floats:
+        """Return the costs plus the penalties of the gaps, for the last pass."""
 
     def expand(self) -> None:
         """Linearise dynamics and expand costs."""
@@ -98,7 +105,7 @@ class Engine(Protocol):
         """Return by how much rounding changes each cost."""
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Try a step size in some problems, and return the costs."""
+        """Try a step size in some problems, and return the merits."""
 
     def accept(self, which: Flags) -> None:
         """Accept the last trials of some problems."""
@@ -115,6 +122,7 @@ def solve(
     plant: Plant,
     *,
     guess: ArrayLike | None = None,
+    states: ArrayLike | None = None,
     backward: str = "serial",
     second_order: bool = False,
     options: Options | None = None,
@@ -126,8 +134,13 @@ def solve(
     ----------
     problem : n problems.
     plant : steps and gradients.
-    guess : initial efforts (n, knots, nv), clipped to the problem's limits; by default those that
-        hold the robot still.
+    guess : initial efforts (n, knots, nu), clipped to the problem's limits; by default those that
+        keep the joints still.
+    states : initial states (n, knots + 1, nx); the first ones are the problem's. They need not
+        follow from the efforts: such gaps close as the solver goes on (multiple shooting; M.
+        Giftthaler et al., "A Family of Iterative Gauss-Newton Shooting Methods for Nonlinear
+        Optimal Control", IROS 2018). By default efforts are rolled out, which fails for motions
+        that are unstable.
     backward : ``serial`` (Riccati recursion) or ``parallel`` (scan over knots).
     second_order : whether the backward pass includes second derivatives of the dynamics; only
         with the serial pass and semi-implicit steps.
@@ -141,14 +154,16 @@ def solve(
     """
     check_kind("problem", problem, Problem)
     with ArrayEngine(problem, plant, backward=backward, second_order=second_order) as engine:
-        return iterate(engine, problem, guess=guess, options=options, report=report)
+        return iterate(engine, problem, guess=guess, states=states, options=options, report=report)
 
 
+# Many parameters: the guess and the options, by keyword.
 def iterate(
     engine: Engine,
     problem: Problem,
     *,
     guess: ArrayLike | None = None,
+    states: ArrayLike | None = None,
     options: Options | None = None,
     width: int = 0,
     report: Callable[[int, Floats], None] | None = None,
@@ -157,12 +172,14 @@ def iterate(
     began = time.perf_counter()
     options = Options() if options is None else options
     check_kind("options", options, Options)
-    count, knots, nv = problem.count, problem.knots, problem.model.nv
+    count, knots, space = problem.count, problem.knots, problem.space
     u = problem.held() if guess is None else finite("guess", guess)
-    if u.shape != (count, knots, nv):
-        raise ControlError(f"The guess has the shape {u.shape}: give {(count, knots, nv)}.")
-    solved_x, solved_u = np.zeros((count, knots + 1, 2 * nv)), np.zeros((count, knots, nv))
-    gains = np.zeros((count, knots, nv, 2 * nv))
+    if u.shape != (count, knots, space.nu):
+        raise ControlError(f"The guess has the shape {u.shape}: give {(count, knots, space.nu)}.")
+    x = None if states is None else _guessed_states(problem, states)
+    solved_x, solved_u = np.zeros((count, knots + 1, space.nx)), np.zeros((count, knots, space.nu))
+    gains = np.zeros((count, knots, space.nu, space.ndx))
+    gap = np.zeros(count)
     cost = np.zeros(count)
     converged, iterations = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
     history = np.zeros((options.iterations + 1, count))
@@ -177,26 +194,26 @@ def iterate(
         # Adding a few problems costs as much as adding many.
         if len(waiting) and room >= min(len(waiting), max(1, batch // 8)):
             added, waiting = waiting[:room], waiting[room:]
-            engine.add(problem.at(added), u[added])
+            engine.add(problem.at(added), u[added], None if x is None else x[added])
             active = np.concatenate([active, added])
             cost[active] = engine.cost
             if not np.isfinite(engine.cost).all():
                 raise ControlError(NO_GUESS)
             history[0, added] = cost[added]
-        previous = cost[active]
+        previous, closed = cost[active], engine.gap() == 0.0
         engine.expand()
         ends = last[active]
-        outcome = _improve(
-            engine, previous, regularisation[active], options, ends, converged[active]
-        )
+        outcome = _improve(engine, regularisation[active], options, ends, converged[active])
         cost[active], regularisation[active] = engine.cost, outcome.regularisation
         iterations[active] += ~ends
         history[iterations[active], active] = cost[active]
         if report is not None and not ends.all():
             rounds += 1
             report(rounds, cost)
-        finished = outcome.stepped & (
-            previous - cost[active] <= options.tolerance * np.abs(previous)
+        finished = (
+            outcome.stepped
+            & closed
+            & (previous - cost[active] <= options.tolerance * np.abs(previous))
         )
         # No step size helps: the best that this gradient can do.
         stuck = ~outcome.stepped & (outcome.regularisation >= options.most)
@@ -208,6 +225,7 @@ def iterate(
         if ends.any():
             added = active[ends]
             solved_x[added], solved_u[added], gains[added] = engine.trajectories(ends)
+            gap[added] = engine.gap()[ends]
             gains[active[ends & ~outcome.convex]] = 0.0
             active = active[~ends]
             engine.keep(~ends, more=bool(len(waiting)))
@@ -228,12 +246,20 @@ def iterate(
         seconds=seconds,
         shares={
             name: share.max(axis=1)
-            for name, share in limit_shares(
-                problem.model, solved_x[..., :nv], solved_x[..., nv:], solved_u
-            ).items()
+            for name, share in limit_shares(problem.model, *space.parts(solved_x), solved_u).items()
         },
         binding=np.abs(solved_u) >= (np.inf if (limit := problem.effort_limit) is None else limit),
+        gap=gap,
     )
+
+
+def _guessed_states(problem: Problem, values: ArrayLike) -> Floats:
+    """Return states (n, knots + 1, nx) as a first guess."""
+    x = states_of("states", values, problem.space)
+    expected = (problem.count, problem.knots + 1, problem.space.nx)
+    if x.shape != expected:
+        raise ControlError(f"'states' has the shape {np.shape(values)}: give {expected}.")
+    return x
 
 
 @dataclass(frozen=True)
@@ -256,7 +282,6 @@ class _Outcome:
 
 def _improve(
     engine: Engine,
-    previous: Floats,
     regularisation: Floats,
     options: Options,
     last: Flags,
@@ -267,7 +292,7 @@ def _improve(
     The ``last`` ones get the smallest regularisation. Problems that have ``converged`` are not
     checked for having settled.
     """
-    count = len(previous)
+    count, closed = len(regularisation), engine.gap() == 0.0
 
     def raised(regularisation: Floats) -> Floats:
         return np.minimum(regularisation * options.growth, options.most)
@@ -278,20 +303,20 @@ def _improve(
         if convex.all() or (regularisation[~convex] >= options.most).all():
             break
         regularisation = np.where(convex, regularisation, raised(regularisation))
-    left = convex & ~last
+    left, previous = convex & ~last, engine.merit()
     stepped = np.zeros(count, dtype=np.bool_)
     share = np.ones(count)
     for _ in range(options.halvings + 1):
         if not left.any():
             break
-        trial_cost = engine.roll(share, left)
+        trial = engine.roll(share, left)
         expected_decrease = share * slope - 0.5 * share**2 * curvature
-        enough = left & (previous - trial_cost >= options.enough * expected_decrease)
-        enough &= trial_cost <= previous
+        enough = left & (previous - trial >= options.enough * expected_decrease)
+        enough &= trial <= previous
         stepped |= enough
         left &= ~enough
         share = np.where(left, share / 2, share)
-    settled = convex & ~stepped & ~converged
+    settled = convex & ~stepped & ~converged & closed
     if settled.any():
         settled &= slope - 0.5 * curvature <= engine.rounding()
     engine.accept(stepped)

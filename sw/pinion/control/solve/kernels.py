@@ -57,7 +57,7 @@ _ANY = uniform(-1.0, 1.0)
 def _expansion(
     model: Model, cost: Cost, weights: Weights, q: Any, qd: Any, at: dict[str, Any], region: Any
 ) -> tuple[Any, list[Any], list[Any], Rows]:
-    """Return a knot's cost, lq, lqd and lqq; lqdqd is ``weights.qd``."""
+    """Return a knot's cost, lq, lqd and lqq; lqdqd is diagonal, ``weights.qd``."""
     n = model.nv
     value: Any = 0.0
     lq: list[Any] = [0.0] * n
@@ -65,12 +65,13 @@ def _expansion(
     lqq: Rows = [[0.0] * n for _ in range(n)]
     low, high = soft_limits(model, cost)
     middle, half = joint_ranges(model)
+    positions, rates = _by_joint(weights, "q", n), _by_joint(weights, "qd", n)
     for i in range(n):
         off, late = q[i] - at["q_ref"][i], qd[i] - at["qd_ref"][i]
-        value = value + 0.5 * weights.q * (off * off) + 0.5 * weights.qd * (late * late)
-        lq[i] = weights.q * off
-        lqd[i] = weights.qd * late
-        lqq[i][i] = weights.q
+        value = value + 0.5 * positions[i] * (off * off) + 0.5 * rates[i] * (late * late)
+        lq[i] = positions[i] * off
+        lqd[i] = rates[i] * late
+        lqq[i][i] = positions[i]
         if weights.limits and np.isfinite(low[i]) and np.isfinite(high[i]):
             ends = float(low[i]), float(high[i])
             beyond = q[i] - clamp(q[i], *ends)
@@ -163,7 +164,11 @@ def final_function(model: Model, cost: Cost) -> Function:
         value, lq, lqd, lqq = _expansion(
             model, cost, cost.final, values["q"], values["qd"], values, region
         )
-        return {"value": value, "v": [*lq, *lqd], "V": _blocks(lqq, cost.final.qd)}
+        return {
+            "value": value,
+            "v": [*lq, *lqd],
+            "V": _blocks(lqq, _by_joint(cost.final, "qd", model.nv)),
+        }
 
     return _function(
         "final",
@@ -186,18 +191,19 @@ def stage_function(
         # The step starts from these accelerations: tracing merges both.
         qdd = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region).qdd
         value, lq, lqd, lqq = _expansion(model, cost, cost.running, q, qd, values, region)
-        effort_weight = cost.running.tau
+        efforts = _by_joint(cost.running, "tau", n)
         off_effort = [tau[i] - values["tau_ref"][i] for i in range(n)]
+        by_u = [w * x for w, x in zip(efforts, off_effort, strict=True)]
         return {
             "qdd": qdd,
             "q_next": q_next,
             "qd_next": qd_next,
             "A": A,
             "B": B,
-            "value": value + 0.5 * effort_weight * _dot(off_effort, off_effort),
+            "value": value + 0.5 * _dot(by_u, off_effort),
             "by_x": [*lq, *lqd],
-            "by_u": [effort_weight * x for x in off_effort],
-            "by_xx": _blocks(lqq, cost.running.qd),
+            "by_u": by_u,
+            "by_xx": _blocks(lqq, _by_joint(cost.running, "qd", n)),
         }
 
     return _function(
@@ -240,8 +246,8 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
         _, lq, lqd, lqq = _expansion(
             model, cost, cost.running, values["q"], values["qd"], values, region
         )
-        effort_weight = cost.running.tau
-        lu = [effort_weight * (values["tau"][i] - values["tau_ref"][i]) for i in range(n)]
+        efforts, rates = (_by_joint(cost.running, name, n) for name in ("tau", "qd"))
+        lu = [efforts[i] * (values["tau"][i] - values["tau_ref"][i]) for i in range(n)]
         joints = range(n)
         F = [[*D[i], *E[i]] for i in joints]
         Vqq = [[next_Vxx[max(i, j)][min(i, j)] for j in joints] for i in joints]
@@ -265,7 +271,7 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
         for i in joints:
             for j in range(i + 1):
                 Quu[i][j] = _dot(G[i], M[j])
-            Quu[i][i] = Quu[i][i] + effort_weight + values["damping"]
+            Quu[i][i] = Quu[i][i] + efforts[i] + values["damping"]
         Qu = [lu[i] + _dot(M[i], y) for i in joints]
         Qux = [[_dot(M[i], _column(T, c)) for c in range(2 * n)] for i in joints]
         solution, pivots = _solved(Quu, [[*Qux[i], Qu[i]] for i in joints])
@@ -287,7 +293,7 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
                 right = [*_column(T, b), *_column(F, b), *(gains[i][b] for i in joints)]
                 Vxx[a][b] = shifted + _dot(left, right)
         for i in joints:
-            Vxx[n + i][n + i] = Vxx[n + i][n + i] + cost.running.qd
+            Vxx[n + i][n + i] = Vxx[n + i][n + i] + rates[i]
             for j in range(i + 1):
                 Vxx[i][j] = Vxx[i][j] + lqq[i][j]
         for a in range(2 * n):
@@ -363,7 +369,9 @@ def roll_function(model: Model, cost: Cost, dt: float) -> Function:
         ]
         value, *_ = _expansion(model, cost, cost.running, q, qd, values, region)
         off_effort = [tau[i] - values["tau_ref"][i] for i in range(n)]
-        value = value + 0.5 * cost.running.tau * _dot(off_effort, off_effort)
+        efforts = _by_joint(cost.running, "tau", n)
+        by_u = [w * x for w, x in zip(efforts, off_effort, strict=True)]
+        value = value + 0.5 * _dot(by_u, off_effort)
         qdd = dynamics.aba_scalars(model, q, qd, tau, region=region)
         qd_next = [qd[i] + dt * qdd[i] for i in range(n)]
         return {
@@ -495,12 +503,17 @@ def _dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
     return total
 
 
-def _blocks(lqq: Rows, lqdqd: float) -> Rows:
+def _blocks(lqq: Rows, lqdqd: Sequence[float]) -> Rows:
     n = len(lqq)
     lxx: Rows = [[*row, *([0.0] * n)] for row in lqq]
     for i in range(n):
-        lxx.append([lqdqd if c == n + i else 0.0 for c in range(2 * n)])
+        lxx.append([lqdqd[i] if c == n + i else 0.0 for c in range(2 * n)])
     return lxx
+
+
+def _by_joint(weights: Weights, name: str, count: int) -> list[float]:
+    """Return a weight of each joint as floats, which traces fold."""
+    return [float(weight) for weight in weights.by_joint(name, count)]
 
 
 def _solved(matrix: Rows, right: Rows) -> tuple[Rows, list[Any]]:

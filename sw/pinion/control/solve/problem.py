@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pinion import dynamics
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError, check_kind
 from pinion.control.limits import joint_ranges
-from pinion.control.plant import Plant, check_step, control_model, gravity_efforts
+from pinion.control.plant import (
+    Plant,
+    check_step,
+    contacts_in,
+    control_model,
+    holding_efforts,
+)
+from pinion.control.state import StateSpace
 from pinion.robot import Model
 from pinion.robot.lookup import find_frame
 
-from .cost import Cost, KnotTarget
+from .cost import Cost, CostModel, KnotTarget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,9 +38,11 @@ class Problem:
     knots : number of steps.
     dt : length of each [s].
     cost : weights.
-    start : (n, 2 nv), positions and rates.
+    start : (n, nx), positions and rates.
     target : arrays of :class:`.cost.KnotTarget`.
-    effort_limit : largest efforts (nv,), which no solution exceeds; None if efforts are unbounded.
+    effort_limit : largest efforts (nu,), which no solution exceeds; None if efforts are unbounded.
+    active : (n, knots, contacts), or with 1 for either of the first two axes: 1 for a contact that
+        is on the ground from a knot to the next one, 0 for one in the air; None without contacts.
     """
 
     model: Model
@@ -41,6 +52,7 @@ class Problem:
     start: Floats
     target: KnotTarget
     effort_limit: Floats | None = None
+    active: Floats | None = None
 
     # Many parameters: the parts of a problem, by keyword.
     @classmethod
@@ -56,19 +68,23 @@ class Problem:
         tip: ArrayLike | None = None,
         tau: ArrayLike | None = None,
         effort_limit: ArrayLike | None = None,
+        active: ArrayLike | None = None,
     ) -> Problem:
         """Build problems, with targets broadcast over problems and knots.
 
         Parameters
         ----------
         model : the robot; a name or path is loaded.
-        start : (nv,) or (2 nv,), or with n in front: positions with zero velocity, or states.
-        goal : (nv,) or (2 nv,), with n, or n and knots + 1, in front: states without cost;
+        start : (nq,) or (nx,), or with n in front: positions with zero velocity, or states.
+        goal : (nq,) or (nx,), with n, or n and knots + 1, in front: states without cost;
             by default the start.
         tip : (3,) with n, or n and knots + 1, in front [m]: target of the tip.
-        tau : (nv,) with n, or n and knots, in front: efforts without cost; by default 0.
-        effort_limit : (nv,), largest efforts in either direction, such as those of
+        tau : (nu,) with n, or n and knots, in front: efforts without cost; by default 0.
+        effort_limit : (nu,), largest efforts in either direction, such as those of
             :func:`pinion.control.effort_limits`; by default efforts are unbounded.
+        active : (contacts,) with n, or n and knots, in front: 1 for a contact on the ground, 0 for
+            one in the air; by default all are on the ground. (knots, contacts) is the same
+            schedule for all problems.
 
         Raises
         ------
@@ -77,30 +93,32 @@ class Problem:
             outside the joints' limits, or the tip lacks a weight, a target or a joint.
         """
         model = control_model(model)
-        nv = model.nv
+        space = StateSpace(model)
+        nq, nu = space.nq, space.nu
         check_kind("cost", cost, Cost)
+        CostModel(model, cost)  # raises if it does not fit the robot
         number: object = knots
         if not isinstance(number, int | np.integer) or knots < 1:
             raise ControlError(f"'knots' is {knots!r:.60}: give a whole number of at least 1.")
         check_step(dt)
-        first = _states("start", start, nv)
+        first = states("start", start, space)
         if first.ndim != 2:
-            raise ControlError(f"'start' has the shape {np.shape(start)}: give (n, {2 * nv}).")
+            raise ControlError(f"'start' has the shape {np.shape(start)}: give (n, {space.nx}).")
         count = len(first)
         _check_inside(model, first)
-        goals = first[:, None] if goal is None else _along("goal", _states("goal", goal, nv), count)
+        goals = first[:, None] if goal is None else _along("goal", states("goal", goal, space))
         _fits("goal", goals, count, knots + 1)
         _check_tip(model, cost, tip)
-        place = None if tip is None else _along("tip", finite("tip", tip), count)
+        place = None if tip is None else _along("tip", finite("tip", tip))
         if place is not None:
             if place.shape[-1] != 3:
                 raise ControlError(f"The last axis of 'tip' has length {place.shape[-1]}, not 3.")
             _fits("tip", place, count, knots + 1)
-        effort = _along("tau", finite("tau", np.zeros(nv) if tau is None else tau), count)
-        if effort.shape[-1] != nv:
-            raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}, not {nv}.")
+        effort = _along("tau", finite("tau", np.zeros(nu) if tau is None else tau))
+        if effort.shape[-1] != nu:
+            raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}, not {nu}.")
         _fits("tau", effort, count, knots)
-        target = KnotTarget(q=goals[..., :nv], qd=goals[..., nv:], tau=effort, tip=place)
+        target = KnotTarget(q=goals[..., :nq], qd=goals[..., nq:], tau=effort, tip=place)
         return cls(
             model=model,
             knots=knots,
@@ -108,8 +126,14 @@ class Problem:
             cost=cost,
             start=first,
             target=target,
-            effort_limit=None if effort_limit is None else _limit(effort_limit, nv),
+            effort_limit=None if effort_limit is None else _limit(effort_limit, nu),
+            active=_schedule(model, active, count, knots),
         )
+
+    @cached_property
+    def space(self) -> StateSpace:
+        """States and actuators of the robot."""
+        return StateSpace(self.model)
 
     @property
     def count(self) -> int:
@@ -117,12 +141,23 @@ class Problem:
         return len(self.start)
 
     def held(self) -> Floats:
-        """Return efforts (n, knots, nv) that hold the robot at its start: a first guess."""
-        efforts = gravity_efforts(self.model, self.start[:, : self.model.nv])
-        return np.repeat(efforts[:, None], self.knots, axis=1)
+        """Return efforts (n, knots, nu) that keep the joints still at the start: a first guess."""
+        q = self.start[:, : self.space.nq]
+        if self.active is None or self.active.shape[1] == 1:
+            first = None if self.active is None else self.active[:, 0]
+            return np.repeat(holding_efforts(self.model, q, first)[:, None], self.knots, axis=1)
+        active = np.broadcast_to(self.active, (self.count, *self.active.shape[1:]))
+        every = np.repeat(q[:, None], self.knots, axis=1)
+        return holding_efforts(self.model, every, active)
+
+    def active_at(self, knot: int) -> Floats | None:
+        """Return the contacts on the ground from a knot to the next one, (n or 1, contacts)."""
+        if self.active is None:
+            return None
+        return self.active[:, knot if self.active.shape[1] > 1 else 0]
 
     def inside(self, u: Floats) -> Floats:
-        """Return efforts (..., nv), clipped to their limits; within rounding they are at them."""
+        """Return efforts (..., nu), clipped to their limits; within rounding they are at them."""
         limit = self.effort_limit
         if limit is None:
             return u
@@ -130,7 +165,10 @@ class Problem:
 
     def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> Problem:
         """Return some of the problems."""
-        return replace(self, start=self.start[index], target=self.target.at(index))
+        active = self.active
+        if active is not None and len(active) > 1:
+            active = active[index]
+        return replace(self, start=self.start[index], target=self.target.at(index), active=active)
 
     def joined(self, other: Problem) -> Problem:
         """Return these problems followed by others of the same robot, cost and length."""
@@ -138,6 +176,7 @@ class Problem:
             self,
             start=np.concatenate([self.start, other.start]),
             target=self.target.spread(self.count).joined(other.target.spread(other.count)),
+            active=_joined(self, other),
         )
 
     def check_plant(self, plant: Plant) -> None:
@@ -173,9 +212,10 @@ class Solution:
 
     Members
     -------
-    x, u : (n, knots + 1, 2 nv) and (n, knots, nv).
-    K : (n, knots, nv, 2 nv), gains of the feedback ``u - K (x' - x)`` for a state x', of a pass
-        with the least regularisation that makes every knot convex; 0 if none does.
+    x, u : (n, knots + 1, nx) and (n, knots, nu).
+    K : (n, knots, nu, 2 nv), gains of the feedback ``u - K (x' - x)`` for a state x', where
+        ``x' - x`` is tangent (:meth:`.StateSpace.difference`), of a pass with the least
+        regularisation that makes every knot convex; 0 if none does.
     cost : (n,).
     converged : (n,), whether the last iteration decreased the cost by less than the tolerance, or
         the expected decrease was below the rounding of the cost.
@@ -185,7 +225,9 @@ class Solution:
     seconds : time by part: ``gradients``, ``backward``, ``rollouts``, ``rest``.
     shares : largest used share of each joint's limits, (n, nv) for each of ``position``, ``rate``
         and ``effort``; above 1, the motion exceeds the limit. 0 for a joint without one.
-    binding : (n, knots, nv), efforts at the problem's ``effort_limit``.
+    binding : (n, knots, nu), efforts at the problem's ``effort_limit``.
+    gap : (n,), largest difference between a knot's state and the step that should reach it
+        [rad | m | rad/s | m/s]; 0 but for problems that began with states as a guess.
     """
 
     x: Floats
@@ -199,6 +241,7 @@ class Solution:
     seconds: Mapping[str, float]
     shares: Mapping[str, Floats]
     binding: NDArray[np.bool_]
+    gap: Floats
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}={getattr(self, name).shape}" for name in ("x", "u", "K"))
@@ -214,11 +257,11 @@ class Solution:
         )
 
 
-def _limit(values: ArrayLike, nv: int) -> Floats:
-    """Return limits of efforts, (nv,)."""
+def _limit(values: ArrayLike, nu: int) -> Floats:
+    """Return limits of efforts, (nu,)."""
     limit = _numbers("effort_limit", values)
-    if limit.shape != (nv,):
-        raise ControlError(f"'effort_limit' has the shape {limit.shape}: give {(nv,)}.")
+    if limit.shape != (nu,):
+        raise ControlError(f"'effort_limit' has the shape {limit.shape}: give {(nu,)}.")
     if not (limit > 0.0).all():
         joint = int(np.flatnonzero(~(limit > 0.0))[0])
         raise ControlError(
@@ -227,16 +270,60 @@ def _limit(values: ArrayLike, nv: int) -> Floats:
     return limit
 
 
+def _schedule(model: Model, active: ArrayLike | None, count: int, knots: int) -> Floats | None:
+    """Return the contacts on the ground, (n or 1, knots or 1, contacts)."""
+    contacts = contacts_in(model)
+    if not contacts:
+        if active is not None:
+            raise ControlError(
+                f"'active' names contacts on the ground, but {model.name} has none: leave it out, "
+                "or name contacts with pinion.robot.with_contacts."
+            )
+        return None
+    mask = finite("active", np.ones(contacts) if active is None else active)
+    mask = mask[None] if mask.shape == (knots, contacts) else _along("active", mask)
+    if mask.shape[-1] != contacts:
+        raise ControlError(
+            f"The last axis of 'active' has length {mask.shape[-1]}: give {contacts}, one for each "
+            f"contact of {model.name}."
+        )
+    _fits("active", mask, count, knots)
+    wrong = mask[(mask != 0.0) & (mask != 1.0)]
+    if wrong.size:
+        raise ControlError(
+            f"'active' has the value {wrong[0]}: give 1 for a contact on the ground, and 0 for one "
+            "in the air."
+        )
+    return mask
+
+
+def _joined(first: Problem, then: Problem) -> Floats | None:
+    """Return the contacts on the ground of two batches."""
+    if first.active is None or then.active is None:
+        return None
+    knots = max(first.active.shape[1], then.active.shape[1])
+    parts = [
+        np.broadcast_to(batch.active, (batch.count, knots, batch.active.shape[2]))
+        for batch in (first, then)
+        if batch.active is not None
+    ]
+    return np.concatenate(parts)
+
+
 def _check_inside(model: Model, start: Floats) -> None:
-    """Raise `ControlError` unless start states (n, 2 nv) are within the joints' limits."""
+    """Raise `ControlError` unless start states (n, nx) are within the joints' limits."""
     middle, half = joint_ranges(model)
     outside = np.abs(start[:, : model.nq] - middle) > half * (1 + 1e-9)
     if outside.any():
         number, column = (int(i) for i in np.argwhere(outside)[0])
-        joints = [body.joint for body in model.bodies if not model.follows(body)]
+        joint = next(
+            body.joint
+            for body, positions in zip(model.bodies, model.q_slices, strict=True)
+            if positions.start <= column < positions.stop
+        )
         raise ControlError(
-            f"The start of problem {number} has {joints[column].name!r} at "
-            f"{start[number, column]:.6g} {joints[column].kind.unit}, outside its limits of "
+            f"The start of problem {number} has {joint.name!r} at "
+            f"{start[number, column]:.6g} {joint.kind.unit}, outside its limits of "
             f"{middle[column] - half[column]:.6g} and {middle[column] + half[column]:.6g}: start "
             "inside them."
         )
@@ -284,20 +371,35 @@ def _numbers(name: str, values: ArrayLike) -> Floats:
         raise ControlError(f"'{name}' is {values!r:.60}: give an array of numbers.") from None
 
 
-def _states(name: str, values: ArrayLike, nv: int) -> Floats:
-    """Return states (..., 2 nv) from positions, with zero velocity, or from states."""
-    states = np.atleast_2d(finite(name, values))
-    if states.shape[-1] == nv:
-        states = np.concatenate([states, np.zeros_like(states)], axis=-1)
-    if states.shape[-1] != 2 * nv:
+def states(name: str, values: ArrayLike, space: StateSpace) -> Floats:
+    """Return states (..., nx) from positions, with zero velocity, or from states.
+
+    Quaternions are scaled to unit length.
+
+    Raises
+    ------
+    ControlError
+        If the last axis has another length, a number is not finite, or a quaternion is 0.
+    """
+    array = np.atleast_2d(finite(name, values))
+    if array.shape[-1] == space.nq:
+        array = np.concatenate([array, np.zeros((*array.shape[:-1], space.nv))], axis=-1)
+    if array.shape[-1] != space.nx:
         raise ControlError(
-            f"The last axis of '{name}' has length {states.shape[-1]}: give {nv} for positions, or "
-            f"{2 * nv} for positions followed by rates."
+            f"The last axis of '{name}' has length {array.shape[-1]}: give {space.nq} for "
+            f"positions, or {space.nx} for positions followed by rates."
         )
-    return states
+    if space.flat:
+        return array
+    q, qd = space.parts(array)
+    try:
+        unit = dynamics.normalise(space.model, q.reshape(-1, space.nq))
+    except dynamics.DynamicsError as error:
+        raise ControlError(f"'{name}' has no usable positions. {error}") from None
+    return np.concatenate([unit.reshape(q.shape), qd], axis=-1)
 
 
-def _along(name: str, values: Floats, count: int) -> Floats:
+def _along(name: str, values: Floats) -> Floats:
     """Return an array of 1 to 3 axes as (n or 1, knots or 1, m)."""
     if values.ndim == 1:
         return values[None, None]

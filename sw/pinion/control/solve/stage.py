@@ -17,7 +17,12 @@ from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
-from pinion.control.plant import check_step, control_model, dtype_of, float64_or_backend
+from pinion.control.plant import (
+    check_step,
+    dtype_of,
+    float64_or_backend,
+    single_joints_model,
+)
 from pinion.robot import Model
 
 from .cost import Cost, CostModel
@@ -102,7 +107,7 @@ class Stage(Closing):
                 f"{', '.join(DEVICES)}."
             )
         check_step(dt, method)
-        model = control_model(robot)
+        model = single_joints_model(robot)
         CostModel(model, cost)  # raises if its frame does not exist
         row = stage_function(model, cost, dt, method)
         function = float64_or_backend(model, row, device, **options)
@@ -160,7 +165,7 @@ class Stage(Closing):
         }
         qd_next = arrays.pop("qd_next")
         x_next = np.concatenate([arrays.pop("q_next"), qd_next], axis=-1)
-        return Expanded(x_next=x_next, by_uu=np.full(n, self.cost.running.tau), **arrays)
+        return Expanded(x_next=x_next, by_uu=self.cost.running.by_joint("tau", n).copy(), **arrays)
 
     def close(self) -> None:
         """Close the backend."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pinion.control.plant import control_model
+from pinion.control.plant import single_joints_model
 from pinion.control.track.motion import Motion
 from pinion.control.track.period import Horizon
 from pinion.robot import Model, tip_of
@@ -19,7 +19,7 @@ def task_controller(task: Task, model: Model, *, dtype: str = "float64") -> tupl
     ControlError
         If control does not support the robot, or it cannot perform the motion.
     """
-    robot = control_model(model)
+    robot = single_joints_model(model)
     horizon = Horizon(
         model=robot,
         cost=task.cost(tip_of(robot)),

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from pinion.api import backend
 from pinion.batch import Backend, Result, by_name
 from pinion.control.errors import ControlError
-from pinion.control.plant import Plant, control_model, forward_of, gradient_row
+from pinion.control.plant import Plant, forward_of, gradient_row, single_joints_model
 from pinion.control.track.closed_loop import Tracked, track
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.float_robot import FloatRobot
@@ -109,7 +109,7 @@ class TrackingLoss:
                 f"{', '.join(row.joint_terms)}: omit joint_terms (--joint-terms), or choose "
                 "formats with max_error (--max-error)."
             )
-        self.model = control_model(model)
+        self.model = single_joints_model(model)
         self.row = row
         self.task = task
 

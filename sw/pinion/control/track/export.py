@@ -27,7 +27,7 @@ from pinion.native import InstructionSet
 from pinion.native.isa import INSTRUCTION_SETS
 
 from .motion import Motion
-from .period import TYPES, Horizon
+from .period import TYPES, WEIGHTS, Horizon
 
 _HERE = Path(__file__).parent
 
@@ -244,6 +244,7 @@ const char *{name}_isa(void);
         """Return the source that picks the best instruction set and calls its controller."""
         horizon, name, nv = self.horizon, self.name, self.horizon.model.nv
         kind, upper = TYPES[horizon.dtype], name.upper()
+        newline = "\n"
         declared, rows = [], {}
         for isa in INSTRUCTION_SETS:
             prefix = self._prefix(isa)
@@ -256,7 +257,11 @@ const char *{name}_isa(void);
             functions = ("bytes", "open", "update", "simulate")
             members = ", ".join(f"{prefix}_{function}" for function in functions)
             rows[isa.name] = f'{{"{isa.name}", {members}}}'
-        newline = "\n"
+        weights = newline.join(
+            f"const double {name.upper()}[] = {{{_numbers(values)}}};"
+            for name, values in horizon.weights.items()
+        )
+        assigned = "\n  ".join(f"problem.{name} = {name.upper()};" for name in WEIGHTS)
         return f"""\
 // {comment(self.title)}: chooses the instruction set, then computes.
 #define PINION_API
@@ -287,6 +292,8 @@ struct Machine {{
 // Regularisations of a backward pass that is not convex, and largest efforts.
 const double LADDER[] = {{{_numbers(Options().ladder())}}};
 const double LIMITS[] = {{{_numbers(horizon.limits)}}};
+// Weights of each joint.
+{weights}
 
 typedef Law<{kind}, {nv}> OwnLaw;
 static_assert(sizeof(OwnLaw) == sizeof({name}_law), "the law's layout");
@@ -317,9 +324,7 @@ int {name}_open({name}_controller *memory, const {name}_motion *motion) {{
   problem.rungs = sizeof LADDER / sizeof *LADDER;
   problem.step = {float(horizon.step)!r};
   problem.lost = {LOST!r};
-  problem.rate_weight = {float(horizon.cost.running.qd)!r};
-  problem.final_rate_weight = {float(horizon.cost.final.qd)!r};
-  problem.effort_weight = {float(horizon.cost.running.tau)!r};
+  {assigned}
   problem.ladder = LADDER;
   problem.limit = LIMITS;
   problem.q = motion->q;

@@ -349,7 +349,7 @@ private:
     run(problem.final, 1, from_last, to_last, nullptr);
     for (int k = 0; k < KNOTS; ++k) {
       const T *const tau_ref = reference(problem.tau, number + k * stride, N);
-      for (int i = 0; i < N; ++i) by_u[k][i] = (T)problem.effort_weight * (u[k][i] - tau_ref[i]);
+      for (int i = 0; i < N; ++i) by_u[k][i] = (T)problem.effort_weights[i] * (u[k][i] - tau_ref[i]);
     }
   }
 
@@ -444,7 +444,7 @@ private:
     for (int i = 0; i < N; ++i) {
       memcpy(value[i], by_q[KNOTS][i], sizeof(Half));
       value[N + i][N] = by_qd[KNOTS][i];
-      value[N + i][H + i] = (T)problem.final_rate_weight;
+      value[N + i][H + i] = (T)problem.final_rate_weights[i];
     }
     bool convex = true;
     for (int k = KNOTS - 1; k >= 0; --k) {
@@ -467,7 +467,7 @@ private:
       add<PARTS>(G[0], nullptr, H, {{M, P[0], H, 1}});
       add<2 * PARTS>(Qux[0], nullptr, 2 * H, {{M, Tr[0], H, 1}});
       add<PARTS>(Quu[0], nullptr, H, {{G[0], M, H, 1}});
-      for (int i = 0; i < N; ++i) Quu[i][i] += (T)problem.effort_weight + regularisation;
+      for (int i = 0; i < N; ++i) Quu[i][i] += (T)problem.effort_weights[i] + regularisation;
       // A chain of scalars, beside which the processor has the products that follow.
       convex &= factorise();
       if (!convex) break;
@@ -486,7 +486,7 @@ private:
           store<V>(value[N + i] + H + at, fma(one_step, vq, vv));
         }
         value[N + i][N] += by_qd[k][i];
-        value[N + i][H + i] += (T)problem.rate_weight;
+        value[N + i][H + i] += (T)problem.rate_weights[i];
       }
       // The half [q][qd] is that of [qd][q], transposed.
       add<PARTS>(value[0], value[0], 2 * H,

@@ -43,6 +43,9 @@ diverged; no gradient of the first one is finite."""
 KERNELS = ("forward", "gradient", "running", "final")
 """Compiled functions of a period, as ``Problem`` of ``problem.hpp`` has them."""
 
+WEIGHTS = ("rate_weights", "final_rate_weights", "effort_weights")
+"""Weights of the joints, as ``Problem`` has them; the others are part of the kernels."""
+
 TYPES = {"float32": "float", "float64": "double"}
 
 _HERE = Path(__file__).parent
@@ -104,6 +107,19 @@ class Horizon:
     def limits(self) -> Floats:
         """Largest efforts, (nv,)."""
         return effort_limits(self.model)
+
+    @property
+    def weights(self) -> dict[str, Floats]:
+        """Weights of the joints (nv,), by `WEIGHTS`."""
+        running, final, nv = self.cost.running, self.cost.final, self.model.nv
+        arrays = (
+            running.by_joint("qd", nv),
+            final.by_joint("qd", nv),
+            running.by_joint("tau", nv),
+        )
+        return {
+            name: np.ascontiguousarray(array) for name, array in zip(WEIGHTS, arrays, strict=True)
+        }
 
     @property
     def tip(self) -> int:
@@ -219,11 +235,9 @@ class _Problem(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in KERNELS),
         *((name, ctypes.c_int64) for name in ("rows", "stride", "iterations", "rungs")),
-        *(
-            (name, ctypes.c_double)
-            for name in ("step", "lost", "rate_weight", "final_rate_weight", "effort_weight")
-        ),
-        *((name, ctypes.c_void_p) for name in ("ladder", "limit", "q", "qd", "tau", "tip")),
+        *((name, ctypes.c_double) for name in ("step", "lost")),
+        *((name, ctypes.c_void_p) for name in ("ladder", "limit", *WEIGHTS)),
+        *((name, ctypes.c_void_p) for name in ("q", "qd", "tau", "tip")),
     )
 
 
@@ -238,13 +252,14 @@ class CompiledPeriod:
     """
 
     def __init__(self, horizon: Horizon, kernel: cpu.Kernel, motion: Motion) -> None:
-        cost, n, kind = horizon.cost, horizon.model.nv, np.dtype(horizon.dtype)
+        n, kind = horizon.model.nv, np.dtype(horizon.dtype)
         self._library = _loaded(horizon, kernel)
         self._memory = aligned((self._library.pinion_controller_bytes(),), np.dtype(np.uint8))
         # Kept, because the controller has their addresses.
         self._arrays = [
             np.array(Options().ladder()),
             horizon.limits,
+            *horizon.weights.values(),
             *(np.ascontiguousarray(x, kind) for x in (motion.q, motion.qd, motion.tau, motion.tip)),
         ]
         problem = _Problem(
@@ -258,9 +273,6 @@ class CompiledPeriod:
             len(self._arrays[0]),
             horizon.step,
             LOST,
-            cost.running.qd,
-            cost.final.qd,
-            cost.running.tau,
             *(array.ctypes.data for array in self._arrays),
         )
         address = self._memory.ctypes.data

@@ -16,8 +16,8 @@ enum { DONE = 0, NO_PERIOD = 1, NOT_FINITE = 2, DIVERGED = 3, ALL_FLAGGED = 4 };
 template <class T> struct Problem {
   const pinion_kernel *forward, *gradient, *running, *final;
   int64_t rows, stride, iterations, rungs;
-  double step, lost, rate_weight, final_rate_weight, effort_weight;
-  const double *ladder, *limit;
+  double step, lost;
+  const double *ladder, *limit, *rate_weights, *final_rate_weights, *effort_weights;
   const T *q, *qd, *tau, *tip;
 };
 

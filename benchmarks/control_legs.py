@@ -1,0 +1,195 @@
+"""100 motions of a standing quadruped: `solve` with states as a guess, and Crocoddyl's FDDP.
+
+    python -m benchmarks.control_legs [--problems 100] [--json FILE]
+
+HyQ of example-robot-data stands on four feet, which are contacts; its base moves to a pose within
+8 cm and 0.15 rad, 25 knots of 20 ms. Starts are within 0.1 rad of the standing posture. Both
+solvers begin with the states on the straight way to the goal, at rest, and the efforts that hold
+the start; these states do not follow from the efforts, so there are gaps. Crocoddyl has its own
+models:
+`DifferentialActionModelContactFwdDynamics` with `ContactModel3D` without gains, semi-implicit Euler
+steps and quadratic costs. Times are CPU times on one thread.
+
+Needs Crocoddyl, with a Pinocchio whose contacts work: `pip install crocoddyl==3.2.1 pin==4.0.0
+libpinocchio==4.0.0` (with 4.1.0, which pip chooses, its contact models crash).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pinion import dynamics
+from pinion.control import Cost, Options, Plant, Problem, Weights, solve
+from pinion.robot import Model, load
+
+KNOTS, DT = 25, 0.02
+FEET = ("lf_foot", "lh_foot", "rf_foot", "rh_foot")
+POSTURE = {"haa": -0.2, "hfe": 0.75, "kfe": -1.5}
+"""Angles of the joints of a front leg; those of a hind leg bend the other way."""
+
+RUNNING: dict[str, Any] = {"q": [10.0] * 6 + [0.1] * 12, "qd": [1.0] * 6 + [0.1] * 12}
+FINAL: dict[str, Any] = {"q": [1e3] * 6 + [1.0] * 12, "qd": [1e2] * 6 + [1.0] * 12}
+EFFORT = 1e-4
+OPTIONS = Options(tolerance=1e-9, iterations=200)
+
+
+def problems(model: Model, count: int, seed: int = 1) -> Problem:
+    """Sample starts near the standing posture, and goals of the base."""
+    rng = np.random.default_rng(seed)
+    start = np.tile(dynamics.neutral_configuration(model), (count, 1))
+    for name, column in zip(model.joint_names[1:], range(7, model.nq), strict=True):
+        leg, joint, _ = name.split("_")
+        bends = -1.0 if leg.endswith("h") and joint != "haa" else 1.0
+        start[:, column] = bends * POSTURE[joint] + rng.uniform(-0.1, 0.1, count)
+    # The lowest foot is at height 0.
+    feet = [dynamics.frame_placement(model, start, foot)[1][:, 2] for foot in FEET]
+    start[:, 2] -= np.min(feet, axis=0)
+    move = np.zeros((count, model.nv))
+    move[:, :3] = rng.uniform(-0.08, 0.08, (count, 3))
+    move[:, 3:6] = rng.uniform(-0.15, 0.15, (count, 3))
+    cost = Cost(running=Weights(**RUNNING, tau=EFFORT), final=Weights(**FINAL))
+    goal = dynamics.integrate(model, start, move)
+    return Problem.of(model, knots=KNOTS, dt=DT, cost=cost, start=start, goal=goal)
+
+
+def straight(problem: Problem) -> np.ndarray:
+    """Return states (n, knots + 1, nx) on the way to the goal, at rest."""
+    model, space = problem.model, problem.space
+    q0 = problem.start[:, : space.nq]
+    move = dynamics.difference(model, q0, problem.target.q[:, -1])
+    still = np.zeros((len(q0), space.nv))
+    positions = [dynamics.integrate(model, q0, move * k / KNOTS) for k in range(KNOTS + 1)]
+    return np.stack([np.concatenate([q, still], axis=1) for q in positions], axis=1)
+
+
+class Crocoddyl:
+    """Crocoddyl's models of the same motions."""
+
+    def __init__(self, urdf: str, robot: Model) -> None:
+        import crocoddyl
+        import pinocchio
+
+        from pinion.robot import q_to_pinocchio, v_permutation
+
+        self.crocoddyl = c = crocoddyl
+        self.version = f"Crocoddyl {crocoddyl.__version__}, Pinocchio {pinocchio.__version__}"
+        model = pinocchio.buildModelFromUrdf(urdf, pinocchio.JointModelFreeFlyer())
+        order = v_permutation(robot, model)
+        self.efforts = np.argsort(order[6:])
+
+        def states(x: np.ndarray) -> np.ndarray:
+            qd = np.empty_like(x[:, robot.nq :])
+            qd[:, order] = x[:, robot.nq :]
+            return np.concatenate([q_to_pinocchio(robot, model, x[:, : robot.nq]), qd], axis=1)
+
+        self.states = states
+        self.state = c.StateMultibody(model)
+        self.actuation = c.ActuationModelFloatingBase(self.state)
+        self.contacts = c.ContactModelMultiple(self.state, self.actuation.nu)
+        for foot in FEET:
+            contact = c.ContactModel3D(
+                self.state,
+                model.getFrameId(foot),
+                np.zeros(3),
+                pinocchio.LOCAL,
+                self.actuation.nu,
+                np.zeros(2),
+            )
+            self.contacts.addContact(foot, contact)
+
+    def problem(self, start: np.ndarray, goal: np.ndarray) -> Any:
+        """Return one motion; Crocoddyl's Euler model multiplies running costs by the time step."""
+        c, nu = self.crocoddyl, self.actuation.nu
+        running, final = c.CostModelSum(self.state, nu), c.CostModelSum(self.state, nu)
+        away = c.ResidualModelState(self.state, goal, nu)
+        for costs, weights, scale in ((running, RUNNING, DT), (final, FINAL, 1.0)):
+            quadratic = c.ActivationModelWeightedQuad(
+                np.array([*weights["q"], *weights["qd"]]) / scale
+            )
+            costs.addCost("x", c.CostModelResidual(self.state, quadratic, away), 1.0)
+        effort = c.CostModelResidual(self.state, c.ResidualModelControl(self.state, nu))
+        running.addCost("u", effort, EFFORT / DT)
+
+        def integrated(costs: Any, step: float) -> Any:
+            dynamics_model = c.DifferentialActionModelContactFwdDynamics(
+                self.state, self.actuation, self.contacts, costs, 0.0, False
+            )
+            return c.IntegratedActionModelEuler(dynamics_model, step)
+
+        step = integrated(running, DT)
+        shooting = c.ShootingProblem(start, [step] * KNOTS, integrated(final, 0.0))
+        shooting.nthreads = 1
+        return shooting
+
+
+def measure(count: int) -> dict[str, Any]:
+    """Return costs and times of both solvers."""
+    import example_robot_data
+
+    urdf = example_robot_data.load("hyq").urdf
+    model = load(urdf, floating_base=True, contacts=FEET)
+    problem = problems(model, count)
+    guess, states = problem.held(), straight(problem)
+    with Plant.open(model, dt=DT, device="cpu", threads=1) as plant:
+        began = time.process_time()
+        solution = solve(problem, plant, guess=guess, states=states, options=OPTIONS)
+        seconds = time.process_time() - began
+    crocoddyl = Crocoddyl(urdf, model)
+    goals = np.concatenate([problem.target.q, problem.target.qd], axis=-1)[:, 0]
+    begins, goals = crocoddyl.states(problem.start), crocoddyl.states(goals)
+    shootings = [crocoddyl.problem(begins[k], goals[k]) for k in range(count)]
+    their_states = [crocoddyl.states(x) for x in states]
+    their_guess = guess[..., crocoddyl.efforts]
+    costs, solved = np.empty(count), np.empty(count, dtype=bool)
+    iterations = np.empty(count)
+    began = time.process_time()
+    for number, shooting in enumerate(shootings):
+        solver = crocoddyl.crocoddyl.SolverFDDP(shooting)
+        solver.th_stop = 1e-9
+        solved[number] = solver.solve(
+            list(their_states[number]), list(their_guess[number]), OPTIONS.iterations, False
+        )
+        costs[number], iterations[number] = solver.cost, solver.iter
+    other_seconds = time.process_time() - began
+    return {
+        "problems": count,
+        "knots": KNOTS,
+        "opponent": crocoddyl.version,
+        "converged": int(solution.converged.sum()),
+        "gap": float(solution.gap.max()),
+        "as_good": int((solution.cost <= 1.001 * costs).sum()),
+        "better": int((solution.cost < 0.999 * costs).sum()),
+        "off_median": float(np.median(np.abs(solution.cost / costs - 1.0))),
+        "iterations_mean": float(solution.iterations.mean()),
+        "seconds": seconds,
+        "opponent_converged": int(solved.sum()),
+        "opponent_iterations_mean": float(iterations.mean()),
+        "opponent_seconds": other_seconds,
+        "worst": [
+            {"problem": int(k), "cost": float(solution.cost[k]), "opponent": float(costs[k])}
+            for k in np.argsort(costs / solution.cost)[:10]
+            if solution.cost[k] > 1.001 * costs[k]
+        ],
+    }
+
+
+def main() -> None:
+    """Measure, print, and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", type=int, default=100)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    record = measure(arguments.problems)
+    print(json.dumps(record, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

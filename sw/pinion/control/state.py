@@ -1,0 +1,130 @@
+"""States of a robot, which need not be vectors, and the efforts of its actuators.
+
+A state is x = [q; qd], (nq + nv,). Its changes dx = [dv; dqd], (2 nv,), are tangent: positions move
+by :func:`pinion.dynamics.integrate`, a floating base along its own axes, as in Pinocchio and in
+Crocoddyl's ``StateMultibody``. Of a robot whose joints have one position each, changes add.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pinion import dynamics
+from pinion.base.arrays import Floats
+from pinion.dynamics.general.tangent import tangent_rates
+from pinion.robot import JointKind, Model
+
+
+@dataclass(frozen=True)
+class StateSpace:
+    """States and efforts of a robot.
+
+    Members
+    -------
+    model : the robot, with mimic joints coupled to their leaders.
+    nq, nv : of its positions and velocities.
+    nx, ndx : of its states and of their changes, nq + nv and 2 nv.
+    actuated : velocities with an actuator, (nu,): all but those of a floating base.
+    flat : whether positions add.
+    """
+
+    model: Model
+    nq: int = field(init=False)
+    nv: int = field(init=False)
+    actuated: tuple[int, ...] = field(init=False)
+    flat: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        model = self.model
+        driven = [
+            at
+            for body, columns in zip(model.bodies, model.v_slices, strict=True)
+            if body.joint.kind is not JointKind.FREE_FLYER
+            for at in range(columns.start, columns.stop)
+        ]
+        object.__setattr__(self, "nq", model.nq)
+        object.__setattr__(self, "nv", model.nv)
+        object.__setattr__(self, "actuated", tuple(driven))
+        object.__setattr__(self, "flat", model.nq == model.nv)
+
+    @property
+    def nx(self) -> int:
+        """Size of a state."""
+        return self.nq + self.nv
+
+    @property
+    def ndx(self) -> int:
+        """Size of a change of a state."""
+        return 2 * self.nv
+
+    @property
+    def nu(self) -> int:
+        """Number of actuators."""
+        return len(self.actuated)
+
+    def efforts(self, u: Floats) -> Floats:
+        """Return efforts (..., nv) of all joints from those of the actuators (..., nu)."""
+        if self.nu == self.nv:
+            return u
+        tau = np.zeros((*u.shape[:-1], self.nv))
+        tau[..., self.actuated] = u
+        return tau
+
+    def moved(self, q: Floats, v: Floats) -> Floats:
+        """Return positions (..., nq) after a change (..., nv) of positions (..., nq)."""
+        if self.flat:
+            return q + v
+        flat = dynamics.integrate(self.model, q.reshape(-1, self.nq), v.reshape(-1, self.nv))
+        return np.asarray(flat).reshape(q.shape)
+
+    def rates(self, v: Floats, qd: Floats) -> Floats:
+        """Return the rates (..., nv) of a change (..., nv) while positions move with qd (..., nv).
+
+        To order 3 in the change, as :func:`pinion.dynamics.general.tangent.tangent_rates`.
+        """
+        return qd if self.flat else tangent_rates(self.model, v, qd)
+
+    def between(self, q0: Floats, q1: Floats) -> Floats:
+        """Return the change (..., nv) that takes positions q0 to q1, (..., nq) each."""
+        if self.flat:
+            return q1 - q0
+        q0, q1 = np.broadcast_arrays(q0, q1)
+        flat = dynamics.difference(self.model, q0.reshape(-1, self.nq), q1.reshape(-1, self.nq))
+        return np.asarray(flat).reshape(*q0.shape[:-1], self.nv)
+
+    def integrate(self, x: Floats, dx: Floats) -> Floats:
+        """Return states (..., nx) after changes (..., ndx) of states (..., nx)."""
+        q, qd = self.parts(x)
+        return np.concatenate([self.moved(q, dx[..., : self.nv]), qd + dx[..., self.nv :]], axis=-1)
+
+    def difference(self, x0: Floats, x1: Floats) -> Floats:
+        """Return the changes (..., ndx) that take states x0 to x1, (..., nx) each."""
+        if self.flat:
+            return x1 - x0
+        (q0, qd0), (q1, qd1) = self.parts(x0), self.parts(x1)
+        return np.concatenate([self.between(q0, q1), qd1 - qd0], axis=-1)
+
+    def between_jacobian(self, change: Floats) -> Floats:
+        """Return the derivative (..., nv, nv) of :meth:`between` by q1, from its value (..., nv).
+
+        A change dv of q1 changes the value by ``J_r^-1 dv``, with J_r that of
+        :func:`pinion.dynamics.integrate_jacobians`.
+        """
+        if self.flat:
+            return np.broadcast_to(np.eye(self.nv), (*change.shape, self.nv))
+        rows = change.reshape(-1, self.nv)
+        _, by_v = self.moved_jacobians(rows)
+        return np.asarray(np.linalg.inv(by_v)).reshape(*change.shape, self.nv)
+
+    def moved_jacobians(self, v: Floats) -> tuple[Floats, Floats]:
+        """Return the derivatives (n, nv, nv) of :meth:`moved` by q and by v, for v (n, nv)."""
+        # They do not depend on the positions.
+        q = np.tile(dynamics.neutral_configuration(self.model), (len(v), 1))
+        by_q, by_v = dynamics.integrate_jacobians(self.model, q, v)
+        return np.asarray(by_q), np.asarray(by_v)
+
+    def parts(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return positions (..., nq) and velocities (..., nv) of states (..., nx)."""
+        return x[..., : self.nq], x[..., self.nq :]

@@ -1,0 +1,269 @@
+"""Floating bases, contacts and gaps: derivatives by differences, optima, and motions as guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pinion import dynamics
+from pinion.control import ControlError, CostModel, Options, Plant, Problem, solve
+from pinion.control.limits import effort_limits, limit_shares, rated_rates
+from pinion.control.plant import holding_efforts
+from pinion.control.solve.engine import ArrayEngine
+from pinion.control.state import StateSpace
+from pinion.robot import Model, load, with_contacts
+
+from .legs import BASE, JOINTS, quadruped, shift_cost, shifts, standing
+
+STEP = 1e-6
+FINE = Options(tolerance=1e-10)
+ONE_FOOT_UP = np.array([[1.0, 1.0, 1.0, 1.0]] * 5 + [[0.0, 1.0, 1.0, 1.0]] * 10)
+
+
+def states(model: Model, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return random states and efforts."""
+    rng, space = np.random.default_rng(seed), StateSpace(model)
+    q = dynamics.random_configuration(model, rng, count)
+    return (
+        np.concatenate([q, rng.normal(size=(count, space.nv))], axis=1),
+        5.0 * rng.normal(size=(count, space.nu)),
+    )
+
+
+@pytest.fixture(scope="module")
+def plant() -> Iterator[Plant]:
+    with Plant.open(quadruped(), dt=0.02, device="cpu") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (quadruped(contacts=False), {}),
+        (quadruped(contacts=False), {"method": "rk4"}),
+        (quadruped(), {"velocity_gain": 8.0}),
+        (with_contacts(load("iiwa14"), ["iiwa_link_7"]), {"device": "float"}),
+    ],
+    ids=["in the air", "in the air, rk4", "on the ground", "an arm that holds on"],
+)
+def test_steps_are_linearised(model: Model, options: dict[str, Any]) -> None:
+    """Central differences along the tangents, which have an error of their own near 1e-9."""
+    x, u = states(model, 3)
+    with Plant.open(model, dt=0.02, **options) as plant:
+        space = plant.space
+        active = None
+        if plant.contacts == 4:
+            active = np.array([[1.0, 1, 1, 1], [1.0, 0, 0, 1], [0.0, 0, 0, 0]])[:, None]
+        linear = plant.linearise(x[:, None], u[:, None], active)
+        dx, du = STEP * np.eye(space.ndx), STEP * np.eye(space.nu)
+
+        def slopes(*ends: np.ndarray) -> np.ndarray:
+            return np.swapaxes(space.difference(*ends) / (2.0 * STEP), 1, 2)
+
+        def moved(sign: float) -> np.ndarray:
+            every = np.repeat(x[:, None], space.ndx, axis=1)
+            changes = np.broadcast_to(sign * dx, (3, *dx.shape))
+            return plant.step(space.integrate(every, changes), u[:, None], active)
+
+        def pushed(sign: float) -> np.ndarray:
+            every = np.repeat(x[:, None], space.nu, axis=1)
+            return plant.step(every, u[:, None] + sign * du, active)
+
+        for computed, expected in (
+            (linear.A[:, 0], slopes(moved(-1.0), moved(1.0))),
+            (linear.B[:, 0], slopes(pushed(-1.0), pushed(1.0))),
+        ):
+            assert computed.shape == expected.shape
+            np.testing.assert_allclose(computed, expected, atol=1e-7 * np.abs(computed).max())
+
+
+def test_costs_are_expanded_along_tangents() -> None:
+    problem = shifts(3)
+    costs, space = CostModel(problem.model, problem.cost), problem.space
+    x, u = (array[:, None] for array in states(problem.model, 3))
+    goal = np.broadcast_to(problem.target.q, (3, 1, space.nq))
+    # A running and a final knot: a random state, and the goal, where the residual is 0.
+    x = np.concatenate([x, np.concatenate([goal, np.zeros((3, 1, space.nv))], axis=-1)], axis=1)
+
+    def expanded(column: int, sign: float) -> tuple[np.ndarray, np.ndarray]:
+        dx = np.zeros((3, 2, space.ndx))
+        dx[..., column] = sign * STEP
+        expansion = costs.expand(space.integrate(x, dx), u, problem.target)
+        return expansion.value, expansion.x
+
+    expansion = costs.expand(x, u, problem.target)
+    for column in range(space.ndx):
+        up, down = (expanded(column, sign) for sign in (1.0, -1.0))
+        slope, bend = ((a - b) / (2.0 * STEP) for a, b in zip(up, down, strict=True))
+        atol = 1e-8 * np.abs(expansion.x).max()
+        np.testing.assert_allclose(expansion.x[..., column], slope, atol=atol)
+        # The Hessian is that of Gauss and Newton: exact where the residual is 0.
+        Hessian = expansion.xx[:, 1, :, column]
+        np.testing.assert_allclose(Hessian, bend[:, 1], atol=1e-7 * np.abs(expansion.xx).max())
+
+
+def test_the_robot_stands_with_the_efforts_that_hold_it(plant: Plant) -> None:
+    """They are the least ones; without the ground the base falls, and the joints keep still."""
+    model, q = quadruped(), standing()[None]
+    u = holding_efforts(model, q)
+    x = np.concatenate([q, np.zeros((1, model.nv))], axis=1)
+    np.testing.assert_allclose(plant.accelerations(x, u), 0.0, atol=1e-9)
+    with Plant.open(quadruped(contacts=False), dt=0.02, device="float") as air:
+        falling = air.accelerations(x, holding_efforts(air.model, q))
+    expected = np.zeros((1, model.nv))
+    expected[0, 2] = -9.81
+    np.testing.assert_allclose(falling, expected, atol=1e-9)
+
+
+def total(plant: Plant, problem: Problem, u: np.ndarray) -> np.ndarray:
+    """Return the cost of efforts by a new rollout."""
+    x = np.empty((problem.count, problem.knots + 1, problem.space.nx))
+    x[:, 0] = problem.start
+    for k in range(problem.knots):
+        x[:, k + 1] = plant.step(x[:, k], u[:, k], problem.active_at(k))
+    return np.asarray(CostModel(problem.model, problem.cost).values(x, u, problem.target).sum(1))
+
+
+@pytest.mark.parametrize("schedule", [None, ONE_FOOT_UP], ids=["four feet", "three later"])
+def test_what_is_found_is_an_optimum(plant: Plant, schedule: np.ndarray | None) -> None:
+    problem = shifts(3, schedule=schedule)
+    solution = solve(problem, plant, options=FINE)
+    assert solution.converged.all()
+    assert (solution.gap == 0.0).all()
+    np.testing.assert_allclose(total(plant, problem, solution.u), solution.cost, rtol=1e-10)
+    rng = np.random.default_rng(1)
+    first = total(plant, problem, problem.held())
+    for _ in range(5):
+        way = rng.normal(size=solution.u.shape)
+        up, down = (total(plant, problem, solution.u + s * 1e-3 * way) for s in (1, -1))
+        assert (up + down - 2 * solution.cost > 0.0).all()
+        assert (np.abs(up - down) < 1e-3 * (up + down - 2 * solution.cost) + 1e-7 * first).all()
+
+
+def straight(problem: Problem) -> np.ndarray:
+    """Return states on the way from the start to the goal, at rest."""
+    model, space = problem.model, problem.space
+    goal = np.broadcast_to(problem.target.q[:, -1], (problem.count, space.nq))
+    q0 = problem.start[:, : space.nq]
+    move = dynamics.difference(model, q0, goal)
+    knots = [
+        np.concatenate(
+            [
+                dynamics.integrate(model, q0, move * k / problem.knots),
+                np.zeros((len(q0), space.nv)),
+            ],
+            axis=1,
+        )
+        for k in range(problem.knots + 1)
+    ]
+    return np.stack(knots, axis=1)
+
+
+@pytest.mark.parametrize("backward", ["serial", "parallel"])
+def test_states_as_a_guess_end_at_the_same_optimum(plant: Plant, backward: str) -> None:
+    problem = shifts(4)
+    rolled = solve(problem, plant, options=FINE)
+    shot = solve(problem, plant, states=straight(problem), backward=backward, options=FINE)
+    assert shot.converged.all()
+    assert (shot.gap == 0.0).all()
+    np.testing.assert_allclose(shot.cost, rolled.cost, rtol=1e-8)
+    np.testing.assert_allclose(shot.u, rolled.u, atol=1e-2)
+
+
+def test_a_step_size_closes_the_same_part_of_every_gap(plant: Plant) -> None:
+    problem = shifts(2)
+    with ArrayEngine(problem, plant) as engine:
+        engine.add(problem, problem.held(), straight(problem))
+        before = engine.gaps.copy()
+        assert (engine.gap() > 1e-3).all()
+        engine.expand()
+        engine.backward(np.full(2, 1e-6))
+        merit = engine.merit()
+        assert (merit > engine.cost).all()
+        every = np.ones(2, dtype=np.bool_)
+        engine.roll(np.array([0.25, 1.0]), every)
+        engine.accept(every)
+        np.testing.assert_allclose(engine.gaps[0], 0.75 * before[0], atol=1e-15)
+        assert (engine.gaps[1] == 0.0).all()
+        ends = plant.step(engine.x[:, :-1], engine.u)
+        actual = plant.space.difference(engine.x[:, 1:], ends)
+        np.testing.assert_allclose(actual, engine.gaps, atol=1e-12)
+
+
+def test_a_motion_that_cannot_be_rolled_out_can_be_guessed(plant: Plant) -> None:
+    """Without efforts the robot collapses on its feet within two seconds."""
+    problem = shifts(2, knots=100)
+    limp = np.zeros((2, problem.knots, JOINTS))
+    with pytest.raises(ControlError, match="A first guess diverges"):
+        solve(problem, plant, guess=limp)
+    solution = solve(problem, plant, guess=limp, states=straight(problem))
+    assert solution.converged.all()
+    assert (solution.gap == 0.0).all()
+    rolled = solve(problem, plant)
+    np.testing.assert_allclose(solution.cost, rolled.cost, rtol=1e-3)
+
+
+def test_limits_of_floating_robots() -> None:
+    model = quadruped()
+    assert effort_limits(model).shape == (JOINTS,)
+    assert (effort_limits(model) == 150.0).all()
+    assert rated_rates(model).shape == (BASE + JOINTS,)
+    x, u = states(model, 2)
+    shares = limit_shares(model, *StateSpace(model).parts(x), u)
+    assert {name: share.shape[1] for name, share in shares.items()} == {
+        "position": BASE + JOINTS,
+        "rate": BASE + JOINTS,
+        "effort": JOINTS,
+    }
+    assert (shares["position"][:, :BASE] == 0.0).all()
+    np.testing.assert_allclose(shares["effort"], np.abs(u) / 150.0)
+    problem = replace(shifts(2), effort_limit=0.25 * effort_limits(model))
+    with Plant.open(model, dt=0.02, device="cpu") as plant:
+        solution = solve(problem, plant, options=Options(iterations=200))
+    assert solution.shares["effort"].max() <= 0.25 + 1e-12
+    assert solution.binding.any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"start": np.zeros(18)}, "'start' has length 18: give 19 for positions, or 37 for"),
+        ({"start": np.zeros(19)}, "'start' has no usable positions. .* has norm 0"),
+        ({"tau": np.zeros(18)}, "'tau' has length 18, not 12"),
+        ({"effort_limit": np.ones(18)}, r"'effort_limit' has the shape \(18,\): give \(12,\)"),
+        ({"active": np.ones(3)}, "'active' has length 3: give 4, one for each contact of hyq"),
+        ({"active": np.full(4, 0.5)}, "'active' has the value 0.5: give 1 for a contact on"),
+        ({"active": np.ones((3, 7, 4))}, "'active' has values for 3 problems and 7 knots"),
+    ],
+)
+def test_what_is_no_problem_of_a_floating_robot(changes: dict[str, Any], sentence: str) -> None:
+    fine: dict[str, Any] = {"knots": 5, "dt": 0.02, "cost": shift_cost(), "start": standing()}
+    with pytest.raises(ControlError, match=sentence):
+        Problem.of(quadruped(), **{**fine, **changes})
+
+
+def test_what_contacts_cannot_have() -> None:
+    feet, air = quadruped(), quadruped(contacts=False)
+    for arguments, sentence in (
+        ({"robot": feet, "method": "rk4"}, "'rk4' has no contacts: choose 'semi_implicit'"),
+        ({"robot": air, "velocity_gain": 1.0}, "'velocity_gain' is 1.0, but the robot has no"),
+        ({"robot": feet, "velocity_gain": -1.0}, "'velocity_gain' is -1.0: it must be finite"),
+        ({"robot": feet, "velocity_gain": "x"}, "'velocity_gain' is 'x': give a number"),
+    ):
+        with pytest.raises(ControlError, match=sentence):
+            Plant.open(**{"dt": 0.02, "device": "float", **arguments})  # type: ignore[arg-type]
+    fine: dict[str, Any] = {"knots": 5, "dt": 0.02, "cost": shift_cost(), "start": standing()}
+    with pytest.raises(ControlError, match="'active' names contacts on the ground, but hyq has"):
+        Problem.of(air, active=np.ones(4), **fine)
+    with pytest.raises(ControlError, match="The weight 'q' has 18 values: give one number, or 7"):
+        Problem.of("iiwa14", **{**fine, "start": np.zeros(7)})
+    problem = Problem.of(air, **fine)
+    with Plant.open(air, dt=0.02, device="float") as plant:
+        with pytest.raises(ControlError, match="need a robot with a fixed base"):
+            solve(problem, plant, second_order=True)
+        with pytest.raises(ControlError, match=r"'states' has the shape \(1, 5, 37\): give \(1, 6"):
+            solve(problem, plant, states=np.tile(problem.start, (1, 5, 1)))
