@@ -17,11 +17,11 @@ from pinion.control.solve.engine import ArrayEngine
 from pinion.control.state import StateSpace
 from pinion.robot import Model, load, with_contacts
 
-from .legs import BASE, JOINTS, quadruped, shift_cost, shifts, standing
+from .legs import BASE, JOINTS, shift_cost, shifts, standing, tripod
 
 STEP = 1e-6
 FINE = Options(tolerance=1e-10)
-ONE_FOOT_UP = np.array([[1.0, 1.0, 1.0, 1.0]] * 5 + [[0.0, 1.0, 1.0, 1.0]] * 10)
+ONE_FOOT_UP = np.array([[1.0, 1.0, 1.0]] * 10 + [[0.0, 1.0, 1.0]] * 5)
 
 
 def states(model: Model, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -36,16 +36,16 @@ def states(model: Model, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndar
 
 @pytest.fixture(scope="module")
 def plant() -> Iterator[Plant]:
-    with Plant.open(quadruped(), dt=0.02, device="cpu") as opened:
+    with Plant.open(tripod(), dt=0.02, device="cpu") as opened:
         yield opened
 
 
 @pytest.mark.parametrize(
     ("model", "options"),
     [
-        (quadruped(contacts=False), {}),
-        (quadruped(contacts=False), {"method": "rk4"}),
-        (quadruped(), {"velocity_gain": 8.0}),
+        (tripod(contacts=False), {}),
+        (tripod(contacts=False, legs=1), {"method": "rk4"}),
+        (tripod(), {"velocity_gain": 8.0}),
         (with_contacts(load("iiwa14"), ["iiwa_link_7"]), {"device": "float"}),
     ],
     ids=["in the air", "in the air, rk4", "on the ground", "an arm that holds on"],
@@ -56,8 +56,8 @@ def test_steps_are_linearised(model: Model, options: dict[str, Any]) -> None:
     with Plant.open(model, dt=0.02, **options) as plant:
         space = plant.space
         active = None
-        if plant.contacts == 4:
-            active = np.array([[1.0, 1, 1, 1], [1.0, 0, 0, 1], [0.0, 0, 0, 0]])[:, None]
+        if plant.contacts == 3:
+            active = np.array([[1.0, 1, 1], [1.0, 0, 1], [0.0, 0, 0]])[:, None]
         linear = plant.linearise(x[:, None], u[:, None], active)
         dx, du = STEP * np.eye(space.ndx), STEP * np.eye(space.nu)
 
@@ -108,11 +108,11 @@ def test_costs_are_expanded_along_tangents() -> None:
 
 def test_the_robot_stands_with_the_efforts_that_hold_it(plant: Plant) -> None:
     """They are the least ones; without the ground the base falls, and the joints keep still."""
-    model, q = quadruped(), standing()[None]
+    model, q = tripod(), standing()[None]
     u = holding_efforts(model, q)
     x = np.concatenate([q, np.zeros((1, model.nv))], axis=1)
     np.testing.assert_allclose(plant.accelerations(x, u), 0.0, atol=1e-9)
-    with Plant.open(quadruped(contacts=False), dt=0.02, device="float") as air:
+    with Plant.open(tripod(contacts=False), dt=0.02, device="float") as air:
         falling = air.accelerations(x, holding_efforts(air.model, q))
     expected = np.zeros((1, model.nv))
     expected[0, 2] = -9.81
@@ -128,7 +128,7 @@ def total(plant: Plant, problem: Problem, u: np.ndarray) -> np.ndarray:
     return np.asarray(CostModel(problem.model, problem.cost).values(x, u, problem.target).sum(1))
 
 
-@pytest.mark.parametrize("schedule", [None, ONE_FOOT_UP], ids=["four feet", "three later"])
+@pytest.mark.parametrize("schedule", [None, ONE_FOOT_UP], ids=["three feet", "two later"])
 def test_what_is_found_is_an_optimum(plant: Plant, schedule: np.ndarray | None) -> None:
     problem = shifts(3, schedule=schedule)
     solution = solve(problem, plant, options=FINE)
@@ -136,12 +136,11 @@ def test_what_is_found_is_an_optimum(plant: Plant, schedule: np.ndarray | None) 
     assert (solution.gap == 0.0).all()
     np.testing.assert_allclose(total(plant, problem, solution.u), solution.cost, rtol=1e-10)
     rng = np.random.default_rng(1)
-    first = total(plant, problem, problem.held())
     for _ in range(5):
         way = rng.normal(size=solution.u.shape)
         up, down = (total(plant, problem, solution.u + s * 1e-3 * way) for s in (1, -1))
         assert (up + down - 2 * solution.cost > 0.0).all()
-        assert (np.abs(up - down) < 1e-3 * (up + down - 2 * solution.cost) + 1e-7 * first).all()
+        assert (np.abs(up - down) < 1e-2 * (up + down - 2 * solution.cost)).all()
 
 
 def straight(problem: Problem) -> np.ndarray:
@@ -182,8 +181,6 @@ def test_a_step_size_closes_the_same_part_of_every_gap(plant: Plant) -> None:
         assert (engine.gap() > 1e-3).all()
         engine.expand()
         engine.backward(np.full(2, 1e-6))
-        merit = engine.merit()
-        assert (merit > engine.cost).all()
         every = np.ones(2, dtype=np.bool_)
         engine.roll(np.array([0.25, 1.0]), every)
         engine.accept(every)
@@ -195,22 +192,32 @@ def test_a_step_size_closes_the_same_part_of_every_gap(plant: Plant) -> None:
 
 
 def test_a_motion_that_cannot_be_rolled_out_can_be_guessed(plant: Plant) -> None:
-    """Without efforts the robot collapses on its feet within two seconds."""
-    problem = shifts(2, knots=100)
-    limp = np.zeros((2, problem.knots, JOINTS))
+    """With equal efforts of all joints the robot throws itself into the air and diverges."""
+    problem = shifts(2, knots=50)
+    wild = np.full((2, problem.knots, JOINTS), 10.0)
     with pytest.raises(ControlError, match="A first guess diverges"):
-        solve(problem, plant, guess=limp)
-    solution = solve(problem, plant, guess=limp, states=straight(problem))
+        solve(problem, plant, guess=wild)
+    solution = solve(problem, plant, guess=wild, states=straight(problem))
     assert solution.converged.all()
     assert (solution.gap == 0.0).all()
     rolled = solve(problem, plant)
     np.testing.assert_allclose(solution.cost, rolled.cost, rtol=1e-3)
 
 
+def test_gaps_that_stay_open_are_not_converged(plant: Plant) -> None:
+    """With one iteration, from a guess with which a full step is too long."""
+    problem = shifts(2, knots=100)
+    wild = np.full((2, problem.knots, JOINTS), 20.0)
+    once = Options(iterations=1)
+    solution = solve(problem, plant, guess=wild, states=straight(problem), options=once)
+    assert not solution.converged.any()
+    assert (solution.gap > 0.0).all()
+
+
 def test_limits_of_floating_robots() -> None:
-    model = quadruped()
+    model = tripod()
     assert effort_limits(model).shape == (JOINTS,)
-    assert (effort_limits(model) == 150.0).all()
+    assert (effort_limits(model) == 40.0).all()
     assert rated_rates(model).shape == (BASE + JOINTS,)
     x, u = states(model, 2)
     shares = limit_shares(model, *StateSpace(model).parts(x), u)
@@ -220,34 +227,34 @@ def test_limits_of_floating_robots() -> None:
         "effort": JOINTS,
     }
     assert (shares["position"][:, :BASE] == 0.0).all()
-    np.testing.assert_allclose(shares["effort"], np.abs(u) / 150.0)
-    problem = replace(shifts(2), effort_limit=0.25 * effort_limits(model))
+    np.testing.assert_allclose(shares["effort"], np.abs(u) / 40.0)
+    problem = replace(shifts(2), effort_limit=0.1 * effort_limits(model))
     with Plant.open(model, dt=0.02, device="cpu") as plant:
         solution = solve(problem, plant, options=Options(iterations=200))
-    assert solution.shares["effort"].max() <= 0.25 + 1e-12
+    assert solution.shares["effort"].max() <= 0.1 + 1e-12
     assert solution.binding.any()
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"start": np.zeros(18)}, "'start' has length 18: give 19 for positions, or 37 for"),
-        ({"start": np.zeros(19)}, "'start' has no usable positions. .* has norm 0"),
-        ({"tau": np.zeros(18)}, "'tau' has length 18, not 12"),
-        ({"effort_limit": np.ones(18)}, r"'effort_limit' has the shape \(18,\): give \(12,\)"),
-        ({"active": np.ones(3)}, "'active' has length 3: give 4, one for each contact of hyq"),
-        ({"active": np.full(4, 0.5)}, "'active' has the value 0.5: give 1 for a contact on"),
-        ({"active": np.ones((3, 7, 4))}, "'active' has values for 3 problems and 7 knots"),
+        ({"start": np.zeros(12)}, "'start' has length 12: give 13 for positions, or 25 for"),
+        ({"start": np.zeros(13)}, "'start' has no usable positions. .* has norm 0"),
+        ({"tau": np.zeros(12)}, "'tau' has length 12, not 6"),
+        ({"effort_limit": np.ones(12)}, r"'effort_limit' has the shape \(12,\): give \(6,\)"),
+        ({"active": np.ones(4)}, "'active' has length 4: give 3, one for each contact of tripod"),
+        ({"active": np.full(3, 0.5)}, "'active' has the value 0.5: give 1 for a contact on"),
+        ({"active": np.ones((3, 7, 3))}, "'active' has values for 3 problems and 7 knots"),
     ],
 )
 def test_what_is_no_problem_of_a_floating_robot(changes: dict[str, Any], sentence: str) -> None:
     fine: dict[str, Any] = {"knots": 5, "dt": 0.02, "cost": shift_cost(), "start": standing()}
     with pytest.raises(ControlError, match=sentence):
-        Problem.of(quadruped(), **{**fine, **changes})
+        Problem.of(tripod(), **{**fine, **changes})
 
 
 def test_what_contacts_cannot_have() -> None:
-    feet, air = quadruped(), quadruped(contacts=False)
+    feet, air = tripod(), tripod(contacts=False)
     for arguments, sentence in (
         ({"robot": feet, "method": "rk4"}, "'rk4' has no contacts: choose 'semi_implicit'"),
         ({"robot": air, "velocity_gain": 1.0}, "'velocity_gain' is 1.0, but the robot has no"),
@@ -257,13 +264,13 @@ def test_what_contacts_cannot_have() -> None:
         with pytest.raises(ControlError, match=sentence):
             Plant.open(**{"dt": 0.02, "device": "float", **arguments})  # type: ignore[arg-type]
     fine: dict[str, Any] = {"knots": 5, "dt": 0.02, "cost": shift_cost(), "start": standing()}
-    with pytest.raises(ControlError, match="'active' names contacts on the ground, but hyq has"):
-        Problem.of(air, active=np.ones(4), **fine)
-    with pytest.raises(ControlError, match="The weight 'q' has 18 values: give one number, or 7"):
+    with pytest.raises(ControlError, match="'active' names contacts on the ground, but tripod has"):
+        Problem.of(air, active=np.ones(3), **fine)
+    with pytest.raises(ControlError, match="The weight 'q' has 12 values: give one number, or 7"):
         Problem.of("iiwa14", **{**fine, "start": np.zeros(7)})
     problem = Problem.of(air, **fine)
     with Plant.open(air, dt=0.02, device="float") as plant:
         with pytest.raises(ControlError, match="need a robot with a fixed base"):
             solve(problem, plant, second_order=True)
-        with pytest.raises(ControlError, match=r"'states' has the shape \(1, 5, 37\): give \(1, 6"):
+        with pytest.raises(ControlError, match=r"'states' has the shape \(1, 5, 25\): give \(1, 6"):
             solve(problem, plant, states=np.tile(problem.start, (1, 5, 1)))

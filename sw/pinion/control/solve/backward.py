@@ -170,7 +170,7 @@ def direction(problem: Quadratic, feedback: FeedbackPolicy) -> tuple[Floats, Flo
     """Return slope and curvature (n,) of the cost along a step that closes gaps.
 
     A step size a closes the part a of every gap, and changes the cost by
-    ``-a slope + a^2 / 2 curvature``. Unlike without gaps, the slope may be below 0.
+    ``-a slope + a^2 / 2 curvature``. Unlike without gaps, the cost may rise.
     """
     dx = np.zeros_like(problem.q[:, 0])
     slope, curvature = (np.zeros(len(dx)) for _ in range(2))

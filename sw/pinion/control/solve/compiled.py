@@ -201,10 +201,6 @@ class CompiledEngine:
         """Return zeros (n,): motions are rolled out."""
         return np.zeros(len(self._lane))
 
-    def merit(self) -> Floats:
-        """Return the costs (n,)."""
-        return self.cost
-
     def add(self, problem: Problem, u: Floats, x: Floats | None = None) -> None:
         """Add problems, and roll out their efforts (n, knots, nv) from their start states."""
         assert x is None

@@ -32,10 +32,8 @@ class ArrayEngine(Closing):
     """Trajectories of n problems and the steps of an iteration on them.
 
     A trajectory that begins with states as a guess has gaps: differences between the end of a step
-    and the next knot's state. A step size closes the same part of all gaps, and is judged by the
-    cost plus a penalty of the gaps that remain (C. Mastalli et al., "Crocoddyl: An Efficient and
-    Versatile Framework for Multi-Contact Optimal Control", ICRA 2020, for the passes; J. Nocedal
-    and S. J. Wright, "Numerical Optimization", 2006, equation 18.36, for the penalty).
+    and the next knot's state. A step size closes the same part of all gaps (C. Mastalli et al.,
+    "Crocoddyl: An Efficient and Versatile Framework for Multi-Contact Optimal Control", ICRA 2020).
 
     With ``second_order`` the backward pass includes the second derivatives of the dynamics
     (differential dynamic programming), except in problems where that makes a knot's Hessian
@@ -96,7 +94,6 @@ class ArrayEngine(Closing):
         self._expansion: Expansion | None = None
         self._feedback: FeedbackPolicy | None = None
         self._trial: tuple[Floats, Floats, Floats, Floats] | None = None
-        self._penalty = np.zeros(0)
 
     def close(self) -> None:
         """Close the backend of the second derivatives."""
@@ -106,10 +103,6 @@ class ArrayEngine(Closing):
     def gap(self) -> Floats:
         """Return the largest gap of each trajectory, (n,)."""
         return np.asarray(np.abs(self.gaps).max(axis=(1, 2), initial=0.0))
-
-    def merit(self) -> Floats:
-        """Return the costs plus the penalties of the gaps, (n,)."""
-        return np.asarray(self.cost + self._penalty * _size(self.gaps))
 
     def add(self, problem: Problem, u: Floats, x: Floats | None = None) -> None:
         """Add problems with their efforts (n, knots, nu), and states (n, knots + 1, nx) if given.
@@ -135,18 +128,15 @@ class ArrayEngine(Closing):
                 if not (np.abs(gaps) < LOST).all():
                     raise ControlError(NO_GUESS)
             cost = self.costs.values(x, u, problem.target).sum(axis=1)
-            penalty = np.zeros(len(u))
             if len(self.x):
                 self.problem = self.problem.joined(problem)
                 x = np.concatenate([self.x, x])
                 u = np.concatenate([self.u, u])
                 gaps = np.concatenate([self.gaps, gaps])
                 cost = np.concatenate([self.cost, cost])
-                penalty = np.concatenate([self._penalty, penalty])
             else:
                 self.problem = problem
-            self.x, self.u, self.gaps, self._penalty = x, u.copy(), gaps, penalty
-            self.cost = np.asarray(cost)
+            self.x, self.u, self.gaps, self.cost = x, u.copy(), gaps, np.asarray(cost)
 
     def expand(self) -> None:
         """Linearise dynamics and expand costs to second order along the trajectories."""
@@ -191,17 +181,9 @@ class ArrayEngine(Closing):
             unregularised = replace(quadratic, R=np.broadcast_to(expansion.uu, expansion.u.shape))
             with np.errstate(all="ignore"):
                 along, bend = direction(unregularised, feedback)
-            slope = np.where(is_open, self._penalised(along, bend, is_open), slope)
+            slope = np.where(is_open, along, slope)
             curvature = np.where(is_open, bend, curvature)
         return slope, curvature, feedback.convex
-
-    def _penalised(self, slope: Floats, curvature: Floats, is_open: Flags) -> Floats:
-        """Return slopes of the merit (n,), with penalties raised until it falls along the step."""
-        size = np.where(is_open, _size(self.gaps), 1.0)
-        rise = 0.5 * np.maximum(curvature, 0.0) - slope
-        needed = np.where(is_open & np.isfinite(rise), rise / ((1.0 - SHARE) * size), 0.0)
-        self._penalty = np.maximum(self._penalty, needed)
-        return np.asarray(slope + self._penalty * size)
 
     def rounding(self) -> Floats:
         """Return by how much the rounding of a rollout's states changes its cost, (n,)."""
@@ -236,7 +218,7 @@ class ArrayEngine(Closing):
         return Vx_fxx, Vx_fux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Return the merits (n,) for step sizes ``shares`` (n,); infinite outside ``which``."""
+        """Return the costs (n,) for step sizes ``shares`` (n,); infinite outside ``which``."""
         assert self._feedback is not None
         with timed(self.seconds, "rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]
@@ -275,8 +257,6 @@ class ArrayEngine(Closing):
                 self._trial = x, u, costs, old_gaps
             self._trial[0][which], self._trial[1][which] = new_x, new_u
             self._trial[2][which], self._trial[3][which] = cost[which], gaps
-            if any_gap:
-                cost[which] += self._penalty[which] * _size(gaps)
         return cost
 
     def accept(self, which: Flags) -> None:
@@ -294,7 +274,7 @@ class ArrayEngine(Closing):
         del more
         self.problem = self.problem.at(which)
         self.x, self.u, self.cost = self.x[which], self.u[which], self.cost[which]
-        self.K, self.gaps, self._penalty = self.K[which], self.gaps[which], self._penalty[which]
+        self.K, self.gaps = self.K[which], self.gaps[which]
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of some problems."""
@@ -304,14 +284,6 @@ class ArrayEngine(Closing):
         target = self.problem.target if which is None else self.problem.target.at(which)
         return np.asarray(self.costs.values(x, u, target).sum(axis=1))
 
-
-def _size(gaps: Floats) -> Floats:
-    """Return the sums (n,) of absolute gaps (n, knots, 2 nv)."""
-    return np.asarray(np.abs(gaps).sum(axis=(1, 2)))
-
-
-SHARE = 0.5
-"""Part of the penalty's decrease that the merit falls by at least."""
 
 NO_GUESS = "A first guess diverges or has no finite cost: give another guess, or a shorter motion."
 

@@ -92,9 +92,6 @@ class Engine(Protocol):
     def gap(self) -> Floats:
         """Return the largest gap of each trajectory."""
 
-    def merit(self) -> Floats:
-        """Return the costs plus the penalties of the gaps, for the last pass."""
-
     def expand(self) -> None:
         """Linearise dynamics and expand costs."""
 
@@ -105,7 +102,7 @@ class Engine(Protocol):
         """Return by how much rounding changes each cost."""
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Try a step size in some problems, and return the merits."""
+        """Try a step size in some problems, and return the costs."""
 
     def accept(self, which: Flags) -> None:
         """Accept the last trials of some problems."""
@@ -203,7 +200,9 @@ def iterate(
         previous, closed = cost[active], engine.gap() == 0.0
         engine.expand()
         ends = last[active]
-        outcome = _improve(engine, regularisation[active], options, ends, converged[active])
+        outcome = _improve(
+            engine, previous, regularisation[active], options, ends, converged[active]
+        )
         cost[active], regularisation[active] = engine.cost, outcome.regularisation
         iterations[active] += ~ends
         history[iterations[active], active] = cost[active]
@@ -282,6 +281,7 @@ class _Outcome:
 
 def _improve(
     engine: Engine,
+    previous: Floats,
     regularisation: Floats,
     options: Options,
     last: Flags,
@@ -303,16 +303,18 @@ def _improve(
         if convex.all() or (regularisation[~convex] >= options.most).all():
             break
         regularisation = np.where(convex, regularisation, raised(regularisation))
-    left, previous = convex & ~last, engine.merit()
+    left = convex & ~last
     stepped = np.zeros(count, dtype=np.bool_)
     share = np.ones(count)
     for _ in range(options.halvings + 1):
         if not left.any():
             break
-        trial = engine.roll(share, left)
+        trial_cost = engine.roll(share, left)
         expected_decrease = share * slope - 0.5 * share**2 * curvature
-        enough = left & (previous - trial >= options.enough * expected_decrease)
-        enough &= trial <= previous
+        # Closing gaps may raise the cost: by at most RISE times the expected rise.
+        least_share = np.where(expected_decrease >= 0.0, options.enough, RISE)
+        enough = left & (previous - trial_cost >= least_share * expected_decrease)
+        enough &= (trial_cost <= previous) | ~closed
         stepped |= enough
         left &= ~enough
         share = np.where(left, share / 2, share)
@@ -324,3 +326,7 @@ def _improve(
     regularisation = np.where(stepped & (share > 0.3), lowered, regularisation)
     regularisation = np.where(~stepped | (share < 0.1), raised(regularisation), regularisation)
     return _Outcome(stepped, settled, convex, regularisation)
+
+
+RISE = 2.0
+"""Largest rise of the cost, in expected ones, of a step that closes gaps (Mastalli et al. 2020)."""
