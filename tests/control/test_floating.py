@@ -10,11 +10,25 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
-from pinion.control import ControlError, CostModel, Options, Plant, Problem, solve
+from pinion.control import (
+    ControlError,
+    Cost,
+    CostModel,
+    Options,
+    Plant,
+    Problem,
+    Weights,
+    solve,
+)
 from pinion.control.limits import effort_limits, limit_shares, rated_rates
 from pinion.control.plant import holding_efforts
 from pinion.control.solve.engine import ArrayEngine
 from pinion.control.state import StateSpace
+from pinion.control.track.closed_loop import track
+from pinion.control.track.disturbance import Disturbance
+from pinion.control.track.motion import planned
+from pinion.control.track.mpc import Law, Mpc
+from pinion.control.track.mujoco_robot import Ground, MujocoRobot
 from pinion.robot import Model, load, with_contacts
 
 from .legs import BASE, JOINTS, shift_cost, shifts, standing, tripod
@@ -274,3 +288,54 @@ def test_what_contacts_cannot_have() -> None:
             solve(problem, plant, second_order=True)
         with pytest.raises(ControlError, match=r"'states' has the shape \(1, 5, 25\): give \(1, 6"):
             solve(problem, plant, states=np.tile(problem.start, (1, 5, 1)))
+
+
+def test_a_controller_shifts_the_weight_of_a_robot_on_the_ground() -> None:
+    """In MuJoCo, whose ground is not rigid, with a load of an eighth of its weight on its base."""
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    problem = shifts(1, knots=50)
+    weights = {"q": [300.0] * BASE + [5.0] * JOINTS, "qd": [3.0] * BASE + [0.3] * JOINTS}
+    cost = Cost(running=Weights(**weights, tau=1e-2), final=Weights(**weights))
+    off = {}
+    for payload in (0.0, 1.0):
+        with Plant.open(tripod(), dt=0.02, velocity_gain=10.0) as plant:
+            motion = planned(problem, solve(problem, plant), dt=0.01, hold=0.4)
+            controller = Mpc(plant, cost, motion, knots=15)
+            robot = MujocoRobot(
+                tripod(),
+                step=0.001,
+                ground=Ground(height=-0.02, radius=0.02),
+                disturbance=Disturbance(payload=payload),
+            )
+            tracked = track(controller, robot)
+        assert (robot.active == 1.0).all()
+        assert tracked.restarts == 0
+        assert tracked.x.shape == (controller.periods, 13 + 12)
+        assert tracked.tau.shape == (controller.periods, JOINTS)
+        assert tracked.shares["effort"] < 0.3
+        off[payload] = tracked.errors.max()
+    moved = np.linalg.norm(motion.tip[-1] - motion.tip[0])
+    assert moved > 0.015
+    assert off[0.0] < 0.004
+    assert off[0.0] < off[1.0] < 0.012
+
+
+def test_a_law_is_along_the_tangent() -> None:
+    """Its gains multiply the change from the planned state, which turns with the base."""
+    model = tripod(contacts=False)
+    space = StateSpace(model)
+    rng = np.random.default_rng(5)
+    (begin, _), _ = states(model, 2)
+    law = Law(
+        u=rng.normal(size=space.nu),
+        K=rng.normal(size=(space.nu, space.ndx)),
+        begin=begin,
+        rate=rng.normal(size=space.ndx),
+        limit=np.full(space.nu, 1e3),
+        space=space,
+    )
+    planned_state = space.integrate(begin, 0.01 * law.rate)
+    np.testing.assert_allclose(law.efforts(0.01, planned_state), law.u, atol=1e-9)
+    dx = 0.1 * rng.normal(size=space.ndx)
+    moved = law.efforts(0.01, space.integrate(planned_state, dx))
+    np.testing.assert_allclose(moved, law.u - law.K @ dx, atol=1e-9)

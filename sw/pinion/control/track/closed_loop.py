@@ -28,7 +28,7 @@ class Moving(Protocol):
 
     @property
     def state(self) -> Floats:
-        """Current positions and rates, (2 nv,)."""
+        """Current positions and rates, (nx,)."""
 
     def reset(self, q: Floats) -> None:
         """Set the positions, with zero velocity."""
@@ -37,7 +37,7 @@ class Moving(Protocol):
         """Advance by one step with these efforts (nv,)."""
 
     def tip(self, q: Floats) -> Floats:
-        """Return tip positions (m, 3) [m] at joint positions (m, nv)."""
+        """Return tip positions (m, 3) [m] at joint positions (m, nq)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Tracked:
     Members
     -------
     period : [s].
-    x, tau : (m, 2 nv) states at the start of each period, and (m, nv) efforts at its end.
+    x, tau : (m, nx) states at the start of each period, and (m, nu) efforts at its end.
     tip, reference : (m, 3) positions of the tip and of its reference [m].
     seconds : by part, (m,) each.
     flagged, gradients, restarts : as in :class:`.mpc.Log`.
@@ -124,38 +124,28 @@ def track(
         )
     if controller.log.gradients:
         raise ControlError("The controller has been used: create another one for a new run.")
-    count, nv = controller.periods, robot.model.nv
-    x, tau = np.empty((count, 2 * nv)), np.empty((count, nv))
+    count, space = controller.periods, controller.plant.space
+    x, tau = np.empty((count, inner, space.nx)), np.empty((count, inner, space.nu))
     robot.reset(motion.q[0])
-    used = np.zeros((3, nv))
     for number in range(count):
-        x[number] = robot.state
-        law = controller.update(number, x[number])
+        law = controller.update(number, robot.state)
         for step in range(inner):
-            state = robot.state
-            efforts = law.efforts(step * robot.step, state)
-            robot.advance(efforts)
-            used = np.maximum(used, np.abs(np.stack([state[:nv], state[nv:], efforts])))
-        tau[number] = efforts
+            x[number, step] = robot.state
+            tau[number, step] = law.efforts(step * robot.step, x[number, step])
+            robot.advance(space.efforts(tau[number, step]))
         if report is not None:
             report(number + 1, count)
-    log = controller.log
+    log, begins = controller.log, x[:, 0]
+    shares = limit_shares(robot.model, *space.parts(x), tau)
     return Tracked(
         period=period,
-        x=x,
-        tau=tau,
-        tip=robot.tip(x[:, :nv]),
+        x=begins,
+        tau=tau[:, -1],
+        tip=robot.tip(space.parts(begins)[0]),
         reference=motion.tip[:count],
         seconds={part: np.array(values) for part, values in log.seconds.items()},
         flagged=log.flagged,
         gradients=log.gradients,
         restarts=log.restarts,
-        shares=_shares(robot, x, used),
+        shares={name: float(share.max()) for name, share in shares.items()},
     )
-
-
-def _shares(robot: Moving, x: Floats, used: Floats) -> dict[str, float]:
-    """Return the largest used share of each kind of limit."""
-    nv = robot.model.nv
-    shares = limit_shares(robot.model, x[:, :nv], used[1], used[2])
-    return {name: float(share.max()) for name, share in shares.items()}

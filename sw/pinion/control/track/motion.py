@@ -17,9 +17,9 @@ from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
 from pinion.control.limits import joint_limits
-from pinion.control.plant import check_single_joints, check_step, gravity_efforts
+from pinion.control.plant import check_single_joints, check_step, holding_efforts
 from pinion.control.solve.problem import Problem, Solution
-from pinion.robot import Model, tip_of
+from pinion.robot import JointKind, Model, tip_of
 
 from .inverse_kinematics import followed, nearest_positions
 
@@ -47,9 +47,11 @@ class Motion:
     -------
     frame : link whose origin is the tip.
     dt : time between two rows [s].
-    q, qd, qdd : (m, nv) positions, rates and accelerations.
-    tau : (m, nv) efforts of a rigid robot without friction [N m | N].
-    tip : (m, 3) positions of the tip [m] in the frame of the base.
+    q, qd, qdd : (m, nq) positions, (m, nv) rates and accelerations.
+    tau : (m, nu) efforts of the actuators of a rigid robot without friction [N m | N].
+    tip : (m, 3) positions of the tip [m] in the frame of the base, or of the world of a floating
+        base.
+    active : (m, contacts), 1 for a contact on the ground and 0 for one in the air; None without.
     """
 
     frame: str
@@ -59,6 +61,7 @@ class Motion:
     qdd: Floats
     tau: Floats
     tip: Floats
+    active: Floats | None = None
 
     @property
     def rows(self) -> int:
@@ -66,7 +69,7 @@ class Motion:
         return len(self.q)
 
     def states(self) -> Floats:
-        """Return positions and rates, (m, 2 nv)."""
+        """Return positions and rates, (m, nx)."""
         return np.concatenate([self.q, self.qd], axis=1)
 
 
@@ -159,14 +162,14 @@ def planned(
     which : number of the problem.
     dt : time between two rows [s], of which the problem's step is a multiple; by default its step.
     hold : time at rest at the last positions [s]; a controller needs the length of its horizon.
-    frame : the tip; by default the link at the robot's end.
+    frame : the tip; by default the floating base, or the link at the robot's end.
 
     Raises
     ------
     ControlError
         If there is no such problem, or a time does not fit.
     """
-    model, n = problem.model, problem.model.nv
+    model, space = problem.model, problem.space
     dt = problem.dt if dt is None else dt
     if not 0 <= which < len(solution.x):
         raise ControlError(
@@ -184,22 +187,37 @@ def planned(
         raise ControlError(f"The time at rest 'hold' is {hold}: it must be finite and at least 0.")
     x, u = solution.x[which], solution.u[which]
     share = (np.arange(rows) / rows)[:, None]
-    states = (x[:-1, None] + share * np.diff(x, axis=0)[:, None]).reshape(-1, 2 * n)
-    qdd = np.repeat(np.diff(x[:, n:], axis=0) / problem.dt, rows, axis=0)
-    rest = np.zeros((1 + round(hold / dt), 2 * n))
-    rest[:, :n] = x[-1, :n]
-    still = gravity_efforts(model, rest[:, :n])
-    states = np.concatenate([states, rest])
-    tip = tip_of(model) if frame is None else frame
+    change = share * space.difference(x[:-1], x[1:])[:, None]
+    states = space.integrate(np.repeat(x[:-1, None], rows, axis=1), change).reshape(-1, space.nx)
+    resting = 1 + round(hold / dt)
+    rest, _ = space.parts(np.repeat(x[-1:], resting, axis=0))
+    active, last = None, None
+    if problem.active is not None:
+        schedule = problem.active[which if len(problem.active) > 1 else 0]
+        schedule = np.broadcast_to(schedule, (problem.knots, schedule.shape[1]))
+        last = schedule[-1]
+        active = np.repeat(schedule, [*[rows] * (problem.knots - 1), rows + resting], axis=0)
+    still = np.repeat(holding_efforts(model, rest[:1], last), resting, axis=0)
+    q, qd = space.parts(states)
+    q, qd = np.concatenate([q, rest]), np.concatenate([qd, np.zeros((resting, space.nv))])
+    qdd = np.repeat(np.diff(space.parts(x)[1], axis=0) / problem.dt, rows, axis=0)
+    tip = end_of(model) if frame is None else frame
     return Motion(
         frame=tip,
         dt=dt,
-        q=states[:, :n],
-        qd=states[:, n:],
-        qdd=np.concatenate([qdd, np.zeros_like(still)]),
+        q=q,
+        qd=qd,
+        qdd=np.concatenate([qdd, np.zeros((resting, space.nv))]),
         tau=np.concatenate([np.repeat(u, rows, axis=0), still]),
-        tip=np.asarray(dynamics.frame_placement(model, states[:, :n], tip)[1]),
+        tip=np.asarray(dynamics.frame_placement(model, q, tip)[1]),
+        active=active,
     )
+
+
+def end_of(model: Model) -> str:
+    """Return the frame that a robot's motion is judged by: its floating base, or its tip."""
+    root = model.bodies[0]
+    return root.name if root.joint.kind is JointKind.FREE_FLYER else tip_of(model)
 
 
 def _rates(q: Floats, rules: Floats, step: float) -> tuple[Floats, Floats]:

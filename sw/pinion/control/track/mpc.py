@@ -41,6 +41,7 @@ from pinion.control.solve.cost import Cost, KnotTarget
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
 from pinion.control.solve.single import single
+from pinion.control.state import StateSpace
 
 from .motion import Motion
 from .period import ALL_FLAGGED, DIVERGED, NO_PERIOD, NOT_FINITE, PARTS, CompiledPeriod, Horizon
@@ -54,9 +55,10 @@ class Law:
 
     Members
     -------
-    u, K : effort (nv,) and gains (nv, 2 nv).
-    begin, rate : state (2 nv,) at the start of the period, and its rate of change [1/s].
-    limit : largest efforts (nv,).
+    u, K : efforts (nu,) and gains (nu, 2 nv).
+    begin, rate : state (nx,) at the start of the period, and its rate of change (2 nv,) [1/s].
+    limit : largest efforts (nu,).
+    space : the robot's states; None if they are vectors.
     """
 
     u: Floats
@@ -64,11 +66,15 @@ class Law:
     begin: Floats
     rate: Floats
     limit: Floats
+    space: StateSpace | None = None
 
     def efforts(self, since: float, x: Floats) -> Floats:
-        """Return efforts (nv,) for the state x (2 nv,), ``since`` seconds into the period."""
-        u = self.u - self.K @ (x - self.begin - since * self.rate)
-        return np.clip(u, -self.limit, self.limit)
+        """Return efforts (nu,) for the state x (nx,), ``since`` seconds into the period."""
+        if self.space is None:
+            off = x - self.begin - since * self.rate
+        else:
+            off = self.space.difference(self.space.integrate(self.begin, since * self.rate), x)
+        return np.clip(self.u - self.K @ off, -self.limit, self.limit)
 
 
 @dataclass
@@ -102,7 +108,8 @@ class Mpc(Closing):
     iterations : in each period, usually 1 or 2.
     backward : ``single`` (one problem, serial), or one of :data:`.backward.PASSES`.
     compiled : whether code is compiled for the controller: the whole period with gradients on the
-        CPU, semi-implicit steps and the pass ``single``, in their dtype; otherwise the cost's tip.
+        CPU, semi-implicit steps and the pass ``single``, in their dtype, of a robot whose positions
+        add and that has no contacts; otherwise the cost's tip.
 
     Members
     -------
@@ -127,7 +134,7 @@ class Mpc(Closing):
         backward: str = "single",
         compiled: bool = True,
     ) -> None:
-        nv, passes = plant.model.nv, {"single": single, **PASSES}
+        space, passes = plant.space, {"single": single, **PASSES}
         kernel = _kernel_of(plant)
         self.horizon = Horizon(
             model=plant.model,
@@ -156,9 +163,9 @@ class Mpc(Closing):
         self._states = motion.states()
         self._ahead = self.horizon.stride * np.arange(knots + 1)
         # The plan is stored as deviations from the motion, so that its end follows the motion.
-        self._x = np.zeros((knots + 1, 2 * nv))
-        self._u = np.zeros((knots, nv))
-        self._K = np.zeros((knots, nv, 2 * nv))
+        self._x = np.zeros((knots + 1, space.ndx))
+        self._u = np.zeros((knots, space.nu))
+        self._K = np.zeros((knots, space.nu, space.ndx))
         # The last trusted linearisation of each knot, and its instant in periods.
         self._linear: Linear | None = None
         self._instants = self._ahead[:-1]
@@ -179,7 +186,7 @@ class Mpc(Closing):
         self.plant.close()
 
     def update(self, number: int, x: Floats) -> Law:
-        """Return the law of the period `number` for the state x (2 nv,) measured at its start.
+        """Return the law of the period `number` for the state x (nx,) measured at its start.
 
         Raises
         ------
@@ -195,15 +202,16 @@ class Mpc(Closing):
         if self._period is not None:
             return self._compiled_law(self._period, number, x)
         self._check(number, x)
-        began = time.perf_counter()
+        began, space = time.perf_counter(), self.plant.space
         spent = dict.fromkeys(PARTS, 0.0)
         rows = number + self._ahead
         target = self._target(rows)
         self._shift(number)
         for _ in range(self.iterations):
-            xs, us = self._rolled(x, target)
+            xs, us = self._rolled(x, target, rows)
             waited = self.plant.waited
-            linear = self._trusted(self.plant.linearise(xs[None, :-1], us[None]), rows[:-1])
+            linear = self.plant.linearise(xs[None, :-1], us[None], self._active(rows[:-1]))
+            linear = self._trusted(linear, rows[:-1])
             spent["gradients"] += self.plant.waited - waited
             cost = self._costs.expand(xs[None], us[None], target)
             problem = Quadratic(
@@ -222,15 +230,23 @@ class Mpc(Closing):
             else:
                 self.log.restarts += 1
                 step = np.zeros_like(us)
-            self._x, self._u = xs - self._states[rows], us - step - target.tau[0]
+            self._x = space.difference(self._states[rows], xs)
+            self._u = us - step - target.tau[0]
         u = np.clip(us[0] - step[0], -self._limit, self._limit)
-        next_state = xs[1] - linear.B[0, 0] @ step[0]
-        rate = (next_state - x) / self.plant.dt
+        next_state = space.integrate(xs[1], -(linear.B[0, 0] @ step[0]))
+        rate = space.difference(x, next_state) / self.plant.dt
         self._planned = number
         spent["rest"] = time.perf_counter() - began - sum(spent.values())
         for part, seconds in spent.items():
             self.log.seconds[part].append(seconds)
-        return Law(u=u, K=self._K[0], begin=np.array(x), rate=rate, limit=self._limit)
+        return Law(
+            u=u,
+            K=self._K[0],
+            begin=np.array(x),
+            rate=rate,
+            limit=self._limit,
+            space=None if space.flat else space,
+        )
 
     def _check(self, number: int, x: Floats) -> None:
         """Raise if there is no such period, or the state is not finite."""
@@ -258,11 +274,10 @@ class Mpc(Closing):
         return Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit)
 
     def _target(self, rows: NDArray[np.intp]) -> KnotTarget:
-        n = self.plant.model.nv
-        states = self._states[rows][None]
+        q, qd = self.plant.space.parts(self._states[rows][None])
         return KnotTarget(
-            q=states[..., :n],
-            qd=states[..., n:],
+            q=q,
+            qd=qd,
             tau=self.motion.tau[rows[:-1]][None],
             tip=self.motion.tip[rows][None],
         )
@@ -276,19 +291,26 @@ class Mpc(Closing):
         self._u = _shifted(self._u, shift)
         self._K = self._K[np.minimum(np.arange(self.knots) + round(shift), self.knots - 1)]
 
-    def _rolled(self, x: Floats, target: KnotTarget) -> tuple[Floats, Floats]:
+    def _active(self, rows: NDArray[np.intp]) -> Floats | None:
+        """Return the contacts on the ground at rows of the motion, (rows, contacts)."""
+        return None if self.motion.active is None else self.motion.active[rows]
+
+    def _rolled(
+        self, x: Floats, target: KnotTarget, rows: NDArray[np.intp]
+    ) -> tuple[Floats, Floats]:
         """Roll out the plan with its feedback from a state, within the effort limits."""
-        first, efforts = np.concatenate([target.q[0], target.qd[0]], axis=1), target.tau[0]
+        space, efforts, active = self.plant.space, target.tau[0], self._active(rows)
         for feedback in (True, False):
             xs = np.empty((self.knots + 1, len(x)))
             us = efforts + self._u if feedback else efforts.copy()
             xs[0] = x
-            planned = first + self._x
+            planned = space.integrate(self._states[rows], self._x)
             for at in range(self.knots):
                 if feedback:
-                    us[at] -= self._K[at] @ (xs[at] - planned[at])
+                    us[at] -= self._K[at] @ space.difference(planned[at], xs[at])
                 us[at] = np.clip(us[at], -self._limit, self._limit)
-                xs[at + 1] = self.plant.step(xs[at : at + 1], us[at : at + 1])[0]
+                grounded = None if active is None else active[at]
+                xs[at + 1] = self.plant.step(xs[at : at + 1], us[at : at + 1], grounded)[0]
                 # Also true for NaN.
                 if not np.abs(xs[at + 1]).max() < LOST:
                     break
@@ -336,6 +358,8 @@ def _kernel_of(plant: Plant) -> Kernel | None:
     """Return the kernel of a plant's gradients if its period can be compiled as a whole."""
     gradients = plant.gradients
     if not isinstance(gradients, CpuBackend) or plant.method != "semi_implicit":
+        return None
+    if not plant.space.flat or plant.contacts:
         return None
     return gradients.kernel if gradients.function == gradient_row() else None
 

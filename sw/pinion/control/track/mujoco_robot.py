@@ -19,9 +19,10 @@ from pinion.base.arrays import Floats
 from pinion.base.installation import install_hint
 from pinion.control.errors import ControlError
 from pinion.dynamics import neutral_configuration
-from pinion.robot import Contact, JointKind, Mat3, Model, contacts_of, tip_of
+from pinion.robot import Contact, JointKind, Mat3, Model, contacts_of
 
 from .disturbance import Disturbance
+from .motion import end_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,9 +87,7 @@ class MujocoRobot:
         self.model = model
         self.step = step
         self.disturbance = disturbance or Disturbance()
-        if frame is None:
-            frame = model.bodies[0].name if self._floats else tip_of(model)
-        self.frame = frame
+        self.frame = end_of(model) if frame is None else frame
         self.ground = ground
         self._mujoco = library()
         self.compiled = self._compiled()
@@ -190,7 +189,7 @@ class MujocoRobot:
         return qdd
 
     def tip(self, q: Floats) -> Floats:
-        """Return tip positions (m, 3) [m] at joint positions (m, nv), by MuJoCo's kinematics."""
+        """Return tip positions (m, 3) [m] at joint positions (m, nq), by MuJoCo's kinematics."""
         scratch = self._mujoco.MjData(self.compiled)
         site = self.compiled.site("tip").id
         places = np.empty((len(q), 3))

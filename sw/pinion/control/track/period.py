@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from pinion.base import package_digest
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.base.sources import up_to
 from pinion.compute import cpu
@@ -22,7 +23,7 @@ from pinion.compute.layouts import BLOCK
 from pinion.compute.native import HEADERS, aligned, cached_library
 from pinion.control.errors import ControlError, check_whole
 from pinion.control.limits import effort_limits
-from pinion.control.plant import check_step
+from pinion.control.plant import check_step, contacts_in
 from pinion.control.solve.cost import Cost
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
@@ -105,7 +106,7 @@ class Horizon:
 
     @property
     def limits(self) -> Floats:
-        """Largest efforts, (nv,)."""
+        """Largest efforts, (nu,)."""
         return effort_limits(self.model)
 
     @property
@@ -134,10 +135,21 @@ class Horizon:
         ControlError
             If it is of another robot, tip or period, or shorter than the horizon.
         """
-        nv = self.model.nv
-        if motion.q.shape[1] != nv:
+        sizes = {
+            "positions": (motion.q, self.model.nq),
+            "rates": (motion.qd, self.model.nv),
+            "efforts": (motion.tau, len(self.limits)),
+        }
+        for name, (array, size) in sizes.items():
+            if array.shape[1] != size:
+                raise ControlError(
+                    f"The motion has {array.shape[1]} {name}, but {self.model.name} has {size}."
+                )
+        contacts = 0 if motion.active is None else motion.active.shape[1]
+        if motion.active is not None and contacts != contacts_in(self.model):
             raise ControlError(
-                f"The motion has {motion.q.shape[1]} joints, but {self.model.name} has {nv}."
+                f"The motion has {amount(contacts, 'contact')}, but {self.model.name} has "
+                f"{contacts_in(self.model)}."
             )
         if self.cost.has_tip and self.cost.frame != motion.frame:
             raise ControlError(

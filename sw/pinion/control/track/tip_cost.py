@@ -44,7 +44,7 @@ class CompiledTip(CostModel):
         tip_results = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
         place = np.asarray(tip_results.p, dtype=np.float64).reshape(*q.shape[:-1], 3)
         J = np.asarray(tip_results.J, dtype=np.float64)[:, 3:]
-        J = J.reshape(*q.shape[:-1], 3, q.shape[-1])
+        J = J.reshape(*q.shape[:-1], 3, self.space.nv)
         object.__setattr__(self, "_last", (q.copy(), place, J))
         return place, J
 
