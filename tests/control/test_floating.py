@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from pinion.control import (
     ControlError,
     Cost,
     CostModel,
+    Kernels,
     Options,
     Plant,
     Problem,
     Weights,
     solve,
+    solve_compiled,
 )
 from pinion.control.limits import effort_limits, limit_shares, rated_rates
 from pinion.control.plant import holding_efforts
@@ -26,12 +29,15 @@ from pinion.control.solve.engine import ArrayEngine
 from pinion.control.state import StateSpace
 from pinion.control.track.closed_loop import track
 from pinion.control.track.disturbance import Disturbance
+from pinion.control.track.export import export_controller
 from pinion.control.track.motion import planned
 from pinion.control.track.mpc import Law, Mpc
 from pinion.control.track.mujoco_robot import Ground, MujocoRobot
+from pinion.control.track.period import Horizon
 from pinion.robot import Model, load, with_contacts
 
 from .legs import BASE, JOINTS, shift_cost, shifts, standing, tripod
+from .problems import small
 
 STEP = 1e-6
 FINE = Options(tolerance=1e-10)
@@ -256,7 +262,10 @@ def test_limits_of_floating_robots() -> None:
         ({"start": np.zeros(13)}, "'start' has no usable positions. .* has norm 0"),
         ({"tau": np.zeros(12)}, "'tau' has length 12, not 6"),
         ({"effort_limit": np.ones(12)}, r"'effort_limit' has the shape \(12,\): give \(6,\)"),
-        ({"active": np.ones(4)}, "'active' has length 4: give 3, one for each contact of tripod"),
+        (
+            {"active": np.ones(4)},
+            "'active' has length 4: give 3, one for each contact and loop of tripod",
+        ),
         ({"active": np.full(3, 0.5)}, "'active' has the value 0.5: give 1 for a contact on"),
         ({"active": np.ones((3, 7, 3))}, "'active' has values for 3 problems and 7 knots"),
     ],
@@ -339,3 +348,112 @@ def test_a_law_is_along_the_tangent() -> None:
     dx = 0.1 * rng.normal(size=space.ndx)
     moved = law.efforts(0.01, space.integrate(planned_state, dx))
     np.testing.assert_allclose(moved, law.u - law.K @ dx, atol=1e-9)
+
+
+def test_a_solution_is_a_guess_that_has_converged(plant: Plant) -> None:
+    """Its gaps are rounding, which is not to be closed."""
+    problem = shifts(4)
+    solution = solve(problem, plant, options=FINE)
+    again = solve(problem, plant, guess=solution.u, states=solution.x, options=FINE)
+    assert again.converged.all()
+    assert again.iterations.max() <= 2
+    np.testing.assert_allclose(again.cost, solution.cost, rtol=1e-9)
+
+
+def test_a_trial_that_is_lost_ends_nothing_else(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A state that is not finite belongs to a failed trial of its own problem."""
+    problem = shifts(2)
+    expected = solve(problem, plant)
+    step, calls = plant.step, [0]
+
+    def broken(x: np.ndarray, u: np.ndarray, active: np.ndarray | None = None) -> np.ndarray:
+        ends = np.array(step(x, u, active))
+        calls[0] += 1
+        if problem.knots < calls[0] <= 2 * problem.knots:  # the first trial
+            ends[0] = np.nan
+        return ends
+
+    monkeypatch.setattr(plant, "step", broken)
+    solution = solve(problem, plant)
+    assert solution.converged.all()
+    np.testing.assert_allclose(solution.cost, expected.cost, rtol=1e-3)
+
+
+@pytest.mark.parametrize("device", ["float", "cpu"])
+def test_redundant_contacts_need_a_compliance(device: str) -> None:
+    corners = ["base@0.2,0,0", "base@-0.2,0.2,0", "base@-0.2,-0.2,0"]
+    held = with_contacts(tripod(contacts=False, legs=1), corners)
+    start = dynamics.neutral_configuration(held)
+    weights = Weights(q=1.0, qd=0.1, tau=1e-3)
+    cost = Cost(running=weights, final=replace(weights, tau=0.0))
+    goal = start.copy()
+    goal[-2:] = 0.3, -0.2
+    problem = Problem.of(held, knots=10, dt=0.02, cost=cost, start=start, goal=goal)
+    with (
+        Plant.open(held, dt=0.02, device=device) as stiff,
+        pytest.raises(ControlError, match=r"hold it 9 times in 6 directions .* damping=1e-6"),
+    ):
+        solve(problem, stiff)
+    with Plant.open(held, dt=0.02, device=device, damping=1e-6) as soft:
+        solution = solve(problem, soft)
+    assert solution.converged.all()
+    assert np.abs(solution.x[0, :, :7] - start[:7]).max() < 1e-3
+    assert np.abs(solution.x[0, -1, 7:9] - goal[7:9]).max() < 0.3
+
+
+def test_a_controller_weights_a_link_of_a_branched_robot(plant: Plant) -> None:
+    problem = shifts(1, knots=30)
+    motion = planned(problem, solve(problem, plant), dt=0.02, frame="lower_0")
+    weights = Weights(q=1.0, qd=0.1, tau=1e-3, tip=10.0)
+    cost = Cost(running=weights, final=replace(weights, tau=0.0), frame="lower_0")
+    controller = Mpc(plant, cost, motion, knots=6)
+    law = controller.update(0, list(problem.start[0]))  # type: ignore[arg-type]
+    assert law.efforts(0.0, problem.start[0]).shape == (JOINTS,)
+    with pytest.raises(ControlError, match=r"contacts of the motion have the shape \(5, 3\)"):
+        Mpc(plant, cost, replace(motion, active=np.ones((5, 3))), knots=6)
+
+
+def test_what_a_floating_robot_cannot_be_given(plant: Plant, tmp_path: Path) -> None:
+    problem = shifts(2)
+    with pytest.raises(ControlError, match="There are 12 efforts, but tripod has 6 actuators"):
+        plant.step(problem.start, np.zeros((2, 12)))
+    with pytest.raises(ControlError, match=r"'active' has the shape \(2,\), but tripod has 3"):
+        plant.step(problem.start, np.zeros((2, 6)), [1.0, 1.0])  # type: ignore[arg-type]
+    with pytest.raises(ControlError, match=r"as many problems as knots: give \(1, 2, 3\)"):
+        Problem.of(
+            tripod(),
+            knots=2,
+            dt=0.02,
+            cost=shift_cost(),
+            start=problem.start,
+            active=np.ones((2, 3)),
+        )
+    with pytest.raises(ControlError, match="A first guess diverges"):
+        solve(problem, plant, states=np.full((2, 16, 25), 1e200))
+    solution = solve(problem, plant)
+    with pytest.raises(ControlError, match=r"shape \(2, 16, 25\), but those of the problem have"):
+        planned(shifts(2, knots=10), solution)
+    motion = planned(problem, solution)
+    for model in (tripod(), tripod(contacts=False)):
+        horizon = Horizon(
+            model=model, cost=shift_cost(), knots=4, dtype="float64", step=0.02, period=0.02
+        )
+        with pytest.raises(ControlError, match="an exported controller supports only"):
+            export_controller(horizon, motion, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+def test_weights_by_joint_are_the_same_in_compiled_solvers() -> None:
+    weights = {"q": [0.1, 0.3], "qd": [0.01, 0.02]}
+    cost = Cost(
+        running=Weights(**weights, tau=[0.01, 0.03]),  # type: ignore[arg-type]
+        final=Weights(q=[10.0, 20.0], qd=[1.0, 2.0]),
+    )
+    problem = replace(small(20), cost=cost)
+    with Plant.open(problem.model, dt=problem.dt) as arm:
+        expected = solve(problem, arm)
+    solution = solve_compiled(problem, Kernels.compile(problem.model, cost, problem.dt))
+    np.testing.assert_allclose(solution.cost, expected.cost, rtol=1e-8)
+    np.testing.assert_allclose(solution.u, expected.u, atol=1e-5)

@@ -100,8 +100,8 @@ def test_robots_that_compiled_solvers_do_not_support() -> None:
     weights = Weights(q=1.0, tau=1.0)
     cost = Cost(running=weights, final=replace(weights, tau=0.0))
     for robot, sentence in (
-        (floating, "has nq = 14 and nv = 13: this supports only fixed-base robots"),
-        (holding, "has the contact 'iiwa_link_7': this supports only robots without contacts"),
+        (floating, "has nq = 14 and nv = 13, but a .* supports only fixed-base robots"),
+        (holding, "has the contact 'iiwa_link_7', but a .* supports only robots without contacts"),
     ):
         with pytest.raises(ControlError, match=sentence):
             Stage.open(robot, cost=cost, dt=DT, device="float")

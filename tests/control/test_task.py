@@ -253,7 +253,7 @@ MISTAKES = {
     "tau": (changed("tau = 1e-4", "tau = 0"), "running.tau = 0: it must be above 0"),
     "final tau": (
         changed("[disturbance]", "tau = 1.0\n[disturbance]"),
-        "controller.final.tau = 1: leave it out",
+        "controller.final.tau = 1.0: leave it out",
     ),
     "payload": (changed("payload = 0.05", "payload = inf"), "disturbance.payload = inf: give"),
     "table": (changed("[disturbance]", "[x]"), "unknown key 'x': the known keys are"),

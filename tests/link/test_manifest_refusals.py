@@ -63,6 +63,7 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
+        ({"request": {"max_error": float("inf")}}, "Out of range float values"),
         (mapped([[1.0, 0.0, 0.5], [0.0, 1.0]]), "the map of q does not match its shape"),
         (mapped([[1.0, 0.0, 0.5]]), "the map of q does not match its shape"),
         (mapped([[1.0, 2.0, 0.5], [2.0, 4.0, 0.0]]), "the map of q cannot be inverted"),

@@ -60,13 +60,16 @@ class Plant(Closing):
     -------
     model : the robot, with mimic joints coupled to their leaders.
     space : its states and actuators.
-    contacts : number of its contacts.
+    contacts : number of its contacts and loops.
     dt : length of a step [s].
     method : of `METHODS`.
     waited : total time of the calls of `gradients` [s].
     gradients : computes :func:`gradient_row` of the model and method.
-    forward : computes ``qdd`` of ``q, qd, tau``, and of the contacts' mask.
+    forward : computes ``qdd`` of ``q, qd, tau``, and for contacts also of ``active``, ``damping``
+        and ``velocity_gain``.
     velocity_gain : what holds contacts in place against drift (Baumgarte) [1/s].
+    damping : compliance of the contacts, with which redundant ones share their forces
+        [1/kg | 1/(kg m^2)].
     """
 
     def __init__(
@@ -78,15 +81,17 @@ class Plant(Closing):
         forward: Callable[..., Any],
         method: dynamics.StepMethod = "semi_implicit",
         velocity_gain: float = 0.0,
+        damping: float = 0.0,
     ) -> None:
         check_step(dt, method)
         self.model = control_model(model)
         self.space = StateSpace(self.model)
         self.contacts = contacts_in(self.model)
-        check_contacts(self.contacts, method, velocity_gain)
+        check_contacts(self.contacts, method, velocity_gain=velocity_gain, damping=damping)
         self.dt = dt
         self.method = method
         self.velocity_gain = velocity_gain
+        self.damping = damping
         self.waited = 0.0
         self.gradients = gradients
         self.forward = forward
@@ -100,6 +105,7 @@ class Plant(Closing):
         device: str = "cpu",
         method: dynamics.StepMethod = "semi_implicit",
         velocity_gain: float = 0.0,
+        damping: float = 0.0,
         **options: Any,
     ) -> Self:
         """Open a plant whose gradients come from a device.
@@ -107,7 +113,7 @@ class Plant(Closing):
         Parameters
         ----------
         robot : a built-in name, a URDF path, or a model.
-        dt, method, velocity_gain : as the members.
+        dt, method, velocity_gain, damping : as the members.
         device, options : as for :func:`pinion.api.backend`.
 
         Raises
@@ -117,9 +123,7 @@ class Plant(Closing):
         """
         check_step(dt, method)
         model = control_model(robot)
-        contacts = contacts_in(model)
-        check_contacts(contacts, method, velocity_gain)
-        row = gradient_row(method, contacts=contacts)
+        row = gradient_row(method, contacts=contacts_in(model))
         gradients = float64_or_backend(model, row, device, **options)
         try:
             forward = forward_of(model, device)
@@ -130,6 +134,7 @@ class Plant(Closing):
                 forward=forward,
                 method=method,
                 velocity_gain=velocity_gain,
+                damping=damping,
             )
         except BaseException:
             gradients.close()
@@ -142,8 +147,8 @@ class Plant(Closing):
     def accelerations(self, x: Floats, u: Floats, active: Floats | None = None) -> Floats:
         """Return accelerations (..., nv) of states (..., nx) with efforts (..., nu).
 
-        ``active`` (..., contacts) : 1 for a contact on the ground, 0 for one in the air; by default
-        all are on the ground.
+        ``active`` (..., contacts) : 1 for a contact on the ground, 0 for one in the air, loops
+        last; by default all are on the ground.
         """
         q, qd = self.space.parts(x)
         lead = np.broadcast_shapes(x.shape[:-1], u.shape[:-1])
@@ -202,10 +207,23 @@ class Plant(Closing):
         self, lead: tuple[int, ...], *, active: Floats | None = None, **arrays: Floats
     ) -> dict[str, Floats]:
         """Return arrays (..., m) as (n, m), with those of the contacts of a robot that has any."""
-        if self.contacts:
-            count = self.contacts
-            arrays["active"] = np.ones(count) if active is None else active
-            arrays["damping"] = np.zeros(())[..., None]
+        sizes = {"q": self.space.nq, "qd": self.space.nv, "tau": self.space.nv}
+        for name, array in arrays.items():
+            if array.shape[-1] != sizes[name]:
+                raise ControlError(
+                    f"The states have {array.shape[-1]} values of '{name}', but {self.model.name} "
+                    f"has {sizes[name]}."
+                )
+        count = self.contacts
+        mask = np.ones(count) if active is None else np.asarray(active, dtype=np.float64)
+        if mask.shape[-1:] != (count,):
+            raise ControlError(
+                f"'active' has the shape {mask.shape}, but {self.model.name} has {count} contacts "
+                "and loops: give one value for each."
+            )
+        if count:
+            arrays["active"] = mask
+            arrays["damping"] = np.full(1, self.damping)
             arrays["velocity_gain"] = np.full(count, self.velocity_gain)
         flat = {
             name: np.broadcast_to(array, (*lead, array.shape[-1])).reshape(-1, array.shape[-1])
@@ -303,8 +321,8 @@ def contacts_in(model: Model) -> int:
     return len(contacts_of(model))
 
 
-def single_joints_model(robot: str | Model) -> Model:
-    """Return :func:`control_model` of a robot.
+def single_joints_model(robot: str | Model, what: str, instead: str) -> Model:
+    """Return :func:`control_model` of a robot, checked by :func:`check_single_joints`.
 
     Raises
     ------
@@ -312,35 +330,40 @@ def single_joints_model(robot: str | Model) -> Model:
         Subclasses: an unknown robot, or one with joints of several positions, or contacts.
     """
     model = control_model(robot)
-    check_single_joints(model)
+    check_single_joints(model, what, instead)
     return model
 
 
-def check_single_joints(model: Model) -> None:
-    """Raise `ControlError` unless joints have one position each, and there are no contacts."""
+def check_single_joints(model: Model, what: str, instead: str) -> None:
+    """Raise `ControlError` unless joints have one position each, and there are no contacts.
+
+    Parameters
+    ----------
+    what, instead : subject of the sentence, such as ``a Stage``, and what supports the robot.
+    """
     if model.nq != model.nv:
         raise ControlError(
-            f"{model.name} has nq = {model.nq} and nv = {model.nv}: this supports only fixed-base "
-            "robots whose joints have one position and one velocity each; 'Plant' and 'solve' "
-            "support all of them."
+            f"{model.name} has nq = {model.nq} and nv = {model.nv}, but {what} supports only "
+            f"fixed-base robots whose joints have one position each: use {instead}."
         )
     if contacts_in(model):
         raise ControlError(
-            f"{model.name} has the contact '{contacts_of(model)[0].name}': this supports only "
-            "robots without contacts and loops; 'Plant' and 'solve' support them."
+            f"{model.name} has the contact '{contacts_of(model)[0].name}', but {what} supports "
+            f"only robots without contacts and loops: use {instead}."
         )
 
 
-def check_contacts(contacts: int, method: str, velocity_gain: float) -> None:
-    """Raise `ControlError` unless contacts fit the method, and their gain is at least 0."""
-    check_number("'velocity_gain'", velocity_gain)
-    if not (np.isfinite(velocity_gain) and velocity_gain >= 0.0):
-        raise ControlError(f"'velocity_gain' is {velocity_gain}: it must be finite and at least 0.")
-    if velocity_gain and not contacts:
-        raise ControlError(
-            f"'velocity_gain' is {velocity_gain}, but the robot has no contacts: leave it out, or "
-            "name contacts with pinion.robot.with_contacts."
-        )
+def check_contacts(contacts: int, method: str, **options: float) -> None:
+    """Raise `ControlError` unless contacts fit the method, and their options are at least 0."""
+    for name, value in options.items():
+        check_number(f"'{name}'", value)
+        if not (np.isfinite(value) and value >= 0.0):
+            raise ControlError(f"'{name}' is {value}: it must be finite and at least 0.")
+        if value and not contacts:
+            raise ControlError(
+                f"'{name}' is {value}, but the robot has no contacts: leave it out, or name "
+                "contacts with pinion.robot.with_contacts."
+            )
     if contacts and method == "rk4":
         raise ControlError(
             "The method 'rk4' has no contacts: choose 'semi_implicit' for a robot with contacts."
@@ -398,7 +421,7 @@ def holding_efforts(model: Model, q: Floats, active: Floats | None = None) -> Fl
     if contacts:
         mask = np.ones(contacts) if active is None else active
         mask = np.broadcast_to(mask, (*lead, contacts)).reshape(-1, contacts)
-        at_rest = dynamics.constraint_dynamics_derivatives(model, flat, still, still, mask)
+        at_rest = _at_rest(model, flat, mask)
         qdd, by_tau = at_rest.qdd, at_rest.dqdd_dtau
     else:
         qdd, _, _, by_tau = dynamics.fd_derivatives(model, flat, still, still)
@@ -408,3 +431,13 @@ def holding_efforts(model: Model, q: Floats, active: Floats | None = None) -> Fl
     inverse = np.linalg.pinv(response, rcond=1e-9, hermitian=True)
     efforts = -np.einsum("nij,nj->ni", inverse, qdd[:, driven])
     return np.asarray(efforts).reshape(*lead, space.nu)
+
+
+def _at_rest(model: Model, q: Floats, active: Floats) -> dynamics.ConstraintDerivatives:
+    """Return accelerations without efforts and rates, and their gradient."""
+    still = np.zeros((len(q), model.nv))
+    try:
+        return dynamics.constraint_dynamics_derivatives(model, q, still, still, active)
+    except dynamics.DynamicsError:
+        # Redundant contacts share their forces.
+        return dynamics.constraint_dynamics_derivatives(model, q, still, still, active, 1e-6)

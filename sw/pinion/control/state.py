@@ -10,11 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.dynamics.general.tangent import tangent_rates
 from pinion.robot import JointKind, Model
+
+from .errors import ControlError
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,18 @@ class StateSpace:
         return len(self.actuated)
 
     def efforts(self, u: Floats) -> Floats:
-        """Return efforts (..., nv) of all joints from those of the actuators (..., nu)."""
+        """Return efforts (..., nv) of all joints from those of the actuators (..., nu).
+
+        Raises
+        ------
+        ControlError
+            If there is another number of efforts.
+        """
+        if u.shape[-1] != self.nu:
+            raise ControlError(
+                f"There are {u.shape[-1]} efforts, but {self.model.name} has {self.nu} actuators "
+                "(a floating base has none): give one for each."
+            )
         if self.nu == self.nv:
             return u
         tau = np.zeros((*u.shape[:-1], self.nv))
@@ -73,11 +87,13 @@ class StateSpace:
         return tau
 
     def moved(self, q: Floats, v: Floats) -> Floats:
-        """Return positions (..., nq) after a change (..., nv) of positions (..., nq)."""
+        """Return positions (..., nq) after a change (..., nv), NaN if one of them is not finite."""
         if self.flat:
             return q + v
-        flat = dynamics.integrate(self.model, q.reshape(-1, self.nq), v.reshape(-1, self.nv))
-        return np.asarray(flat).reshape(q.shape)
+        (starts, changes), lost = self._usable(q, v)
+        flat = dynamics.integrate(self.model, starts, changes)
+        flat[lost] = np.nan
+        return flat.reshape(q.shape)
 
     def rates(self, v: Floats, qd: Floats) -> Floats:
         """Return the rates (..., nv) of a change (..., nv) while positions move with qd (..., nv).
@@ -87,12 +103,27 @@ class StateSpace:
         return qd if self.flat else tangent_rates(self.model, v, qd)
 
     def between(self, q0: Floats, q1: Floats) -> Floats:
-        """Return the change (..., nv) that takes positions q0 to q1, (..., nq) each."""
+        """Return the change (..., nv) that takes positions q0 to q1, NaN as for :meth:`moved`."""
         if self.flat:
             return q1 - q0
         q0, q1 = np.broadcast_arrays(q0, q1)
-        flat = dynamics.difference(self.model, q0.reshape(-1, self.nq), q1.reshape(-1, self.nq))
-        return np.asarray(flat).reshape(*q0.shape[:-1], self.nv)
+        (starts, ends), lost = self._usable(q0, q1)
+        flat = dynamics.difference(self.model, starts, ends)
+        flat[lost] = np.nan
+        return flat.reshape(*q0.shape[:-1], self.nv)
+
+    def _usable(self, *arrays: Floats) -> tuple[list[Floats], NDArray[np.bool_]]:
+        """Return arrays as rows, neutral ones for those that are not finite, and which are not."""
+        rows = [array.reshape(-1, array.shape[-1]) for array in arrays]
+        lost = ~np.all([np.isfinite(array).all(axis=1) for array in rows], axis=0)
+        if lost.any():
+            neutral = dynamics.neutral_configuration(self.model)
+            substitutes = (neutral if array.shape[1] == self.nq else 0.0 for array in rows)
+            rows = [
+                np.where(lost[:, None], substitute, array)
+                for array, substitute in zip(rows, substitutes, strict=True)
+            ]
+        return rows, lost
 
     def integrate(self, x: Floats, dx: Floats) -> Floats:
         """Return states (..., nx) after changes (..., ndx) of states (..., nx)."""

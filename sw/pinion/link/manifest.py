@@ -344,12 +344,14 @@ class Manifest:
         """
         try:
             manifest, stated = cls._parsed(data)
+            # No hash of a number that is not finite, in a member of any content.
+            actual = f"{manifest.hash:016x}"
         except _NO_MANIFEST as error:
             raise _unreadable(path, error) from None
-        if f"{manifest.hash:016x}" != stated:
+        if actual != stated:
             raise ManifestError(
-                f"'{path}' was changed after it was built (its hash is {manifest.hash:016x} "
-                f"instead of {_short(stated)}): build the folder again."
+                f"'{path}' was changed after it was built (its hash is {actual} instead of "
+                f"{_short(stated)}): build the folder again."
             )
         return manifest
 

@@ -169,6 +169,9 @@ def scanned(problem: Quadratic) -> FeedbackPolicy:
 def direction(problem: Quadratic, feedback: FeedbackPolicy) -> tuple[Floats, Floats]:
     """Return slope and curvature (n,) of the cost along a step that closes gaps.
 
+    Gaps are small where positions are not vectors: the turn between the tangents at a step's end
+    and at the next knot's state is left out, as in Crocoddyl.
+
     A step size a closes the part a of every gap, and changes the cost by
     ``-a slope + a^2 / 2 curvature``. Unlike without gaps, the cost may rise.
     """

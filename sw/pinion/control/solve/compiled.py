@@ -66,7 +66,7 @@ class Kernels:
         ValueError
             Subclasses: an unknown robot, dtype or option, or no compiler.
         """
-        model = single_joints_model(robot)
+        model = single_joints_model(robot, "a compiled solver", "solve")
 
         def compiled(row: Any) -> cpu.Kernel:
             return cpu.compile(model, row, dtype=dtype, layout="blocks", **options)

@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pinion import dynamics
 from pinion.base.arrays import Floats
-from pinion.control.errors import ControlError, check_kind, check_number, is_number
+from pinion.control.errors import ControlError, check_kind, check_number
 from pinion.control.limits import joint_ranges, limited_joints
 from pinion.control.state import StateSpace
 from pinion.robot import Model
@@ -68,22 +68,6 @@ class Weights:
             check_number(f"The weight '{name}'", value, "give one number, for all joints")
             _check_weight(name, value)
 
-    def uniform(self, name: str) -> float:
-        """Return the weight of all joints.
-
-        Raises
-        ------
-        ControlError
-            If it differs from joint to joint.
-        """
-        value: Any = getattr(self, name)
-        if isinstance(value, tuple):
-            raise ControlError(
-                f"The weight '{name}' has a number for each joint, which only 'solve' supports: "
-                "give one number for all joints."
-            )
-        return float(value)
-
     def by_joint(self, name: str, count: int) -> Floats:
         """Return a weight as an array (count,).
 
@@ -106,13 +90,13 @@ BY_JOINT = ("q", "qd", "tau")
 
 def _number_or_tuple(name: str, value: Any) -> float | tuple[float, ...]:
     """Return a weight as a number or a tuple of numbers."""
-    if is_number(value):
-        _check_weight(name, value)
-        return float(value)
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = np.asarray(value, dtype=np.float64) if value is not None else np.zeros(0)
     except (TypeError, ValueError):
-        array = np.zeros((0, 0))
+        array = np.zeros(0)
+    if not array.ndim:
+        _check_weight(name, float(array))
+        return float(array)
     if array.ndim != 1 or not array.size:
         raise ControlError(
             f"The weight '{name}' is {value!r:.60}: give one number, or one for each joint."

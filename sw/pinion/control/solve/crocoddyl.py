@@ -29,7 +29,10 @@ from .problem import Problem
 
 
 class RobotState(crocoddyl.StateAbstract):
-    """States of a robot whose positions need not be vectors, for Crocoddyl's solvers."""
+    """States of a robot whose positions need not be vectors, for Crocoddyl's solvers.
+
+    It has no derivatives of differences, which they leave to the action models.
+    """
 
     def __init__(self, space: StateSpace) -> None:
         super().__init__(space.nx, space.ndx)
@@ -80,7 +83,8 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         state = crocoddyl.StateVector(space.nx) if space.flat else RobotState(space)
         super().__init__(state, 0 if self.last else space.nu, 0)
         self.plant = plant
-        self.active = None if self.last else _active_of(problem, which, knot)
+        schedule = None if self.last else problem.schedule(which)
+        self.active = None if schedule is None else schedule[[knot]]
         self.costs = CostModel(problem.model, problem.cost)
         self._target = _knot_of(problem, which, knot)
         if problem.effort_limit is not None and not self.last:
@@ -140,12 +144,6 @@ def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:
         ActionModel(problem, plant, knot=knot, which=which) for knot in range(problem.knots + 1)
     ]
     return crocoddyl.ShootingProblem(problem.start[which].copy(), knots[:-1], knots[-1])
-
-
-def _active_of(problem: Problem, which: int, knot: int) -> Floats | None:
-    """Return the contacts on the ground in a problem's knot, (1, contacts)."""
-    active = problem.active_at(knot)
-    return None if active is None else active[[which if len(active) > 1 else 0]]
 
 
 def _knot_of(problem: Problem, which: int, knot: int) -> Any:

@@ -13,7 +13,8 @@ from pinion.base.arrays import Flags, Floats
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import Linear, Plant, second_of
-from pinion.dynamics import neutral_configuration
+from pinion.dynamics import contact_acceleration, neutral_configuration
+from pinion.robot import contacts_of
 
 from .backward import PASSES, FeedbackPolicy, Quadratic, direction, recursion
 from .cost import CostModel, Expansion
@@ -62,6 +63,7 @@ class ArrayEngine(Closing):
                 f"There is no backward pass '{backward}': choose one of {', '.join(PASSES)}."
             )
         problem.check_plant(plant)
+        check_redundancy(problem, plant)
         if problem.effort_limit is not None and backward != "serial":
             raise ControlError(
                 f"Limits of efforts (effort_limit) need the backward pass 'serial', not "
@@ -123,10 +125,14 @@ class ArrayEngine(Closing):
             else:
                 x = x.copy()
                 x[:, 0] = problem.start
-                ends = self.plant.step(x[:, :-1], u, problem.active)
-                gaps = space.difference(x[:, 1:], ends)
+                if not ((np.abs(x) < LOST).all() and (np.abs(u) < LOST).all()):
+                    raise ControlError(NO_GUESS)
+                gaps = space.difference(x[:, 1:], self.plant.step(x[:, :-1], u, problem.active))
                 if not (np.abs(gaps) < LOST).all():
                     raise ControlError(NO_GUESS)
+                # A motion that was rolled out has gaps from rounding.
+                least = CLOSED * (1.0 + np.abs(x).max(axis=(1, 2), keepdims=True))
+                gaps[np.abs(gaps).max(axis=(1, 2)) <= least[:, 0, 0]] = 0.0
             cost = self.costs.values(x, u, problem.target).sum(axis=1)
             if len(self.x):
                 self.problem = self.problem.joined(problem)
@@ -223,7 +229,6 @@ class ArrayEngine(Closing):
         with timed(self.seconds, "rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]
             feedforward, gains = self._feedback.feedforward[which], self._feedback.gains[which]
-            dropped = np.zeros(len(x), dtype=np.bool_)
             gaps = (1.0 - shares[which, None, None]) * self.gaps[which]
             any_gap = bool(gaps.any())
             problem = self.problem if which.all() else self.problem.at(which)
@@ -245,11 +250,9 @@ class ArrayEngine(Closing):
                 now_u = np.where(lost[:, None], u[:, at], new_u[:, at])
                 end = self.plant.step(now_x, now_u, problem.active_at(at))
                 new_x[:, at + 1] = space.integrate(end, -gaps[:, at]) if any_gap else end
-                dropped |= lost
-                # Later steps need usable positions; the cost says that the trial is lost.
-                new_x[lost, at + 1] = x[lost, at + 1]
+                new_x[lost, at + 1] = np.nan
             cost = np.full(len(shares), np.inf)
-            cost[which] = np.where(dropped, np.inf, self._costs_of(new_x, new_u, which))
+            cost[which] = self._costs_of(new_x, new_u, which)
             cost[np.isnan(cost)] = np.inf
             if self._trial is None:
                 arrays = (self.x, self.u, self.cost, self.gaps)
@@ -284,6 +287,32 @@ class ArrayEngine(Closing):
         target = self.problem.target if which is None else self.problem.target.at(which)
         return np.asarray(self.costs.values(x, u, target).sum(axis=1))
 
+
+def check_redundancy(problem: Problem, plant: Plant) -> None:
+    """Raise `ControlError` if contacts without compliance are redundant at a start."""
+    if problem.active is None or plant.damping > 0.0:
+        return
+    model, space = problem.model, problem.space
+    q = problem.start[:1, : space.nq]
+    still = np.zeros((1, space.nv))
+    jacobian = contact_acceleration(model, q, still, still).J_contacts[0]
+    sizes = [contact.size for contact in contacts_of(model)]
+    for mask in np.unique(problem.active.reshape(-1, len(sizes)), axis=0):
+        rows = jacobian[np.repeat(mask, sizes) > 0.0]
+        rank = int(np.linalg.matrix_rank(rows, tol=1e-9)) if len(rows) else 0
+        if rank < len(rows):
+            names = ", ".join(
+                contact.name for contact, on in zip(contacts_of(model), mask, strict=True) if on
+            )
+            raise ControlError(
+                f"The contacts {names} of {model.name} hold it {len(rows)} times in {rank} "
+                "directions at the start: give them a compliance, with Plant.open(..., "
+                "damping=1e-6), or leave one out."
+            )
+
+
+CLOSED = 1e-13
+"""Largest gaps, beside 1 and the largest state, that are rounding."""
 
 NO_GUESS = "A first guess diverges or has no finite cost: give another guess, or a shorter motion."
 

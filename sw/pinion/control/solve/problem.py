@@ -42,7 +42,9 @@ class Problem:
     target : arrays of :class:`.cost.KnotTarget`.
     effort_limit : largest efforts (nu,), which no solution exceeds; None if efforts are unbounded.
     active : (n, knots, contacts), or with 1 for either of the first two axes: 1 for a contact that
-        is on the ground from a knot to the next one, 0 for one in the air; None without contacts.
+        is on the ground from a knot to the next one, 0 for one in the air; None without contacts. A
+        contact on the ground has no acceleration: one that moves when it comes down goes on moving,
+        unless the plant's ``velocity_gain`` brakes it.
     """
 
     model: Model
@@ -83,8 +85,8 @@ class Problem:
         effort_limit : (nu,), largest efforts in either direction, such as those of
             :func:`pinion.control.effort_limits`; by default efforts are unbounded.
         active : (contacts,) with n, or n and knots, in front: 1 for a contact on the ground, 0 for
-            one in the air; by default all are on the ground. (knots, contacts) is the same
-            schedule for all problems.
+            one in the air, loops last; by default all are on the ground. (knots, contacts) is the
+            same schedule for all problems.
 
         Raises
         ------
@@ -105,6 +107,9 @@ class Problem:
         if first.ndim != 2:
             raise ControlError(f"'start' has the shape {np.shape(start)}: give (n, {space.nx}).")
         count = len(first)
+        if not count or not nu:
+            subject = f"{model.name} has no actuators" if count else "'start' has no states"
+            raise ControlError(f"{subject}: there is no problem to solve.")
         _check_inside(model, first)
         goals = first[:, None] if goal is None else _along("goal", states("goal", goal, space))
         _fits("goal", goals, count, knots + 1)
@@ -149,6 +154,13 @@ class Problem:
         active = np.broadcast_to(self.active, (self.count, *self.active.shape[1:]))
         every = np.repeat(q[:, None], self.knots, axis=1)
         return holding_efforts(self.model, every, active)
+
+    def schedule(self, which: int) -> Floats | None:
+        """Return the contacts on the ground in a problem's knots, (knots, contacts)."""
+        if self.active is None:
+            return None
+        rows = self.active[which if len(self.active) > 1 else 0]
+        return np.broadcast_to(rows, (self.knots, rows.shape[1]))
 
     def active_at(self, knot: int) -> Floats | None:
         """Return the contacts on the ground from a knot to the next one, (n or 1, contacts)."""
@@ -250,10 +262,11 @@ class Solution:
         used = ", ".join(
             f"{name} {share.max(initial=0.0):.0%}" for name, share in self.shares.items()
         )
+        opening = f", gap: {self.gap.max():.1g}" if self.gap.any() else ""
         return (
             f"Solution({shapes}, converged: {int(self.converged.sum())} of {count}, "
             f"iterations: {most_iterations} at most, saturated: {self.saturated}, "
-            f"limits: {used})"
+            f"limits: {used}{opening})"
         )
 
 
@@ -281,11 +294,17 @@ def _schedule(model: Model, active: ArrayLike | None, count: int, knots: int) ->
             )
         return None
     mask = finite("active", np.ones(contacts) if active is None else active)
+    if mask.ndim == 2 and count == knots > 1 and len(mask) == count:
+        raise ControlError(
+            f"'active' has the shape {mask.shape}, but there are as many problems as knots: give "
+            f"(1, {knots}, {contacts}) for a schedule of all problems, or ({count}, 1, {contacts}) "
+            "for a mask of each."
+        )
     mask = mask[None] if mask.shape == (knots, contacts) else _along("active", mask)
     if mask.shape[-1] != contacts:
         raise ControlError(
             f"The last axis of 'active' has length {mask.shape[-1]}: give {contacts}, one for each "
-            f"contact of {model.name}."
+            f"contact and loop of {model.name}."
         )
     _fits("active", mask, count, knots)
     wrong = mask[(mask != 0.0) & (mask != 1.0)]

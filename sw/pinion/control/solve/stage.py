@@ -107,7 +107,7 @@ class Stage(Closing):
                 f"{', '.join(DEVICES)}."
             )
         check_step(dt, method)
-        model = single_joints_model(robot)
+        model = single_joints_model(robot, "a Stage", "Plant and CostModel")
         CostModel(model, cost)  # raises if its frame does not exist
         row = stage_function(model, cost, dt, method)
         function = float64_or_backend(model, row, device, **options)

@@ -188,14 +188,14 @@ def parse_task(text: str, *, where: str) -> Task:
     weights = _weights(running)
     last = _weights(control.table("final"))
     control.done()
-    if not weights.uniform("tau") > 0.0:
+    if weights.tau == 0.0:
         raise running.wrong(
             "tau", running.take("tau", 0.0), "it must be above 0 to guarantee an optimum"
         )
-    if last.uniform("tau"):
+    if last.tau != 0.0:
         raise ControlError(
-            f"The task {where!a} has controller.final.tau = {last.uniform('tau'):g}: leave it out, "
-            "since the last knot has no effort."
+            f"The task {where!a} has controller.final.tau = {last.tau}: leave it out, since the "
+            "last knot has no effort."
         )
     hidden = top.table("disturbance", {})
     unknown = Unknown(

@@ -109,7 +109,9 @@ class TrackingLoss:
                 f"{', '.join(row.joint_terms)}: omit joint_terms (--joint-terms), or choose "
                 "formats with max_error (--max-error)."
             )
-        self.model = single_joints_model(model)
+        self.model = single_joints_model(
+            model, "a choice of formats by a task", "a choice by errors"
+        )
         self.row = row
         self.task = task
 

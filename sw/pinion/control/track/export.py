@@ -21,6 +21,7 @@ from pinion.base.progress import SILENT, Progress
 from pinion.compute.library_folder import LibraryFolder, host_sets, library_name
 from pinion.compute.native import HEADERS
 from pinion.control.errors import ControlError
+from pinion.control.plant import check_single_joints
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
 from pinion.native import InstructionSet
@@ -65,11 +66,13 @@ def export_controller(
     Raises
     ------
     ControlError
-        If the motion does not match the horizon, or its steps are not semi-implicit.
+        If the motion does not match the horizon, its steps are not semi-implicit, or the robot has
+        joints of several positions, or contacts.
     InputError
         If the folder is not empty or not writable, the name is not a valid C name, or the sources
         do not compile. Nothing is left behind.
     """
+    check_single_joints(horizon.model, "an exported controller", "Mpc")
     horizon.check(motion)
     if horizon.method != "semi_implicit":
         raise ControlError(

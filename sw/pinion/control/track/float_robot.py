@@ -55,7 +55,7 @@ class FloatRobot(Closing):
     ) -> None:
         if not (np.isfinite(step) and 0.0 < step <= 0.1):
             raise ControlError(f"The robot's step must be above 0 and at most 0.1 s, not {step} s.")
-        check_single_joints(model)
+        check_single_joints(model, "FloatRobot", "MujocoRobot")
         self.model = model
         self.step = step
         self.disturbance = disturbance or Disturbance()

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from pinion import dynamics
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
-from pinion.control.errors import ControlError
+from pinion.control.errors import ControlError, check_number, check_whole
 from pinion.control.limits import joint_limits
 from pinion.control.plant import check_single_joints, check_step, holding_efforts
 from pinion.control.solve.problem import Problem, Solution
@@ -51,7 +51,8 @@ class Motion:
     tau : (m, nu) efforts of the actuators of a rigid robot without friction [N m | N].
     tip : (m, 3) positions of the tip [m] in the frame of the base, or of the world of a floating
         base.
-    active : (m, contacts), 1 for a contact on the ground and 0 for one in the air; None without.
+    active : (m, contacts), 1 for a contact on the ground and 0 for one in the air; with None, all
+        are on the ground.
     """
 
     frame: str
@@ -99,7 +100,7 @@ def follow(
         If the tip cannot follow, or joints would leave their limits; the message says where.
     """
     stay_near = np.asarray(posture, dtype=np.float64)
-    check_single_joints(model)
+    check_single_joints(model, "a motion along a path", "solve and planned")
     if stay_near.shape != (model.nv,):
         raise ControlError(
             f"The posture has the shape {stay_near.shape}: {model.name} needs ({model.nv},)."
@@ -171,6 +172,14 @@ def planned(
     """
     model, space = problem.model, problem.space
     dt = problem.dt if dt is None else dt
+    expected = (problem.count, problem.knots + 1, space.nx)
+    if solution.x.shape != expected:
+        raise ControlError(
+            f"The solution has states of the shape {solution.x.shape}, but those of the problem "
+            f"have {expected}: give the problem that was solved."
+        )
+    check_whole("'which'", which)
+    check_number("The time at rest 'hold'", hold)
     if not 0 <= which < len(solution.x):
         raise ControlError(
             f"There is no problem {which}: the solution has {amount(len(solution.x), 'problem')}, "
@@ -191,10 +200,8 @@ def planned(
     states = space.integrate(np.repeat(x[:-1, None], rows, axis=1), change).reshape(-1, space.nx)
     resting = 1 + round(hold / dt)
     rest, _ = space.parts(np.repeat(x[-1:], resting, axis=0))
-    active, last = None, None
-    if problem.active is not None:
-        schedule = problem.active[which if len(problem.active) > 1 else 0]
-        schedule = np.broadcast_to(schedule, (problem.knots, schedule.shape[1]))
+    active, last, schedule = None, None, problem.schedule(which)
+    if schedule is not None:
         last = schedule[-1]
         active = np.repeat(schedule, [*[rows] * (problem.knots - 1), rows + resting], axis=0)
     still = np.repeat(holding_efforts(model, rest[:1], last), resting, axis=0)

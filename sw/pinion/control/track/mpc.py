@@ -40,6 +40,7 @@ from pinion.control.solve.backward import PASSES, Quadratic, regularised
 from pinion.control.solve.cost import Cost, KnotTarget
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
+from pinion.control.solve.problem import states
 from pinion.control.solve.single import single
 from pinion.control.state import StateSpace
 
@@ -194,6 +195,7 @@ class Mpc(Closing):
             If the motion is over, the state has another shape or is not finite, or every gradient
             of the first horizon was flagged.
         """
+        x = np.asarray(x, dtype=np.float64)
         if np.shape(x) != self._states.shape[1:]:
             raise ControlError(
                 f"The state has the shape {np.shape(x)}: give positions and rates, "
@@ -203,6 +205,7 @@ class Mpc(Closing):
             return self._compiled_law(self._period, number, x)
         self._check(number, x)
         began, space = time.perf_counter(), self.plant.space
+        x = states("The state", x, space)[0]
         spent = dict.fromkeys(PARTS, 0.0)
         rows = number + self._ahead
         target = self._target(rows)
@@ -324,7 +327,7 @@ class Mpc(Closing):
     def _diverged(self, x: Floats) -> str:
         return (
             f"From the state {x} the horizon of {self.knots} steps diverges: choose a shorter "
-            "horizon."
+            "horizon, or end the run if the robot has fallen or lost its contacts."
         )
 
     def _trusted(self, linear: Linear, instants: NDArray[np.intp]) -> Linear:

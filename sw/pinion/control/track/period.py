@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from pinion.base import package_digest
-from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.base.sources import up_to
 from pinion.compute import cpu
@@ -140,17 +139,14 @@ class Horizon:
             "rates": (motion.qd, self.model.nv),
             "efforts": (motion.tau, len(self.limits)),
         }
+        if motion.active is not None:
+            sizes["contacts"] = (motion.active, contacts_in(self.model))
         for name, (array, size) in sizes.items():
-            if array.shape[1] != size:
+            if np.shape(array) != (motion.rows, size):
                 raise ControlError(
-                    f"The motion has {array.shape[1]} {name}, but {self.model.name} has {size}."
+                    f"The {name} of the motion have the shape {np.shape(array)}, but "
+                    f"{self.model.name} needs {(motion.rows, size)}."
                 )
-        contacts = 0 if motion.active is None else motion.active.shape[1]
-        if motion.active is not None and contacts != contacts_in(self.model):
-            raise ControlError(
-                f"The motion has {amount(contacts, 'contact')}, but {self.model.name} has "
-                f"{contacts_in(self.model)}."
-            )
         if self.cost.has_tip and self.cost.frame != motion.frame:
             raise ControlError(
                 f"The cost is for the tip '{self.cost.frame}', but the motion is for "

@@ -8,7 +8,7 @@ from pinion.api import backend
 from pinion.base.arrays import Floats
 from pinion.batch import Backend
 from pinion.control.solve.cost import Cost, CostModel
-from pinion.robot import Model, tip_of
+from pinion.robot import Model
 
 
 class CompiledTip(CostModel):
@@ -54,6 +54,6 @@ def tip_costs(model: Model, cost: Cost, *, compiled: bool = True) -> CostModel:
 
     The compiled function knows only the robot's tip; NumPy computes other links.
     """
-    if not compiled or not cost.has_tip or cost.frame != tip_of(model):
+    if not compiled or not cost.has_tip or model.tips != (cost.frame,):
         return CostModel(model, cost)
     return CompiledTip(model, cost, backend(model, "frame_jacobian", outputs=("p",), device="cpu"))
