@@ -50,5 +50,15 @@ def test_bad_input_is_one_sentence(pinion: Any, folder: Path, tmp_path: Path) ->
     pinion("export", folder, "-o", out, "--name", "No Name").refused("'No Name'")
     pinion("export", folder, "-o", out, "--target", "moon").refused("--target")
     pinion("export", folder).refused("--output")
+    for options in (
+        ("--lock", "joint_1"),
+        ("--contact", "link_1"),
+        ("--derivatives", "column"),
+        ("--inputs", "velocity_gain"),
+        ("--friction-width", "0.1"),
+        ("--parameters", "gravity"),
+    ):
+        refusal = pinion("export", folder, "-o", out, *options)
+        refusal.refused(f"already has its robot and function: give {options[0]} to 'pinion build'")
     assert not any(tmp_path.iterdir())
     assert not (folder / "rtl").exists()

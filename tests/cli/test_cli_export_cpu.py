@@ -112,6 +112,27 @@ def left_in(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
+@needs_cc
+@pytest.mark.parametrize(
+    ("function", "options", "array"),
+    [
+        ("fd_derivatives", ("--outputs", "minv"), "minv"),
+        (
+            "constraint_dynamics",
+            ("--contact", "link_2", "--inputs", "velocity_gain"),
+            "velocity_gain",
+        ),
+    ],
+)
+def test_optional_arrays_are_exported(
+    pinion: Pinion, tmp_path: Path, function: str, options: tuple[str, ...], array: str
+) -> None:
+    out = tmp_path / "library"
+    completed = pinion("export", "two_link", function, "--cpu", *options, "-o", out)
+    assert completed.code == 0, completed.err
+    assert array in (out / f"include/two_link_{function}.h").read_text()
+
+
 def test_wrong_input_is_one_sentence_and_leaves_nothing(pinion: Pinion, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/mine").write_text("mine")

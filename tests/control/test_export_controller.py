@@ -296,7 +296,10 @@ def test_the_command_exports_a_task_s_controller(
         (["export", "two_link", "rnea", *command[2:]], "Give one robot with --controller, not"),
         ([*command, "--cpu"], "Give only one of --cpu, --cuda and --controller"),
         ([*command, "--force"], "only for --cuda: leave it out, or give --cuda instead of --c"),
-        ([*command, "--frames", "tip"], "but --controller exports none: leave them out"),
+        (
+            [*command, "--frames", "tip"],
+            "--frames is for a function, but --controller exports none",
+        ),
         ([*command, "--dtype", "half"], "Unknown dtype 'half': choose one of float32, float64"),
         ([*command[:3], str(tmp_path / "no.toml")], "no.toml' cannot be read"),
     ):

@@ -26,6 +26,7 @@ from pinion.report.sweep import (
 from .again import again
 from .options import (
     Frames,
+    Inputs,
     JointTerms,
     Json,
     Outputs,
@@ -82,6 +83,7 @@ def command(
             "may be repeated.",
         ),
     ] = None,
+    inputs: Inputs = None,
     outputs: Outputs = None,
     joint_terms: JointTerms = None,
     frames: Frames = None,
@@ -134,6 +136,8 @@ def command(
     fixed: dict[str, Any] = {}
     if clock is not None:
         fixed["clock_mhz"] = clock
+    if inputs:
+        fixed["inputs"] = names(inputs)
     if outputs:
         fixed["outputs"] = names(outputs)
     if joint_terms:

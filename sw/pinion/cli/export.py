@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,23 +15,7 @@ from pinion.console.errors import UsageError
 from pinion.console.terminal import out as console
 from pinion.console.terminal import pairs, put_json, say, steps
 
-from .options import (
-    FRICTION_WIDTH,
-    AcceptInertia,
-    Contacts,
-    FloatingBase,
-    Frames,
-    FrictionWidth,
-    Gravity,
-    JointTerms,
-    Json,
-    Loops,
-    Reference,
-    RobotArguments,
-    RowArguments,
-    Tip,
-    load_robot,
-)
+from .options import Json, RobotArguments, RowArguments, load_robot
 
 if TYPE_CHECKING:
     from pinion.functions import Function
@@ -73,8 +58,8 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="With --cuda: replace files that were edited by hand.")
     ] = False,
-    tip: Tip = None,
-    floating_base: FloatingBase = False,
+    robot_options: RobotArguments,
+    row_options: RowArguments,
     snap: Annotated[
         bool,
         typer.Option(
@@ -92,14 +77,6 @@ def command(
             help="Name of the top module, library or header. [default: robot and function]",
         ),
     ] = None,
-    accept_inertia: AcceptInertia = False,
-    gravity: Gravity = None,
-    contacts: Contacts = None,
-    loops: Loops = None,
-    joint_terms: JointTerms = None,
-    friction_width: FrictionWidth = FRICTION_WIDTH,
-    frames: Frames = None,
-    reference: Reference = None,
     json: Json = False,
 ) -> None:
     """Write a core as a self-contained folder: Verilog, FuseSoC, IP-XACT, test bench, C header.
@@ -120,20 +97,6 @@ def command(
         raise UsageError(
             f"The option --dtype is only for --cuda and --controller: leave it out, or {instead}."
         )
-    robot_options = RobotArguments(
-        tip=tip,
-        floating_base=floating_base,
-        accept_inertia=accept_inertia,
-        gravity=gravity,
-        contacts=contacts,
-        loops=loops,
-    )
-    row_options = RowArguments(
-        joint_terms=joint_terms,
-        friction_width=friction_width,
-        frames=frames,
-        reference=reference,
-    )
     if controller is not None:
         result = _controller(
             controller, sources, out, robot_options, row_options, snap=snap, name=name, dtype=dtype
@@ -224,10 +187,10 @@ def _controller(
 
     if len(sources) != 1:
         raise UsageError(f"Give one robot with --controller, not '{' '.join(sources)}'.")
-    if row_options != RowArguments():
+    if changed := _changed(row_options):
         raise UsageError(
-            "The options --joint-terms, --friction-width, --frames and --reference are for a "
-            "function, but --controller exports none: leave them out."
+            f"The option {changed[0]} is for a function, but --controller exports none: leave it "
+            "out."
         )
     model = load_robot(sources[0], robot_options.options(snap=snap))
     with steps() as progress:
@@ -240,24 +203,21 @@ def _refuse_robot_options(
     robot_options: RobotArguments, row_options: RowArguments, *, snap: bool
 ) -> None:
     """Refuse options of a robot or function for a build folder, which defines both."""
-    present = {
-        "--tip": robot_options.tip is not None,
-        "--floating-base": robot_options.floating_base,
-        "--accept-inertia": robot_options.accept_inertia,
-        "--gravity": robot_options.gravity is not None,
-        "--contact": bool(robot_options.contacts),
-        "--loop": bool(robot_options.loops),
-        "--snap": snap,
-        "--joint-terms": bool(row_options.joint_terms),
-        "--frames": bool(row_options.frames),
-        "--reference": row_options.reference is not None,
-    }
-    for option, is_present in present.items():
-        if is_present:
-            raise UsageError(
-                f"A build folder already has its robot and function: give {option} to 'pinion "
-                "build', or add --cpu or --cuda."
-            )
+    for option in (*_changed(robot_options), *_changed(row_options), *["--snap"] * snap):
+        raise UsageError(
+            f"A build folder already has its robot and function: give {option} to 'pinion "
+            "build', or add --cpu or --cuda."
+        )
+
+
+def _changed(options: RobotArguments | RowArguments) -> list[str]:
+    """Return the options that differ from their defaults."""
+    repeated = {"contacts": "contact", "loops": "loop"}
+    return [
+        f"--{repeated.get(member.name, member.name).replace('_', '-')}"
+        for member in fields(options)
+        if getattr(options, member.name) not in (member.default, [])
+    ]
 
 
 def _load(
