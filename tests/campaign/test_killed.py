@@ -181,12 +181,15 @@ def test_a_scheduler_that_does_not_answer_how_many_there_are_stops_nothing(
 
     def watch(now: running.CampaignProgress) -> None:
         worker_counts.append(now.workers)
-        monkeypatch.setattr(threads, "scheduler_info", ask)
+        # Dask's first answer may be one without workers, of another request at the same time.
+        if now.workers:
+            monkeypatch.setattr(threads, "scheduler_info", ask)
 
-    options: dict[str, Any] = {"states": 600, "chunk": 100, "device": "integers"}
+    options: dict[str, Any] = {"states": 600, "chunk": 50, "device": "integers"}
     result = campaign(small, tmp_path / "c", client=threads, on_chunk=watch, **options)
     assert result["ok"] and result["finished"] == 600
-    assert len(worker_counts) >= 6 and set(worker_counts) == {thread_count}
+    last_counts = worker_counts[worker_counts.index(thread_count) :]
+    assert len(last_counts) >= 6 and set(last_counts) == {thread_count}
 
 
 @pytest.mark.parametrize("error", [CommClosedError("gone"), ClosedClientError("gone")])
