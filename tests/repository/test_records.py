@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.record import PAGE, SUITES, main, row, written
-from tests.support.sittings import Sittings, carried
+from tests.support.sittings import Sittings, affected, carried
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,6 +131,23 @@ def test_a_mended_test_alone_runs_again_where_only_tests_changed(tmp_path: Path)
         assert carried(notes / f"suite-{fourth}", fourth, tmp_path) is None
         subprocess.run(["git", "reset", "-q", "--hard", third], cwd=tmp_path, check=True)
     assert [file.name for file in notes.glob("suite*")] == [f"suite-{third}"]
+
+
+def test_a_page_affects_the_tests_that_read_pages(tmp_path: Path) -> None:
+    texts = {
+        "tests/docs/test_links.py": "",
+        "tests/room/test_reader.py": 'page = ROOT / "docs" / "page.md"\n',
+        "tests/room/test_other.py": "x = 1\n",
+        "tests/room/test_friend.py": "from tests.room.test_reader import page\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    readers = set(texts) - {"tests/room/test_other.py"}
+    assert affected(["docs/guides/page.md"], tmp_path) == readers
+    assert affected(["docs/page.md", "tests/room/test_other.py"], tmp_path) == set(texts)
+    assert affected(["docs/page.md", "docs/site/hooks.py"], tmp_path) is None
+    assert affected(["README.md"], tmp_path) is None
 
 
 def test_a_test_whose_process_ends_has_failed(

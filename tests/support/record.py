@@ -2,7 +2,8 @@
 
 The record is a table in ``tests/RECORDS.md``. A run of uncommitted sources is marked as such,
 because nobody else can repeat it. A suite of tests that takes an hour goes on where it was
-interrupted, if the commit is the same or nothing but tests changed (:mod:`tests.support.sittings`).
+interrupted, if the commit is the same or nothing but tests and pages changed
+(:mod:`tests.support.sittings`).
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if sittings.count > 1:
             result += f", in {sittings.count} sittings"
         if sittings.origin:
-            result += f"; tests alone changed since {sittings.origin}"
+            result += f"; only tests and pages changed since {sittings.origin}"
         seconds = max(seconds, sittings.seconds)
         print("\n".join(["", *(f"FAILED {test}" for test in sittings.failed)]), flush=True)
         notes.with_suffix(BEGUN).unlink(missing_ok=True)

@@ -2,8 +2,8 @@
 
 ``-p tests.support.sittings --sittings FILE`` notes each test as it ends, with its outcome, and
 leaves out those that are noted already, failed ones too: at one commit, what failed once stays
-failed. A commit that changes nothing but tests takes over the notes of an earlier one, but for
-those tests (:func:`carried`).
+failed. A commit that changes nothing but tests and pages takes over the notes of an earlier one,
+but for those tests and the readers of pages (:func:`carried`).
 """
 
 from __future__ import annotations
@@ -81,17 +81,25 @@ class Sittings:
 def affected(changed: Iterable[str], root: Path) -> frozenset[str] | None:
     """Return the files of tests whose outcome changed files may change.
 
+    A page may change those in ``tests/docs`` and those that mention ``docs``.
+
     Parameters
     ----------
     changed : paths relative to ``root``. ``None`` is returned if one of them is neither a file of
-        tests nor part of this record: its effect is not known.
+        tests, nor a page, nor part of this record: its effect is not known.
     """
     paths = {path for path in changed if path not in _WITHOUT_EFFECT}
+    pages = {path for path in paths if path.startswith("docs/") and path.endswith(".md")}
+    paths -= pages
     if not all(path.startswith("tests/") and Path(path).match("test_*.py") for path in paths):
         return None
     texts = {
         str(file.relative_to(root)): file.read_text() for file in root.glob("tests/**/test_*.py")
     }
+    if pages:
+        paths |= {
+            path for path, text in texts.items() if path.startswith("tests/docs/") or "docs" in text
+        }
     while True:
         modules = {path.removesuffix(".py").replace("/", ".") for path in paths}
         importers = {
