@@ -384,19 +384,19 @@ def test_a_trial_that_is_lost_ends_nothing_else(
 @pytest.mark.parametrize("device", ["float", "cpu"])
 def test_redundant_contacts_need_a_compliance(device: str) -> None:
     corners = ["base@0.2,0,0", "base@-0.2,0.2,0", "base@-0.2,-0.2,0"]
-    held = with_contacts(tripod(contacts=False, legs=1), corners)
-    start = dynamics.neutral_configuration(held)
+    pinned = with_contacts(tripod(contacts=False, legs=1), corners)
+    start = dynamics.neutral_configuration(pinned)
     weights = Weights(q=1.0, qd=0.1, tau=1e-3)
     cost = Cost(running=weights, final=replace(weights, tau=0.0))
     goal = start.copy()
     goal[-2:] = 0.3, -0.2
-    problem = Problem.of(held, knots=10, dt=0.02, cost=cost, start=start, goal=goal)
+    problem = Problem.of(pinned, knots=10, dt=0.02, cost=cost, start=start, goal=goal)
     with (
-        Plant.open(held, dt=0.02, device=device) as stiff,
+        Plant.open(pinned, dt=0.02, device=device) as stiff,
         pytest.raises(ControlError, match=r"hold it 9 times in 6 directions .* damping=1e-6"),
     ):
         solve(problem, stiff)
-    with Plant.open(held, dt=0.02, device=device, damping=1e-6) as soft:
+    with Plant.open(pinned, dt=0.02, device=device, damping=1e-6) as soft:
         solution = solve(problem, soft)
     assert solution.converged.all()
     assert np.abs(solution.x[0, :, :7] - start[:7]).max() < 1e-3
