@@ -321,7 +321,7 @@ def contacts_in(model: Model) -> int:
     return len(contacts_of(model))
 
 
-def single_joints_model(robot: str | Model, what: str, instead: str) -> Model:
+def single_joints_model(robot: str | Model, subject: str, instead: str) -> Model:
     """Return :func:`control_model` of a robot, checked by :func:`check_single_joints`.
 
     Raises
@@ -330,25 +330,25 @@ def single_joints_model(robot: str | Model, what: str, instead: str) -> Model:
         Subclasses: an unknown robot, or one with joints of several positions, or contacts.
     """
     model = control_model(robot)
-    check_single_joints(model, what, instead)
+    check_single_joints(model, subject, instead)
     return model
 
 
-def check_single_joints(model: Model, what: str, instead: str) -> None:
+def check_single_joints(model: Model, subject: str, instead: str) -> None:
     """Raise `ControlError` unless joints have one position each, and there are no contacts.
 
     Parameters
     ----------
-    what, instead : subject of the sentence, such as ``a Stage``, and what supports the robot.
+    subject, instead : of the sentence, such as ``a Stage``, and what supports the robot instead.
     """
     if model.nq != model.nv:
         raise ControlError(
-            f"{model.name} has nq = {model.nq} and nv = {model.nv}, but {what} supports only "
+            f"{model.name} has nq = {model.nq} and nv = {model.nv}, but {subject} supports only "
             f"fixed-base robots whose joints have one position each: use {instead}."
         )
     if contacts_in(model):
         raise ControlError(
-            f"{model.name} has the contact '{contacts_of(model)[0].name}', but {what} supports "
+            f"{model.name} has the contact '{contacts_of(model)[0].name}', but {subject} supports "
             f"only robots without contacts and loops: use {instead}."
         )
 
