@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pinion.control.solve import backward
-from pinion.control.solve.backward import PASSES, Quadratic, recursion, scanned
+from pinion.control.solve.backward import PASSES, Quadratic, direction, recursion, scanned
 
 COUNT, M, P = 3, 6, 2
 
@@ -66,35 +66,73 @@ def test_every_part_of_an_element_counts(term: int, monkeypatch: pytest.MonkeyPa
     assert apart(64) > 1e-9
 
 
-def test_feedback_is_the_optimum() -> None:
+def motion_cost(
+    quadratic: Quadratic, k: np.ndarray, gains: np.ndarray, *, share: float = 1.0
+) -> np.ndarray:
+    """Return costs (n,) of the linear motion with a part of the gaps and of the feedforward k."""
+    knots = k.shape[1]
+    x = np.zeros((COUNT, M))
+    total = np.zeros(COUNT)
+    for at in range(knots):
+        u = -share * k[:, at] - np.einsum("nij,nj->ni", gains[:, at], x)
+        total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, at], x)
+        total += np.einsum("ni,ni->n", quadratic.q[:, at], x)
+        total += np.einsum("ni,ni->n", 0.5 * quadratic.R[:, at] * u + quadratic.r[:, at], u)
+        x = np.einsum("nij,nj->ni", quadratic.A[:, at], x)
+        x += np.einsum("nij,nj->ni", quadratic.B[:, at], u)
+        if quadratic.gaps is not None:
+            x += share * quadratic.gaps[:, at]
+    total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, knots], x)
+    return np.asarray(total + np.einsum("ni,ni->n", quadratic.q[:, knots], x))
+
+
+def with_gaps(knots: int) -> Quadratic:
+    gaps = np.random.default_rng(4).normal(size=(COUNT, knots, M))
+    return replace(problem(knots), gaps=gaps)
+
+
+@pytest.mark.parametrize("quadratic", [problem(5), with_gaps(5)], ids=["closed", "gaps"])
+def test_feedback_is_the_optimum(quadratic: Quadratic) -> None:
     """Finite differences: the feedback minimises the cost of the linear problem."""
-    quadratic = problem(5)
     feedback = recursion(quadratic)
-
-    def cost(k: np.ndarray) -> np.ndarray:
-        x = np.zeros((COUNT, M))
-        total = np.zeros(COUNT)
-        for at in range(5):
-            u = -k[:, at] - np.einsum("nij,nj->ni", feedback.gains[:, at], x)
-            total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, at], x)
-            total += np.einsum("ni,ni->n", quadratic.q[:, at], x)
-            total += np.einsum("ni,ni->n", 0.5 * quadratic.R[:, at] * u + quadratic.r[:, at], u)
-            x = np.einsum("nij,nj->ni", quadratic.A[:, at], x)
-            x += np.einsum("nij,nj->ni", quadratic.B[:, at], u)
-        total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, 5], x)
-        return total + np.einsum("ni,ni->n", quadratic.q[:, 5], x)
-
-    best = cost(feedback.feedforward)
-    np.testing.assert_allclose(
-        cost(0 * feedback.feedforward) - best, feedback.slope - 0.5 * feedback.curvature, rtol=1e-9
-    )
+    best = motion_cost(quadratic, feedback.feedforward, feedback.gains)
+    if quadratic.gaps is None:
+        np.testing.assert_allclose(
+            motion_cost(quadratic, 0 * feedback.feedforward, feedback.gains) - best,
+            feedback.slope - 0.5 * feedback.curvature,
+            rtol=1e-9,
+        )
     step = 1e-4
     for at in range(5):
         for i in range(P):
             for sign in (-1.0, 1.0):
                 moved = feedback.feedforward.copy()
                 moved[:, at, i] += sign * step
-                assert (cost(moved) > best).all()
+                assert (motion_cost(quadratic, moved, feedback.gains) > best).all()
+
+
+@pytest.mark.parametrize("knots", [1, 2, 7, 64])
+def test_both_passes_are_the_same_with_gaps(knots: int) -> None:
+    serial, parallel = (PASSES[name](with_gaps(knots)) for name in ("serial", "parallel"))
+    for name in ("feedforward", "gains"):
+        expected = getattr(serial, name)
+        atol = 1e-12 * np.abs(expected).max()
+        np.testing.assert_allclose(getattr(parallel, name), expected, atol=atol)
+
+
+def test_a_direction_is_how_the_cost_changes_as_gaps_close() -> None:
+    quadratic = with_gaps(7)
+    feedback = recursion(quadratic)
+    slope, curvature = direction(quadratic, feedback)
+    for share in (0.25, 1.0):
+        change = motion_cost(quadratic, feedback.feedforward, feedback.gains, share=share)
+        np.testing.assert_allclose(change, -share * slope + 0.5 * share**2 * curvature, rtol=1e-9)
+    closed = problem(7)
+    without = recursion(closed)
+    for computed, expected in zip(
+        direction(closed, without), (without.slope, without.curvature), strict=True
+    ):
+        np.testing.assert_allclose(computed, expected, rtol=1e-9)
 
 
 def test_what_is_not_convex_is_told() -> None:
