@@ -2,11 +2,11 @@
 
     python -m benchmarks.control_legs [--problems 100] [--json FILE]
 
-HyQ of example-robot-data stands on four feet, which are contacts; its base moves to a pose within
-8 cm and 0.15 rad, 25 knots of 20 ms. Starts are within 0.1 rad of the standing posture. Both
-solvers begin with the states on the straight way to the goal, at rest, and the efforts that hold
-the start; these states do not follow from the efforts, so there are gaps. Crocoddyl has its own
-models:
+HyQ of example-robot-data stands on four feet, which are contacts; its base moves to a pose within 8
+cm and 0.15 rad, 25 knots of 20 ms. In every second motion two feet on a diagonal are in the air for
+160 ms. Starts are within 0.1 rad of the standing posture. Both solvers begin with the states on the
+straight way to the goal, at rest, and the efforts that hold the start; these states do not follow
+from the efforts, so there are gaps. Crocoddyl has its own models:
 `DifferentialActionModelContactFwdDynamics` with `ContactModel3D` without gains, semi-implicit Euler
 steps and quadratic costs. Times are CPU times on one thread.
 
@@ -36,6 +36,9 @@ POSTURE = {"haa": -0.2, "hfe": 0.75, "kfe": -1.5}
 RUNNING: dict[str, Any] = {"q": [10.0] * 6 + [0.1] * 12, "qd": [1.0] * 6 + [0.1] * 12}
 FINAL: dict[str, Any] = {"q": [1e3] * 6 + [1.0] * 12, "qd": [1e2] * 6 + [1.0] * 12}
 EFFORT = 1e-4
+IN_THE_AIR, LIFTED = slice(10, 18), (1, 2)
+"""Knots from which two feet of every second motion are in the air, and which."""
+
 OPTIONS = Options(tolerance=1e-9, iterations=200)
 
 
@@ -55,7 +58,10 @@ def problems(model: Model, count: int, seed: int = 1) -> Problem:
     move[:, 3:6] = rng.uniform(-0.15, 0.15, (count, 3))
     cost = Cost(running=Weights(**RUNNING, tau=EFFORT), final=Weights(**FINAL))
     goal = dynamics.integrate(model, start, move)
-    return Problem.of(model, knots=KNOTS, dt=DT, cost=cost, start=start, goal=goal)
+    active = np.ones((count, KNOTS, len(FEET)))
+    for foot in LIFTED:
+        active[1::2, IN_THE_AIR, foot] = 0.0
+    return Problem.of(model, knots=KNOTS, dt=DT, cost=cost, start=start, goal=goal, active=active)
 
 
 def straight(problem: Problem) -> np.ndarray:
@@ -91,9 +97,9 @@ class Crocoddyl:
         self.states = states
         self.state = c.StateMultibody(model)
         self.actuation = c.ActuationModelFloatingBase(self.state)
-        self.contacts = c.ContactModelMultiple(self.state, self.actuation.nu)
+        self.feet = {}
         for foot in FEET:
-            contact = c.ContactModel3D(
+            self.feet[foot] = c.ContactModel3D(
                 self.state,
                 model.getFrameId(foot),
                 np.zeros(3),
@@ -101,9 +107,16 @@ class Crocoddyl:
                 self.actuation.nu,
                 np.zeros(2),
             )
-            self.contacts.addContact(foot, contact)
 
-    def problem(self, start: np.ndarray, goal: np.ndarray) -> Any:
+    def contacts(self, active: np.ndarray) -> Any:
+        """Return the contacts of the feet on the ground."""
+        contacts = self.crocoddyl.ContactModelMultiple(self.state, self.actuation.nu)
+        for foot, on in zip(FEET, active, strict=True):
+            if on:
+                contacts.addContact(foot, self.feet[foot])
+        return contacts
+
+    def problem(self, start: np.ndarray, goal: np.ndarray, schedule: np.ndarray) -> Any:
         """Return one motion; Crocoddyl's Euler model multiplies running costs by the time step."""
         c, nu = self.crocoddyl, self.actuation.nu
         running, final = c.CostModelSum(self.state, nu), c.CostModelSum(self.state, nu)
@@ -116,14 +129,15 @@ class Crocoddyl:
         effort = c.CostModelResidual(self.state, c.ResidualModelControl(self.state, nu))
         running.addCost("u", effort, EFFORT / DT)
 
-        def integrated(costs: Any, step: float) -> Any:
+        def integrated(costs: Any, step: float, active: np.ndarray) -> Any:
             dynamics_model = c.DifferentialActionModelContactFwdDynamics(
-                self.state, self.actuation, self.contacts, costs, 0.0, False
+                self.state, self.actuation, self.contacts(active), costs, 0.0, False
             )
             return c.IntegratedActionModelEuler(dynamics_model, step)
 
-        step = integrated(running, DT)
-        shooting = c.ShootingProblem(start, [step] * KNOTS, integrated(final, 0.0))
+        steps = {tuple(active): integrated(running, DT, active) for active in schedule}
+        knots = [steps[tuple(active)] for active in schedule]
+        shooting = c.ShootingProblem(start, knots, integrated(final, 0.0, schedule[-1]))
         shooting.nthreads = 1
         return shooting
 
@@ -143,7 +157,11 @@ def measure(count: int) -> dict[str, Any]:
     crocoddyl = Crocoddyl(urdf, model)
     goals = np.concatenate([problem.target.q, problem.target.qd], axis=-1)[:, 0]
     begins, goals = crocoddyl.states(problem.start), crocoddyl.states(goals)
-    shootings = [crocoddyl.problem(begins[k], goals[k]) for k in range(count)]
+    shootings = []
+    for number, (begin, goal) in enumerate(zip(begins, goals, strict=True)):
+        schedule = problem.schedule(number)
+        assert schedule is not None
+        shootings.append(crocoddyl.problem(begin, goal, schedule))
     their_states = [crocoddyl.states(x) for x in states]
     their_guess = guess[..., crocoddyl.efforts]
     costs, solved = np.empty(count), np.empty(count, dtype=bool)
