@@ -189,19 +189,23 @@ class Plant(Closing):
         qdd, by_q, by_qd, minv, flags = self._gradient(names, x, u, active=active)
         identity = np.eye(n)
         lower = np.concatenate([h * by_q, identity + h * by_qd], axis=-1)
+        upper, by_efforts = h * lower, h * h * minv
         if self.space.flat:
-            upper = h * lower
             upper[..., :, :n] += identity
-            B = np.concatenate([h * h * minv, h * minv], axis=-2)
         else:
             qd = x[..., self.space.nq :] + h * qdd
-            by_start, by_move = self.space.moved_jacobians((h * qd).reshape(-1, n))
-            move = by_move.reshape(*qd.shape, n)
-            upper = h * (move @ lower)
-            upper[..., :, :n] += by_start.reshape(*qd.shape, n)
-            B = np.concatenate([h * h * (move @ minv), h * minv], axis=-2)[..., driven]
+            by_start, by_move = (
+                jacobian.reshape(*qd.shape, n)
+                for jacobian in self.space.moved_jacobians((h * qd).reshape(-1, n))
+            )
+            for at in self.space.turning:
+                turn = by_move[..., at, at]
+                upper[..., at, :] = turn @ upper[..., at, :]
+                by_efforts[..., at, :] = turn @ by_efforts[..., at, :]
+            upper[..., :, :n] += by_start
         A = np.concatenate([upper, lower], axis=-2)
-        return Linear(A, B, flags)
+        B = np.concatenate([by_efforts, h * minv], axis=-2)
+        return Linear(A, B if self.space.flat else B[..., driven], flags)
 
     def _batch(
         self, lead: tuple[int, ...], *, active: Floats | None = None, **arrays: Floats

@@ -30,6 +30,7 @@ class StateSpace:
     nq, nv : of its positions and velocities.
     nx, ndx : of its states and of their changes, nq + nv and 2 nv.
     actuated : velocities with an actuator, (nu,): all but those of a floating base.
+    turning : velocities of the joints whose positions do not add, as slices.
     flat : whether positions add.
     """
 
@@ -37,6 +38,7 @@ class StateSpace:
     nq: int = field(init=False)
     nv: int = field(init=False)
     actuated: tuple[int, ...] = field(init=False)
+    turning: tuple[slice, ...] = field(init=False)
     flat: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -49,7 +51,10 @@ class StateSpace:
         ]
         object.__setattr__(self, "nq", model.nq)
         object.__setattr__(self, "nv", model.nv)
+        joints = zip(model.bodies, model.v_slices, strict=True)
+        turning = tuple(columns for body, columns in joints if body.joint.kind.nv > 1)
         object.__setattr__(self, "actuated", tuple(driven))
+        object.__setattr__(self, "turning", turning)
         object.__setattr__(self, "flat", model.nq == model.nv)
 
     @property
