@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import record
 from tests.support.record import PAGE, SUITES, main, row, written
 from tests.support.sittings import Sittings, affected, carried
 
@@ -131,6 +132,29 @@ def test_a_mended_test_alone_runs_again_where_only_tests_changed(tmp_path: Path)
         assert carried(notes / f"suite-{fourth}", fourth, tmp_path) is None
         subprocess.run(["git", "reset", "-q", "--hard", third], cwd=tmp_path, check=True)
     assert [file.name for file in notes.glob("suite*")] == [f"suite-{third}"]
+
+
+def test_records_of_earlier_suites_change_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "tests" / "RECORDS.md"
+    page.parent.mkdir()
+    for file in (page, tmp_path / "product.py"):
+        file.write_text("x = 1\n")
+    subprocess.run(
+        "git init -q . && git add -A . && git -c user.name=n -c user.email=e commit -qm x",
+        cwd=tmp_path,
+        shell=True,
+        check=True,
+    )
+    monkeypatch.setattr(record, "ROOT", tmp_path)
+    monkeypatch.setattr(record, "PAGE", page)
+    clean = record.commit()
+    assert len(clean) == 10
+    page.write_text("x = 2\n")
+    assert record.commit() == clean
+    (tmp_path / "product.py").write_text("x = 2\n")
+    assert record.commit() == f"{clean}, changed"
 
 
 def test_a_page_affects_the_tests_that_read_pages(tmp_path: Path) -> None:

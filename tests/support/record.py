@@ -65,15 +65,17 @@ def written(page: str, suite: str, line: str) -> str:
 
 
 def commit() -> str:
-    """Return the abbreviated commit that is checked out."""
-    process = subprocess.run(
-        ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=, changed"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return process.stdout.strip() or "unknown"
+    """Return the abbreviated commit that is checked out, marked if more than records changed."""
+
+    def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+
+    name = git("describe", "--always", "--abbrev=10", "--exclude=*").stdout.strip() or "unknown"
+    page = f":(exclude){PAGE.relative_to(ROOT)}"
+    changed = git("diff", "--quiet", "HEAD", "--", ".", page).returncode
+    return f"{name}, changed" if changed == 1 else name
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
