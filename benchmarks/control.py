@@ -218,19 +218,34 @@ def measure_limited(count: int, share: float) -> dict[str, Any]:
         "inside": int((np.abs(solution.u) <= limit).all(axis=(1, 2)).sum()),
         "binding": int(solution.binding.any(axis=(1, 2)).sum()),
         "converged": int(solution.converged.sum()),
-        "as_good": int((solution.cost <= 1.001 * costs).sum()),
-        "better": int((solution.cost < 0.999 * costs).sum()),
+        **compared(solution, costs),
         "iterations_mean": float(solution.iterations.mean()),
         "seconds": seconds,
         "opponent_inside": int((largest <= 1.0 + 1e-9).sum()),
         "opponent_converged": int(solved.sum()),
         "opponent_seconds": other_seconds,
+    }
+
+
+def compared(solution: Solution, costs: np.ndarray) -> dict[str, Any]:
+    """Return how many costs are as good as another solver's and better, and the worst ones."""
+    return {
+        "as_good": int((solution.cost <= 1.001 * costs).sum()),
+        "better": int((solution.cost < 0.999 * costs).sum()),
         "worst": [
             {"problem": int(k), "cost": float(solution.cost[k]), "opponent": float(costs[k])}
             for k in np.argsort(costs / solution.cost)[:10]
             if solution.cost[k] > 1.001 * costs[k]
         ],
     }
+
+
+def put(record: dict[str, Any], path: Path | None) -> None:
+    """Print a record, and write it if there is a path."""
+    text = json.dumps(record, indent=1)
+    print(text)
+    if path:
+        path.write_text(f"{text}\n")
 
 
 def main() -> None:
@@ -245,9 +260,7 @@ def main() -> None:
         record = measure(arguments.problems or 1000, arguments.rounds)
     else:
         record = measure_limited(arguments.problems or 200, arguments.limit)
-    print(json.dumps(record, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+    put(record, arguments.json)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ libpinocchio==4.0.0` (with 4.1.0, which pip chooses, its contact models crash).
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.control import compared, put
 
 from pinion import dynamics
 from pinion.control import Cost, Options, Plant, Problem, Weights, solve
@@ -70,7 +70,8 @@ def straight(problem: Problem) -> np.ndarray:
     q0 = problem.start[:, : space.nq]
     move = dynamics.difference(model, q0, problem.target.q[:, -1])
     still = np.zeros((len(q0), space.nv))
-    positions = [dynamics.integrate(model, q0, move * k / KNOTS) for k in range(KNOTS + 1)]
+    shares = np.arange(problem.knots + 1) / problem.knots
+    positions = [dynamics.integrate(model, q0, share * move) for share in shares]
     return np.stack([np.concatenate([q, still], axis=1) for q in positions], axis=1)
 
 
@@ -181,19 +182,13 @@ def measure(count: int) -> dict[str, Any]:
         "opponent": crocoddyl.version,
         "converged": int(solution.converged.sum()),
         "gap": float(solution.gap.max()),
-        "as_good": int((solution.cost <= 1.001 * costs).sum()),
-        "better": int((solution.cost < 0.999 * costs).sum()),
+        **compared(solution, costs),
         "off_median": float(np.median(np.abs(solution.cost / costs - 1.0))),
         "iterations_mean": float(solution.iterations.mean()),
         "seconds": seconds,
         "opponent_converged": int(solved.sum()),
         "opponent_iterations_mean": float(iterations.mean()),
         "opponent_seconds": other_seconds,
-        "worst": [
-            {"problem": int(k), "cost": float(solution.cost[k]), "opponent": float(costs[k])}
-            for k in np.argsort(costs / solution.cost)[:10]
-            if solution.cost[k] > 1.001 * costs[k]
-        ],
     }
 
 
@@ -204,9 +199,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     record = measure(arguments.problems)
-    print(json.dumps(record, indent=1))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(record, indent=1) + "\n")
+    put(record, arguments.json)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.control_legs import straight
 
 from pinion import dynamics
 from pinion.control import (
@@ -26,6 +27,7 @@ from pinion.control import (
 from pinion.control.limits import effort_limits, limit_shares, rated_rates
 from pinion.control.plant import holding_efforts
 from pinion.control.solve.engine import ArrayEngine
+from pinion.control.solve.ilqr import iterate
 from pinion.control.state import StateSpace
 from pinion.control.track.closed_loop import track
 from pinion.control.track.disturbance import Disturbance
@@ -163,25 +165,6 @@ def test_what_is_found_is_an_optimum(plant: Plant, schedule: np.ndarray | None) 
         assert (np.abs(up - down) < 1e-2 * (up + down - 2 * solution.cost)).all()
 
 
-def straight(problem: Problem) -> np.ndarray:
-    """Return states on the way from the start to the goal, at rest."""
-    model, space = problem.model, problem.space
-    goal = np.broadcast_to(problem.target.q[:, -1], (problem.count, space.nq))
-    q0 = problem.start[:, : space.nq]
-    move = dynamics.difference(model, q0, goal)
-    knots = [
-        np.concatenate(
-            [
-                dynamics.integrate(model, q0, move * k / problem.knots),
-                np.zeros((len(q0), space.nv)),
-            ],
-            axis=1,
-        )
-        for k in range(problem.knots + 1)
-    ]
-    return np.stack(knots, axis=1)
-
-
 @pytest.mark.parametrize("backward", ["serial", "parallel"])
 def test_states_as_a_guess_end_at_the_same_optimum(plant: Plant, backward: str) -> None:
     problem = shifts(4)
@@ -276,7 +259,9 @@ def test_what_is_no_problem_of_a_floating_robot(changes: dict[str, Any], sentenc
         Problem.of(tripod(), **{**fine, **changes})
 
 
-def test_what_contacts_cannot_have() -> None:
+def test_what_contacts_cannot_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a sentence before anything is compiled."""
+    monkeypatch.setattr("pinion.control.plant.backend", None)
     feet, air = tripod(), tripod(contacts=False)
     for arguments, sentence in (
         ({"robot": feet, "method": "rk4"}, "'rk4' has no contacts: choose 'semi_implicit'"),
@@ -285,7 +270,7 @@ def test_what_contacts_cannot_have() -> None:
         ({"robot": feet, "velocity_gain": "x"}, "'velocity_gain' is 'x': give a number"),
     ):
         with pytest.raises(ControlError, match=sentence):
-            Plant.open(**{"dt": 0.02, "device": "float", **arguments})  # type: ignore[arg-type]
+            Plant.open(**{"dt": 0.02, "device": "cpu", **arguments})  # type: ignore[arg-type]
     fine: dict[str, Any] = {"knots": 5, "dt": 0.02, "cost": shift_cost(), "start": standing()}
     with pytest.raises(ControlError, match="'active' names contacts on the ground, but tripod has"):
         Problem.of(air, active=np.ones(3), **fine)
@@ -363,7 +348,7 @@ def test_a_solution_is_a_guess_that_has_converged(plant: Plant) -> None:
 def test_a_trial_that_is_lost_ends_nothing_else(
     plant: Plant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A state that is not finite belongs to a failed trial of its own problem."""
+    """A state that is not finite fails the trial of its own problem only."""
     problem = shifts(2)
     expected = solve(problem, plant)
     step, calls = plant.step, [0]
@@ -457,3 +442,15 @@ def test_weights_by_joint_are_the_same_in_compiled_solvers() -> None:
     solution = solve_compiled(problem, Kernels.compile(problem.model, cost, problem.dt))
     np.testing.assert_allclose(solution.cost, expected.cost, rtol=1e-8)
     np.testing.assert_allclose(solution.u, expected.u, atol=1e-5)
+
+
+def test_problems_that_replace_others_keep_their_contacts(plant: Plant) -> None:
+    """Two at a time, with a foot up in the first and the last."""
+    schedule = np.ones((4, 15, 3))
+    schedule[[0, 3]] = ONE_FOOT_UP
+    problem = shifts(4, schedule=schedule)
+    expected = solve(problem, plant)
+    with ArrayEngine(problem, plant) as engine:
+        solution = iterate(engine, problem, width=2)
+    np.testing.assert_allclose(solution.cost, expected.cost, rtol=1e-9)
+    assert np.ptp(expected.cost) > 0.0

@@ -18,27 +18,24 @@ def joint_limits(model: Model) -> tuple[Floats, Floats]:
 
     Joints that follow another one do not count; :func:`joint_ranges` keeps them inside too.
     """
-    joints = [body.joint for body in model.bodies]
-    low, high = [joint.lower for joint in joints], [joint.upper for joint in joints]
-    return _of_leaders(model, _of_axes(model, low)), _of_leaders(model, _of_axes(model, high))
+    return _of_leaders(model, _stated(model, "lower")), _of_leaders(model, _stated(model, "upper"))
 
 
 def rated_rates(model: Model) -> Floats:
     """Return rated rates of the joints, (nv,) [rad/s | m/s]; infinite for those without."""
-    rates = model.rated_velocity or _of_axes(model, [body.joint.velocity for body in model.bodies])
-    return _of_leaders(model, rates)
+    return _of_leaders(model, model.rated_velocity or _stated(model, "velocity"))
 
 
 def effort_limits(model: Model) -> Floats:
     """Return the largest efforts of the actuators, (nu,) [N m | N]."""
-    limits = _of_leaders(model, _of_axes(model, [body.joint.effort for body in model.bodies]))
+    limits = _of_leaders(model, _stated(model, "effort"))
     return limits[list(StateSpace(model).actuated)]
 
 
-def _of_axes(model: Model, values: Sequence[float]) -> list[float]:
-    """Return values of the joints, repeated for each of a joint's velocities."""
-    joints = zip(model.bodies, values, strict=True)
-    return [value for body, value in joints for _ in range(body.joint.kind.nv)]
+def _stated(model: Model, limit: str) -> list[float]:
+    """Return a limit of the joints, repeated for each of a joint's velocities."""
+    joints = [body.joint for body in model.bodies]
+    return [getattr(joint, limit) for joint in joints for _ in range(joint.kind.nv)]
 
 
 def _of_leaders(model: Model, values: Sequence[float]) -> Floats:

@@ -123,7 +123,10 @@ class Plant(Closing):
         """
         check_step(dt, method)
         model = control_model(robot)
-        row = gradient_row(method, contacts=contacts_in(model))
+        contacts = contacts_in(model)
+        # Before anything is compiled, which may take minutes.
+        check_contacts(contacts, method, velocity_gain=velocity_gain, damping=damping)
+        row = gradient_row(method, contacts=contacts)
         gradients = float64_or_backend(model, row, device, **options)
         try:
             forward = forward_of(model, device)

@@ -72,6 +72,11 @@ class StateSpace:
         """Number of actuators."""
         return len(self.actuated)
 
+    def neutral(self) -> Floats:
+        """Return the state (nx,) with every joint at zero and at rest."""
+        q = dynamics.neutral_configuration(self.model)
+        return np.concatenate([q, np.zeros(self.nv)])
+
     def efforts(self, u: Floats) -> Floats:
         """Return efforts (..., nv) of all joints from those of the actuators (..., nu).
 

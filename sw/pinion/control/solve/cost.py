@@ -218,17 +218,18 @@ class KnotTarget:
 
     def joined(self, other: KnotTarget) -> KnotTarget:
         """Return these targets followed by others."""
-
-        def both(x: Floats, y: Floats) -> Floats:
-            knots = max(x.shape[1], y.shape[1])
-            return np.concatenate([np.broadcast_to(z, (len(z), knots, z.shape[2])) for z in (x, y)])
-
         return KnotTarget(
-            q=both(self.q, other.q),
-            qd=both(self.qd, other.qd),
-            tau=both(self.tau, other.tau),
-            tip=None if self.tip is None or other.tip is None else both(self.tip, other.tip),
+            q=followed(self.q, other.q),
+            qd=followed(self.qd, other.qd),
+            tau=followed(self.tau, other.tau),
+            tip=None if self.tip is None or other.tip is None else followed(self.tip, other.tip),
         )
+
+
+def followed(first: Floats, then: Floats) -> Floats:
+    """Return arrays (n, knots or 1, m) of two batches as one."""
+    knots = max(first.shape[1], then.shape[1])
+    return np.concatenate([np.broadcast_to(x, (len(x), knots, x.shape[2])) for x in (first, then)])
 
 
 @dataclass(frozen=True)

@@ -40,8 +40,7 @@ class RobotState(crocoddyl.StateAbstract):
 
     def zero(self) -> Floats:
         """Return the neutral state."""
-        q = dynamics.neutral_configuration(self._space.model)
-        return np.concatenate([q, np.zeros(self._space.nv)])
+        return self._space.neutral()
 
     def rand(self) -> Floats:
         """Return a random state."""

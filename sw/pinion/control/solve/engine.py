@@ -13,7 +13,7 @@ from pinion.base.arrays import Flags, Floats
 from pinion.batch import Backend, Closing
 from pinion.control.errors import ControlError
 from pinion.control.plant import Linear, Plant, second_of
-from pinion.dynamics import contact_acceleration, neutral_configuration
+from pinion.dynamics import contact_acceleration
 from pinion.robot import contacts_of
 
 from .backward import PASSES, FeedbackPolicy, Quadratic, direction, recursion
@@ -63,7 +63,7 @@ class ArrayEngine(Closing):
                 f"There is no backward pass '{backward}': choose one of {', '.join(PASSES)}."
             )
         problem.check_plant(plant)
-        check_redundancy(problem, plant)
+        _check_redundancy(problem, plant)
         if problem.effort_limit is not None and backward != "serial":
             raise ControlError(
                 f"Limits of efforts (effort_limit) need the backward pass 'serial', not "
@@ -196,9 +196,9 @@ class ArrayEngine(Closing):
         assert self._feedback is not None
         with np.errstate(all="ignore"):
             x = self.x
-            if not self.plant.space.flat:
-                q = neutral_configuration(self.plant.model)
-                x = self.plant.space.difference(np.append(q, np.zeros(self.plant.model.nv)), x)
+            space = self.plant.space
+            if not space.flat:
+                x = space.difference(space.neutral(), x)
             change = np.sum(np.abs(self._feedback.Vx * x), axis=(1, 2))
         return np.asarray(ROUNDINGS * np.finfo(np.float64).eps * (change + np.abs(self.cost)))
 
@@ -288,8 +288,8 @@ class ArrayEngine(Closing):
         return np.asarray(self.costs.values(x, u, target).sum(axis=1))
 
 
-def check_redundancy(problem: Problem, plant: Plant) -> None:
-    """Raise `ControlError` if contacts without compliance are redundant at a start."""
+def _check_redundancy(problem: Problem, plant: Plant) -> None:
+    """Raise `ControlError` if contacts without compliance are redundant at the first start."""
     if problem.active is None or plant.damping > 0.0:
         return
     model, space = problem.model, problem.space

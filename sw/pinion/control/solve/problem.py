@@ -25,7 +25,7 @@ from pinion.control.state import StateSpace
 from pinion.robot import Model
 from pinion.robot.lookup import find_frame
 
-from .cost import Cost, CostModel, KnotTarget
+from .cost import Cost, CostModel, KnotTarget, followed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,11 +184,18 @@ class Problem:
 
     def joined(self, other: Problem) -> Problem:
         """Return these problems followed by others of the same robot, cost and length."""
+        active = None
+        if self.active is not None and other.active is not None:
+            first, then = (
+                np.broadcast_to(mask, (count, *mask.shape[1:]))
+                for mask, count in ((self.active, self.count), (other.active, other.count))
+            )
+            active = followed(first, then)
         return replace(
             self,
             start=np.concatenate([self.start, other.start]),
             target=self.target.spread(self.count).joined(other.target.spread(other.count)),
-            active=_joined(self, other),
+            active=active,
         )
 
     def check_plant(self, plant: Plant) -> None:
@@ -314,19 +321,6 @@ def _schedule(model: Model, active: ArrayLike | None, count: int, knots: int) ->
             "in the air."
         )
     return mask
-
-
-def _joined(first: Problem, then: Problem) -> Floats | None:
-    """Return the contacts on the ground of two batches."""
-    if first.active is None or then.active is None:
-        return None
-    knots = max(first.active.shape[1], then.active.shape[1])
-    parts = [
-        np.broadcast_to(batch.active, (batch.count, knots, batch.active.shape[2]))
-        for batch in (first, then)
-        if batch.active is not None
-    ]
-    return np.concatenate(parts)
 
 
 def _check_inside(model: Model, start: Floats) -> None:
