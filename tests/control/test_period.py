@@ -32,6 +32,28 @@ def motion(scene: Scenario) -> Motion:
     return scene.motion()
 
 
+def followed(
+    compiled: Mpc, plain: Mpc, start: Array, periods: int, *, disturbed: float = 0.003
+) -> float:
+    """Return the largest relative difference of laws along a disturbed motion of any robot."""
+    plant, rng, worst = plain.plant, np.random.default_rng(1), 0.0
+    space, x, h = plant.space, np.array(start), compiled.period
+    for number in range(periods):
+        law, want = compiled.update(number, x), plain.update(number, x)
+        for name in ("u", "K", "rate", "begin"):
+            value, expected = getattr(law, name), getattr(want, name)
+            worst = max(worst, float(np.abs(value - expected).max() / np.abs(expected).max()))
+        u = want.efforts(0.3 * h, x)
+        assert np.abs(law.efforts(0.3 * h, x) - u).max() < 1e-3 * np.abs(u).max()
+        qdd = plant.accelerations(x[None], u[None])[0]
+        x = space.integrate(x, h * np.concatenate([x[space.nq :], qdd]))
+        x = space.integrate(x, rng.normal(0.0, disturbed, space.ndx))
+    assert compiled.log.gradients == plain.log.gradients > 0
+    assert compiled.log.flagged == plain.log.flagged == 0
+    assert compiled.log.restarts == plain.log.restarts
+    return worst
+
+
 def controllers(scene: Scenario, motion: Motion, cost: Cost, **options: Any) -> tuple[Mpc, Mpc]:
     """Return a compiled controller and the same on arrays."""
     dtype = options.pop("dtype", "float64")
@@ -41,26 +63,6 @@ def controllers(scene: Scenario, motion: Motion, cost: Cost, **options: Any) -> 
     plain = Mpc(scene.plant("float"), cost, motion, **settings)
     assert plain._period is None
     return compiled, plain
-
-
-def followed(compiled: Mpc, plain: Mpc, plant: Plant, start: Array, periods: int) -> float:
-    """Return the largest relative difference of laws while the robot moves under one of them."""
-    rng, n = np.random.default_rng(1), plant.model.nv
-    x, worst, h = np.array(start), 0.0, compiled.period
-    for number in range(periods):
-        law, want = compiled.update(number, x), plain.update(number, x)
-        for name in ("u", "K", "rate", "begin"):
-            value, expected = getattr(law, name), getattr(want, name)
-            worst = max(worst, float(np.abs(value - expected).max() / np.abs(expected).max()))
-        u = want.efforts(0.3 * h, x)
-        assert np.abs(law.efforts(0.3 * h, x) - u).max() < 1e-3 * np.abs(u).max()
-        qd = x[n:] + h * plant.accelerations(x[None], u[None])[0] + rng.normal(0.0, 0.01, n)
-        x = np.concatenate([x[:n] + h * qd, qd])
-    assert compiled.log.gradients == plain.log.gradients > 0
-    assert compiled.log.flagged == plain.log.flagged == 0
-    assert compiled.log.restarts == plain.log.restarts
-    assert len(compiled.log.seconds["rest"]) == periods
-    return worst
 
 
 EVERY_TERM = Weights(q=3.0, qd=0.2, tau=1e-3, tip=2e3, limits=50.0, barrier=0.3)
@@ -88,7 +90,9 @@ def test_laws_are_those_on_arrays(
         cost = replace(cost, running=terms, final=replace(terms, tau=0.0, qd=0.7), soft=0.2)
     compiled, plain = controllers(scene, motion, cost, iterations=iterations, dtype=dtype)
     with compiled, plain:
-        assert followed(compiled, plain, plain.plant, motion.states()[0], 40) < most
+        worst = followed(compiled, plain, motion.states()[0], 40, disturbed=0.01)
+        assert len(compiled.log.seconds["rest"]) == 40
+        assert worst < most
 
 
 def test_periods_may_be_left_out_and_repeated(scene: Scenario, motion: Motion) -> None:

@@ -90,13 +90,18 @@ class RotationShift:
     x: Scalar
     y: Scalar
 
-    def function(self, linear: Sequence[float], square: Sequence[float]) -> tuple[Rows, Rows]:
-        """Return ``1 - f W + g W^2`` and its derivative along v; f and g are series in x."""
+    def function(
+        self, linear: Sequence[float], square: Sequence[float], unit: float = 1.0
+    ) -> tuple[Rows, Rows]:
+        """Return ``1 - f W + g W^2`` and its derivative along v.
+
+        f and g are series in ``x / unit``: coefficients of many terms would otherwise vanish.
+        """
         W, V = skew(self.w), skew(self.v)
         WW, both = product(W, W), combined((1.0, product(W, V)), (1.0, product(V, W)))
-        f, g = series(linear, self.x), series(square, self.x)
-        f_v = mul(self.y, series(slope(linear), self.x))
-        g_v = mul(self.y, series(slope(square), self.x))
+        x, y = mul(1.0 / unit, self.x), mul(1.0 / unit, self.y)
+        f, g = series(linear, x), series(square, x)
+        f_v, g_v = mul(y, series(slope(linear), x)), mul(y, series(slope(square), x))
         value = combined((1.0, identity(3)), (sub(0.0, f), W), (g, WW))
         along = combined((sub(0.0, f_v), W), (sub(0.0, f), V), (g_v, WW), (g, both))
         return value, along
@@ -154,7 +159,7 @@ def turned_quaternion(q: Sequence[Scalar], turn: RotationShift) -> list[Scalar]:
     return [*scale(factor, imaginary), mul(factor, real)]
 
 
-def _six(value: Rows, along: Rows, kind: JointKind) -> Rows:
+def dual_rows(value: Rows, along: Rows, kind: JointKind) -> Rows:
     """Return ``[[value, along], [0, value]]``, or the part of it that a joint of this kind has."""
     if kind is JointKind.SPHERICAL:
         return value
@@ -171,7 +176,7 @@ def step_jacobians(kind: JointKind, u: Sequence[Scalar]) -> tuple[Rows, Rows]:
     if kind.nv == 1:
         return [[1.0]], [[1.0]]
     turn = turn_of(kind, u)
-    return _six(*turn.function(_A, _B), kind), _six(*turn.function(_B, _C), kind)
+    return dual_rows(*turn.function(_A, _B), kind), dual_rows(*turn.function(_B, _C), kind)
 
 
 def bracket(kind: JointKind, u: Sequence[Scalar]) -> Rows:
@@ -180,7 +185,7 @@ def bracket(kind: JointKind, u: Sequence[Scalar]) -> Rows:
         return [[0.0]]
     turn = turn_of(kind, u)
     W, V = ([list(row) for row in skew(a)] for a in (turn.w, turn.v))
-    return _six(W, V, kind)
+    return dual_rows(W, V, kind)
 
 
 def tangent_rate(kind: JointKind, u: Sequence[Scalar], v: Sequence[Scalar]) -> list[Scalar]:

@@ -12,7 +12,6 @@ Functions of a robot and a cost, each for one problem at one knot, run on batche
   which needs no product with A or B: 5,100 multiplications for seven joints instead of 14,000.
 - ``roll``: a step of a trial: feedback, forward dynamics, and the cost of the knot.
 - ``stage``: dynamics, their gradient, and the expanded running cost, for other solvers.
-- ``gradient_rows`` and ``cost_rows``: a knot of a controller that is compiled as a whole.
 
 The recursion and the cost are also written on arrays, in :mod:`.backward` and :mod:`.cost`. They
 cannot share code: traced scalars have no ``log`` and no solver, branch by ``select``, and exploit
@@ -43,18 +42,21 @@ from pinion.api import (
     uniform,
 )
 from pinion.control.limits import joint_ranges
+from pinion.dynamics.displacements import inverse_jacobian, joint_difference
+from pinion.dynamics.matrices import product, transposed
+from pinion.dynamics.scalar import mul
 from pinion.functions import Block, Function
-from pinion.robot import Model
+from pinion.robot import JointKind, Model
 
 from .cost import Cost, Weights, soft_limits
 
 Rows = list[list[Any]]
 
 # Kernels are compiled, not built as cores: their sampling has no effect.
-_ANY = uniform(-1.0, 1.0)
+ANY = uniform(-1.0, 1.0)
 
 
-def _expansion(
+def expansion(
     model: Model, cost: Cost, weights: Weights, q: Any, qd: Any, at: dict[str, Any], region: Any
 ) -> tuple[Any, list[Any], list[Any], Rows]:
     """Return a knot's cost, lq, lqd and lqq; lqdqd is diagonal, ``weights.qd``."""
@@ -65,23 +67,39 @@ def _expansion(
     lqq: Rows = [[0.0] * n for _ in range(n)]
     low, high = soft_limits(model, cost)
     middle, half = joint_ranges(model)
-    positions, rates = _by_joint(weights, "q", n), _by_joint(weights, "qd", n)
-    for i in range(n):
-        off, late = q[i] - at["q_ref"][i], qd[i] - at["qd_ref"][i]
+    positions, rates = by_joint(weights, "q", n), by_joint(weights, "qd", n)
+    for kind, place, columns in joints_of(model):
+        if kind.nv > 1:
+            off = joint_difference(kind, at["q_ref"][place], q[place])
+            late = [x - y for x, y in zip(qd[columns], at["qd_ref"][columns], strict=True)]
+            weighted = [w * x for w, x in zip(positions[columns], off, strict=True)]
+            lqd[columns] = [w * x for w, x in zip(rates[columns], late, strict=True)]
+            value = value + 0.5 * _dot(weighted, off) + 0.5 * _dot(lqd[columns], late)
+            turn = inverse_jacobian(kind, off)
+            lq[columns] = product([weighted], turn)[0]
+            scaled = [
+                [mul(w, x) for x in row] for w, row in zip(positions[columns], turn, strict=True)
+            ]
+            squares = product(transposed(turn), scaled)
+            for row, changed in zip(lqq[columns], squares, strict=True):
+                row[columns] = changed
+            continue
+        i, x = columns.start, q[place.start]
+        off, late = x - at["q_ref"][place.start], qd[i] - at["qd_ref"][i]
         value = value + 0.5 * positions[i] * (off * off) + 0.5 * rates[i] * (late * late)
         lq[i] = positions[i] * off
         lqd[i] = rates[i] * late
         lqq[i][i] = positions[i]
-        if weights.limits and np.isfinite(low[i]) and np.isfinite(high[i]):
-            ends = float(low[i]), float(high[i])
-            beyond = q[i] - clamp(q[i], *ends)
+        ends = float(low[place.start]), float(high[place.start])
+        if weights.limits and np.isfinite(ends).all():
+            beyond = x - clamp(x, *ends)
             value = value + 0.5 * weights.limits * (beyond * beyond)
             lq[i] = lq[i] + weights.limits * beyond
-            outside = less(q[i], ends[0]) | less(ends[1], q[i])
+            outside = less(x, ends[0]) | less(ends[1], x)
             lqq[i][i] = lqq[i][i] + select(outside, weights.limits, 0.0)
-        if weights.barrier and np.isfinite(half[i]):
-            half_range = float(half[i])
-            share = (q[i] - float(middle[i])) * (1.0 / half_range)
+        half_range = float(half[place.start])
+        if weights.barrier and np.isfinite(half_range):
+            share = (x - float(middle[place.start])) * (1.0 / half_range)
             penalty, slope, curvature = _barrier(1.0 - share * share, cost.margin)
             value = value + weights.barrier * penalty
             lq[i] = lq[i] - (2.0 * weights.barrier / half_range) * (share * slope)
@@ -99,10 +117,16 @@ def _expansion(
             lq[i] = lq[i] + weights.tip * _dot(column, off_tip)
             for j in range(i + 1):
                 other_column = [jacobian[3 + c][j] for c in range(3)]
-                product = weights.tip * _dot(column, other_column)
-                lqq[i][j] = lqq[i][j] + product
+                square = weights.tip * _dot(column, other_column)
+                lqq[i][j] = lqq[i][j] + square
                 lqq[j][i] = lqq[i][j]
     return value, lq, lqd, lqq
+
+
+def joints_of(model: Model) -> list[tuple[JointKind, slice, slice]]:
+    """Return the kind, positions and velocities of each joint that follows no other one."""
+    joints = zip(model.bodies, model.q_slices, model.v_slices, strict=True)
+    return [(body.joint.kind, at, by) for body, at, by in joints if not model.follows(body)]
 
 
 def _barrier(w: Any, margin: float) -> tuple[Any, Any, Any]:
@@ -139,17 +163,17 @@ def references(cost: Cost) -> tuple[str, ...]:
     return ("q_ref", "qd_ref", "tip_ref") if cost.has_tip else ("q_ref", "qd_ref")
 
 
-def _reference_arrays(cost: Cost) -> dict[str, Any]:
+def reference_arrays(cost: Cost) -> dict[str, Any]:
     arrays = {
         "q_ref": array("nq", unit="rad", sampling=POSITION),
         "qd_ref": array("nv", unit="rad/s", sampling=VELOCITY),
     }
     if cost.has_tip:
-        arrays["tip_ref"] = array(3, unit="m", sampling=_ANY)
+        arrays["tip_ref"] = array(3, unit="m", sampling=ANY)
     return arrays
 
 
-def _state_arrays(q: str = "q", qd: str = "qd") -> dict[str, Any]:
+def state_arrays(q: str = "q", qd: str = "qd") -> dict[str, Any]:
     return {
         q: array("nq", unit="rad", sampling=POSITION),
         qd: array("nv", unit="rad/s", sampling=VELOCITY),
@@ -161,20 +185,20 @@ def final_function(model: Model, cost: Cost) -> Function:
     m = 2 * model.nv
 
     def final(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
-        value, lq, lqd, lqq = _expansion(
+        value, lq, lqd, lqq = expansion(
             model, cost, cost.final, values["q"], values["qd"], values, region
         )
         return {
             "value": value,
             "v": [*lq, *lqd],
-            "V": _blocks(lqq, _by_joint(cost.final, "qd", model.nv)),
+            "V": _blocks(lqq, by_joint(cost.final, "qd", model.nv)),
         }
 
-    return _function(
+    return step_function(
         "final",
         "cost of a motion's last knot, expanded",
         final,
-        inputs={**_state_arrays(), **_reference_arrays(cost)},
+        inputs={**state_arrays(), **reference_arrays(cost)},
         outputs={"value": array(), "v": array(m), "V": array(m, m, symmetric=True)},
     )
 
@@ -190,8 +214,8 @@ def stage_function(
         q_next, qd_next, A, B = dynamics.step_scalars(model, q, qd, tau, dt, region, method=method)
         # The step starts from these accelerations: tracing merges both.
         qdd = dynamics.fd_derivatives_scalars(model, q, qd, tau, region=region).qdd
-        value, lq, lqd, lqq = _expansion(model, cost, cost.running, q, qd, values, region)
-        efforts = _by_joint(cost.running, "tau", n)
+        value, lq, lqd, lqq = expansion(model, cost, cost.running, q, qd, values, region)
+        efforts = by_joint(cost.running, "tau", n)
         off_effort = [tau[i] - values["tau_ref"][i] for i in range(n)]
         by_u = [w * x for w, x in zip(efforts, off_effort, strict=True)]
         return {
@@ -203,18 +227,18 @@ def stage_function(
             "value": value + 0.5 * _dot(by_u, off_effort),
             "by_x": [*lq, *lqd],
             "by_u": by_u,
-            "by_xx": _blocks(lqq, _by_joint(cost.running, "qd", n)),
+            "by_xx": _blocks(lqq, by_joint(cost.running, "qd", n)),
         }
 
-    return _function(
+    return step_function(
         "stage",
         "dynamics with their gradient, and a running cost with its gradient and Hessian",
         stage,
         inputs={
-            **_state_arrays(),
+            **state_arrays(),
             "tau": array("nv", unit="N m", sampling=EFFORT),
-            **_reference_arrays(cost),
-            "tau_ref": array("nv", unit="N m", sampling=_ANY),
+            **reference_arrays(cost),
+            "tau_ref": array("nv", unit="N m", sampling=ANY),
         },
         outputs={
             "qdd": array("nv", unit="rad/s^2"),
@@ -243,10 +267,10 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
     def riccati(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
         D, E, M = (_rows(values[name]) for name in ("dqdd_dq", "dqdd_dqd", "minv"))
         next_Vxx, next_Vx = _rows(values["V_next"]), list(values["v_next"])
-        _, lq, lqd, lqq = _expansion(
+        _, lq, lqd, lqq = expansion(
             model, cost, cost.running, values["q"], values["qd"], values, region
         )
-        efforts, rates = (_by_joint(cost.running, name, n) for name in ("tau", "qd"))
+        efforts, rates = (by_joint(cost.running, name, n) for name in ("tau", "qd"))
         lu = [efforts[i] * (values["tau"][i] - values["tau_ref"][i]) for i in range(n)]
         joints = range(n)
         F = [[*D[i], *E[i]] for i in joints]
@@ -322,21 +346,21 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
         }
 
     m = 2 * n
-    return _function(
+    return step_function(
         "riccati",
         "a step of a backward pass",
         riccati,
         inputs={
-            **_state_arrays(),
-            "tau": array("nv", unit="N m", sampling=_ANY),
-            **_reference_arrays(cost),
-            "tau_ref": array("nv", unit="N m", sampling=_ANY),
-            **{name: array("nv", "nv", sampling=_ANY) for name in ("dqdd_dq", "dqdd_dqd")},
-            "minv": array("nv", "nv", symmetric=True, sampling=_ANY),
-            "damping": array(sampling=_ANY),
-            "V_next": array(m, m, symmetric=True, sampling=_ANY),
-            "v_next": array(m, sampling=_ANY),
-            **{f"{name}_next": array(sampling=_ANY) for name in ("slope", "curve", "pivot")},
+            **state_arrays(),
+            "tau": array("nv", unit="N m", sampling=ANY),
+            **reference_arrays(cost),
+            "tau_ref": array("nv", unit="N m", sampling=ANY),
+            **{name: array("nv", "nv", sampling=ANY) for name in ("dqdd_dq", "dqdd_dqd")},
+            "minv": array("nv", "nv", symmetric=True, sampling=ANY),
+            "damping": array(sampling=ANY),
+            "V_next": array(m, m, symmetric=True, sampling=ANY),
+            "v_next": array(m, sampling=ANY),
+            **{f"{name}_next": array(sampling=ANY) for name in ("slope", "curve", "pivot")},
         },
         outputs={
             "K": array(n, m),
@@ -367,9 +391,9 @@ def roll_function(model: Model, cost: Cost, dt: float) -> Function:
         tau = [
             values["tau"][i] - values["share"] * values["k"][i] - _dot(K[i], off) for i in range(n)
         ]
-        value, *_ = _expansion(model, cost, cost.running, q, qd, values, region)
+        value, *_ = expansion(model, cost, cost.running, q, qd, values, region)
         off_effort = [tau[i] - values["tau_ref"][i] for i in range(n)]
-        efforts = _by_joint(cost.running, "tau", n)
+        efforts = by_joint(cost.running, "tau", n)
         by_u = [w * x for w, x in zip(efforts, off_effort, strict=True)]
         value = value + 0.5 * _dot(by_u, off_effort)
         qdd = dynamics.aba_scalars(model, q, qd, tau, region=region)
@@ -381,89 +405,32 @@ def roll_function(model: Model, cost: Cost, dt: float) -> Function:
             "cost": values["cost_before"] + value,
         }
 
-    return _function(
+    return step_function(
         "roll",
         "a step of a motion under feedback, and its cost",
         roll,
         inputs={
-            **_state_arrays("q_now", "qd_now"),
-            **_state_arrays(),
-            "tau": array("nv", unit="N m", sampling=_ANY),
-            **_reference_arrays(cost),
-            "tau_ref": array("nv", unit="N m", sampling=_ANY),
-            "K": array(n, 2 * n, sampling=_ANY),
-            "k": array(n, sampling=_ANY),
-            "share": array(sampling=_ANY),
-            "cost_before": array(sampling=_ANY),
+            **state_arrays("q_now", "qd_now"),
+            **state_arrays(),
+            "tau": array("nv", unit="N m", sampling=ANY),
+            **reference_arrays(cost),
+            "tau_ref": array("nv", unit="N m", sampling=ANY),
+            "K": array(n, 2 * n, sampling=ANY),
+            "k": array(n, sampling=ANY),
+            "share": array(sampling=ANY),
+            "cost_before": array(sampling=ANY),
         },
         outputs={
             "q_next": array("nq", unit="rad"),
             "qd_next": array("nv", unit="rad/s"),
-            "tau_new": array("nv", unit="N m", sampling=_ANY),
+            "tau_new": array("nv", unit="N m", sampling=ANY),
             "cost": array(),
         },
         joint_space=not cost.has_tip,
     )
 
 
-def gradient_rows(model: Model, width: int) -> Function:
-    """Return the gradient of forward dynamics in padded rows, for ``track/period.hpp``.
-
-    ``F`` (nv, 2 width) has dqdd/dq and dqdd/dqd, ``M`` (nv, width) the inverse inertia matrix, and
-    both have zeros behind them.
-    """
-    n = model.nv
-
-    def gradient(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
-        result = dynamics.fd_derivatives_scalars(
-            model, values["q"], values["qd"], values["tau"], region=region
-        )
-        pad = [0.0] * (width - n)
-        by_state = zip(result.dqdd_dq, result.dqdd_dqd, strict=True)
-        return {
-            "F": [[*by_q, *pad, *by_qd, *pad] for by_q, by_qd in by_state],
-            "M": [[*row, *pad] for row in result.minv],
-        }
-
-    return _function(
-        "gradient_rows",
-        "the gradient of forward dynamics by rows of whole vectors",
-        gradient,
-        inputs={**_state_arrays(), "tau": array("nv", unit="N m", sampling=EFFORT)},
-        outputs={"F": array(n, 2 * width), "M": array(n, width)},
-        joint_space=True,
-    )
-
-
-def cost_rows(model: Model, cost: Cost, weights: Weights, width: int) -> Function:
-    """Return a knot's cost expanded in the state, in padded rows, for ``track/period.hpp``.
-
-    ``by_q`` (nv, width) has lqq and in the column after it lq, ``by_qd`` (nv,) is lqd; lqdqd is
-    ``weights.qd``.
-    """
-    n = model.nv
-
-    def expansion(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
-        _, lq, lqd, lqq = _expansion(
-            model, cost, weights, values["q"], values["qd"], values, region
-        )
-        pad = [0.0] * (width - n - 1)
-        return {
-            "by_q": [[*row, slope, *pad] for row, slope in zip(lqq, lq, strict=True)],
-            "by_qd": lqd,
-        }
-
-    return _function(
-        "cost_rows",
-        "the cost of a knot, expanded by rows of whole vectors",
-        expansion,
-        inputs={**_state_arrays(), **_reference_arrays(cost)},
-        outputs={"by_q": array(n, width), "by_qd": array(n)},
-        joint_space=not cost.has_tip,
-    )
-
-
-def _function(
+def step_function(
     name: str,
     doc: str,
     step: Callable[..., Mapping[str, Any]],
@@ -511,7 +478,7 @@ def _blocks(lqq: Rows, lqdqd: Sequence[float]) -> Rows:
     return lxx
 
 
-def _by_joint(weights: Weights, name: str, count: int) -> list[float]:
+def by_joint(weights: Weights, name: str, count: int) -> list[float]:
     """Return a weight of each joint as floats, which traces fold."""
     return [float(weight) for weight in weights.by_joint(name, count)]
 

@@ -104,7 +104,7 @@ class _ControllerLibrary(LibraryFolder):
 
     def units(self) -> dict[str, InstructionSet]:
         """Return the sources that are compiled for one instruction set, with that set."""
-        return {file: isa for isa in INSTRUCTION_SETS for file in Horizon.files(self._prefix(isa))}
+        return {file: isa for isa in INSTRUCTION_SETS for file in self.horizon.files(self._prefix(isa))}
 
     def sources(self, progress: Progress) -> dict[str, str]:
         """Return all sources and their headers by file name."""

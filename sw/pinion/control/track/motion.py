@@ -73,6 +73,10 @@ class Motion:
         """Return positions and rates, (m, nx)."""
         return np.concatenate([self.q, self.qd], axis=1)
 
+    def on_ground(self, contacts: int) -> Floats:
+        """Return which of the robot's contacts are on the ground, (m, contacts)."""
+        return np.ones((self.rows, contacts)) if self.active is None else self.active
+
 
 def follow(
     model: Model,

@@ -109,8 +109,7 @@ class Mpc(Closing):
     iterations : in each period, usually 1 or 2.
     backward : ``single`` (one problem, serial), or one of :data:`.backward.PASSES`.
     compiled : whether code is compiled for the controller: the whole period with gradients on the
-        CPU, semi-implicit steps and the pass ``single``, in their dtype, of a robot whose positions
-        add and that has no contacts; otherwise the cost's tip.
+        CPU, semi-implicit steps and the pass ``single``, in their dtype; otherwise the cost's tip.
 
     Members
     -------
@@ -146,6 +145,8 @@ class Mpc(Closing):
             period=motion.dt,
             iterations=iterations,
             method=plant.method,
+            velocity_gain=plant.velocity_gain,
+            damping=plant.damping,
         )
         self.horizon.check(motion)
         if backward not in passes:
@@ -201,11 +202,12 @@ class Mpc(Closing):
                 f"The state has the shape {np.shape(x)}: give positions and rates, "
                 f"{self._states.shape[1:]}."
             )
+        began, space = time.perf_counter(), self.plant.space
+        if not space.flat:
+            x = states("The state", x, space)[0]
         if self._period is not None:
             return self._compiled_law(self._period, number, x)
         self._check(number, x)
-        began, space = time.perf_counter(), self.plant.space
-        x = states("The state", x, space)[0]
         spent = dict.fromkeys(PARTS, 0.0)
         rows = number + self._ahead
         target = self._target(rows)
@@ -274,7 +276,8 @@ class Mpc(Closing):
         for times, seconds in zip(log.seconds.values(), period.seconds(), strict=True):
             times.append(seconds)
         u, K, begin, rate = period.law()
-        return Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit)
+        space = None if self.plant.space.flat else self.plant.space
+        return Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit, space=space)
 
     def _target(self, rows: NDArray[np.intp]) -> KnotTarget:
         q, qd = self.plant.space.parts(self._states[rows][None])
@@ -362,9 +365,8 @@ def _kernel_of(plant: Plant) -> Kernel | None:
     gradients = plant.gradients
     if not isinstance(gradients, CpuBackend) or plant.method != "semi_implicit":
         return None
-    if not plant.space.flat or plant.contacts:
-        return None
-    return gradients.kernel if gradients.function == gradient_row() else None
+    expected = gradient_row(contacts=plant.contacts)
+    return gradients.kernel if gradients.function == expected else None
 
 
 def _all_flagged(count: int) -> str:

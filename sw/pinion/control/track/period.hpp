@@ -3,13 +3,15 @@
 //
 // The value function is a quadratic form of [q; qd; 1]: gradients are a column of Hessians. Rows
 // have two halves, [q | 1] and [qd | 0], of whole vectors. With F = [dqdd/dq, dqdd/dqd],
-// W = [h^2; h], A = A0 + W F and B = W M^-1,
+// M = dqdd/du, W = [h^2; h], A = A0 + W F and B = W M,
 //
 //   S = W' V A0     P = W' V W     T = S + P F
-//   Quu = R + M^-1 P M^-1      [Qux | Qu] = M^-1 T + [0 | lu]      [K | k] = Quu^-1 [Qux | Qu]
+//   Quu = R + M' P M      [Qux | Qu] = M' T + [0 | lu]      [K | k] = Quu^-1 [Qux | Qu]
 //   V = [lxx | lx] + A0' V A0 + F' T + S' F - Qux' K
 //
-// as riccati_function of control/solve/kernels.py derives it.
+// as riccati_function of control/solve/kernels.py derives it. Where joints turn, kernels give all of
+// this in the coordinates of control/solve/coordinates.py, in which A0 and W are the same; `gains`
+// and `tangents` lead back.
 #pragma once
 
 #include <math.h>
@@ -26,9 +28,13 @@
 namespace pinion {
 namespace {
 
-template <class T, int N, int KNOTS, int TIP, size_t SCRATCH> class Controller {
+// NQ, NV and NU numbers of positions, rates and efforts; MASK of contacts that may be in the air.
+template <class T, int NQ, int NV, int NU, int MASK, int KNOTS, int TIP, size_t SCRATCH>
+class Controller {
   typedef typename Widest<T>::type V;
-  static constexpr int LANES = Traits<V>::lanes, PARTS = (N + LANES) / LANES, H = PARTS * LANES;
+  static constexpr int LANES = Traits<V>::lanes, PARTS = (NV + LANES) / LANES, H = PARTS * LANES;
+  static constexpr int EFFORT_PARTS = (NU + LANES - 1) / LANES, HU = EFFORT_PARTS * LANES;
+  static constexpr bool TURNING = NQ != NV;
 #if PINION_ISA_AVX2 || PINION_ISA_PORTABLE
   static constexpr int REGISTERS = 12;
 #else
@@ -36,24 +42,25 @@ template <class T, int N, int KNOTS, int TIP, size_t SCRATCH> class Controller {
 #endif
   typedef T Half[H];
   typedef T Row[2 * H];
+  typedef T Efforts[HU];
 
   struct alignas(64) Linear {
-    Row F[KNOTS][N];
-    Half M[KNOTS][N];
+    Row F[KNOTS][NV];
+    Efforts M[KNOTS][NV];
   };
 
 public:
-  Law<T, N> law;
+  Law<T, NQ, NV, NU> law;
   Log log;
 
-  static constexpr int WIDTH = H;
+  static constexpr int WIDTH = H, EFFORT_WIDTH = HU;
 
   void open(const Problem<T> &given) {
     memset((void *)this, 0, sizeof *this);
     problem = given;
     planned = -1;
     every = problem.rows > 1;
-    for (int i = 0; i < N; ++i) limit[i] = (T)problem.limit[i];
+    for (int i = 0; i < NU; ++i) limit[i] = (T)problem.limit[i];
     step = (T)problem.step;
     for (int k = 0; k < KNOTS; ++k) instants[k] = k * problem.stride;
   }
@@ -63,8 +70,8 @@ public:
     double spent[2] = {0, 0};
     const int64_t periods = every ? problem.rows - KNOTS * problem.stride : INT64_MAX / 2;
     if (number < 0 || number >= periods) return NO_PERIOD;
-    T x[2 * N];
-    for (int i = 0; i < 2 * N; ++i) {
+    T x[NQ + NV];
+    for (int i = 0; i < NQ + NV; ++i) {
       if (!isfinite(state[i])) return NOT_FINITE;
       x[i] = (T)state[i];
     }
@@ -80,7 +87,7 @@ public:
         }
       }
       double mark = seconds();
-      gradients();
+      gradients(number);
       spent[0] += seconds() - mark;
       if (!trust(number)) return ALL_FLAGGED;
       costs(number);
@@ -99,17 +106,22 @@ public:
   }
 
   // A step of the robot as the controller knows it, from x with efforts held.
-  void simulate(double seconds, double *x, const double *efforts) {
-    for (int i = 0; i < N; ++i) {
-      in[0][i * PINION_BLOCK] = (T)x[i];
-      in[1][i * PINION_BLOCK] = (T)x[N + i];
-      in[2][i * PINION_BLOCK] = (T)efforts[i];
+  // Contacts of a robot that has any are those of a period.
+  void simulate(int64_t number, double seconds, double *x, const double *efforts) {
+    T q_now[NQ], qd_now[NV], u_now[NU];
+    for (int i = 0; i < NQ; ++i) q_now[i] = (T)x[i];
+    for (int i = 0; i < NV; ++i) qd_now[i] = (T)x[NQ + i];
+    for (int i = 0; i < NU; ++i) u_now[i] = (T)efforts[i];
+    accelerate(number, q_now, qd_now, u_now);
+    T move[NV];
+    for (int i = 0; i < NV; ++i) {
+      x[NQ + i] += seconds * out[i * PINION_BLOCK];
+      move[i] = (T)(seconds * x[NQ + i]);
+      if (!TURNING) x[i] += seconds * x[NQ + i];
     }
-    accelerate();
-    for (int i = 0; i < N; ++i) {
-      x[N + i] += seconds * out[i * PINION_BLOCK];
-      x[i] += seconds * x[N + i];
-    }
+    if (!TURNING) return;
+    integrate(q_now, move, q_now);
+    for (int i = 0; i < NQ; ++i) x[i] = q_now[i];
   }
 
 private:
@@ -118,22 +130,24 @@ private:
   int64_t planned, instants[KNOTS];
   bool trusted;
   int current; // of the two linearisations; the other one is the last trusted
-  T limit[N], step;
+  T limit[NU], step;
   // The plan, as deviations from the motion.
-  T plan_q[KNOTS + 1][N], plan_qd[KNOTS + 1][N], plan_u[KNOTS][N];
-  T q[KNOTS + 1][N], qd[KNOTS + 1][N], u[KNOTS][N];
-  T by_qd[KNOTS + 1][N], by_u[KNOTS][N];
+  T plan_q[KNOTS + 1][NV], plan_qd[KNOTS + 1][NV], plan_u[KNOTS][NU];
+  T q[KNOTS + 1][NQ], qd[KNOTS + 1][NV], u[KNOTS][NU];
+  T by_qd[KNOTS + 1][NV], by_u[KNOTS][NU];
   uint8_t flags[KNOTS];
-  alignas(64) T in[3][N * PINION_BLOCK];
-  alignas(64) T out[N * PINION_BLOCK];
+  alignas(64) T in[5][(NQ + NV) * PINION_BLOCK];
+  alignas(64) T out[(NQ + NV) * PINION_BLOCK];
   Linear linear[2];
-  alignas(64) Half by_q[KNOTS + 1][N]; // [lqq | lq]
-  alignas(64) Row gains[KNOTS][N];     // [K | k], and after a pass that is not convex the last one
-  alignas(64) Row next_gains[KNOTS][N];
-  alignas(64) Row value[2 * N];
-  Row S[N], Tr[N], Qux[N];
-  Half P[N], G[N], Quu[N];
-  T lower[N][N], inverse[N];
+  alignas(64) Half by_q[KNOTS + 1][NV];               // [lqq | lq]
+  alignas(64) Half turned[TURNING ? KNOTS + 1 : 1][NV]; // lqdqd
+  alignas(64) Row gains[KNOTS][NU]; // [K | k], and after a pass that is not convex the last one
+  alignas(64) Row next_gains[KNOTS][NU];
+  alignas(64) Row value[2 * NV];
+  Row S[NV], Tr[NV], Qux[NU];
+  Half P[NV], G[NU];
+  Efforts Quu[NU];
+  T lower[NU][NU], inverse[NU];
   alignas(64) char scratch[SCRATCH];
 
   static double seconds() {
@@ -146,19 +160,60 @@ private:
     return rows + every * row * size;
   }
 
-  // Accelerations `out` of the state and efforts `in`.
-  void accelerate() {
-    const void *const request[3] = {in[0], in[1], in[2]};
-    void *const result[1] = {out};
-    problem.forward->compute(request, result);
+  // A kernel of one sample, from `in` to `out`; its results are apart by NQ + NV elements.
+  PINION_INLINE void compute(const pinion_kernel *kernel) {
+    const void *const request[5] = {in[0], in[1], in[2], in[3], in[4]};
+    void *const result[2] = {out, out + NV * PINION_BLOCK};
+    kernel->compute(request, result);
+  }
+
+  PINION_INLINE void put(int input, const T *values, int count) {
+    for (int i = 0; i < count; ++i) in[input][i * PINION_BLOCK] = values[i];
+  }
+
+  PINION_INLINE void take(T *values, int count, int from = 0) const {
+    for (int i = 0; i < count; ++i) values[i] = out[(from + i) * PINION_BLOCK];
+  }
+
+  // Accelerations `out` of a state with efforts, and the contacts of a period.
+  PINION_INLINE void accelerate(int64_t number, const T *at_q, const T *at_qd, const T *with_u) {
+    put(0, at_q, NQ);
+    put(1, at_qd, NV);
+    put(2, with_u, NU);
+    if (MASK) put(3, reference(problem.active, number, MASK), MASK);
+    compute(problem.forward);
+  }
+
+  // Positions after a change, which may replace those before.
+  PINION_INLINE void integrate(const T *from, const T *change, T *end) {
+    if constexpr (TURNING) {
+      put(0, from, NQ);
+      put(1, change, NV);
+      compute(problem.moved);
+      take(end, NQ);
+    } else {
+      for (int i = 0; i < NV; ++i) end[i] = from[i] + change[i];
+    }
+  }
+
+  // The change from positions to others.
+  PINION_INLINE void difference(const T *from, const T *end, T *change) {
+    if constexpr (TURNING) {
+      put(0, from, NQ);
+      put(1, end, NQ);
+      compute(problem.difference);
+      take(change, NV);
+    } else {
+      for (int i = 0; i < NV; ++i) change[i] = end[i] - from[i];
+    }
   }
 
   // ---- plan --------------------------------------------------------------------------------------
 
   void shift(double by) {
-    shifted(&plan_q[0][0], KNOTS + 1, by);
-    shifted(&plan_qd[0][0], KNOTS + 1, by);
-    shifted(&plan_u[0][0], KNOTS, by);
+    shifted<NV>(&plan_q[0][0], KNOTS + 1, by);
+    shifted<NV>(&plan_qd[0][0], KNOTS + 1, by);
+    shifted<NU>(&plan_u[0][0], KNOTS, by);
     const int knots = (int)nearbyint(by < KNOTS ? by : KNOTS);
     for (int k = 0; k < KNOTS && knots > 0; ++k) {
       const int from = k + knots < KNOTS ? k + knots : KNOTS - 1;
@@ -167,7 +222,7 @@ private:
   }
 
   // Rows moved by a number of knots that need not be whole; the last one is repeated.
-  static void shifted(T *rows, int count, double by) {
+  template <int N> static void shifted(T *rows, int count, double by) {
     for (int k = 0; k < count; ++k) {
       const double at = k + by < count - 1 ? k + by : count - 1;
       const int low = (int)at, high = low + 1 < count ? low + 1 : count - 1;
@@ -188,27 +243,30 @@ private:
   // Whether all states stay within bounds.
   bool roll(int64_t number, const T *x, bool feedback) {
     memcpy(q[0], x, sizeof q[0]);
-    memcpy(qd[0], x + N, sizeof qd[0]);
+    memcpy(qd[0], x + NQ, sizeof qd[0]);
     for (int k = 0; k < KNOTS; ++k) {
       const int64_t row = number + k * problem.stride;
-      const T *const q_ref = reference(problem.q, row, N), *const qd_ref = reference(problem.qd, row, N);
-      const T *const tau_ref = reference(problem.tau, row, N);
+      const T *const qd_ref = reference(problem.qd, row, NV);
+      const T *const tau_ref = reference(problem.tau, row, NU);
       if (feedback) {
+        T planned[NQ], change[NV];
+        integrate(reference(problem.q, row, NQ), plan_q[k], planned);
+        difference(planned, q[k], change);
         V off[2 * PARTS] = {};
-        for (int i = 0; i < N; ++i) {
-          lane(off, i) = q[k][i] - (q_ref[i] + plan_q[k][i]);
+        for (int i = 0; i < NV; ++i) {
+          lane(off, i) = change[i];
           lane(off + PARTS, i) = qd[k][i] - (qd_ref[i] + plan_qd[k][i]);
         }
-        alignas(64) T sums[N][LANES];
+        alignas(64) T sums[NU][LANES];
         PINION_UNROLL
-        for (int i = 0; i < N; ++i) {
+        for (int i = 0; i < NU; ++i) {
           V sum = {};
           PINION_UNROLL
           for (int p = 0; p < 2 * PARTS; ++p)
             sum = fma(load<V>(gains[k][i] + p * LANES), off[p], sum);
           store<V>(sums[i], sum);
         }
-        for (int i = 0; i < N; ++i) {
+        for (int i = 0; i < NU; ++i) {
           T sum = 0;
           for (int l = 0; l < LANES; ++l) sum += sums[i][l];
           u[k][i] = tau_ref[i] + plan_u[k][i] - sum;
@@ -216,20 +274,18 @@ private:
       } else {
         memcpy(u[k], tau_ref, sizeof u[k]);
       }
-      for (int i = 0; i < N; ++i) {
-        u[k][i] = clamp<T>(u[k][i], -limit[i], limit[i]);
-        in[0][i * PINION_BLOCK] = q[k][i];
-        in[1][i * PINION_BLOCK] = qd[k][i];
-        in[2][i * PINION_BLOCK] = u[k][i];
-      }
-      accelerate();
+      for (int i = 0; i < NU; ++i) u[k][i] = clamp<T>(u[k][i], -limit[i], limit[i]);
+      accelerate(row, q[k], qd[k], u[k]);
       bool inside = true;
-      for (int i = 0; i < N; ++i) {
+      T move[NV];
+      for (int i = 0; i < NV; ++i) {
         qd[k + 1][i] = qd[k][i] + step * out[i * PINION_BLOCK];
-        q[k + 1][i] = q[k][i] + step * qd[k + 1][i];
+        move[i] = step * qd[k + 1][i];
         // False for NaN too.
-        inside &= std_abs(qd[k + 1][i]) < (T)problem.lost && std_abs(q[k + 1][i]) < (T)problem.lost;
+        inside &= std_abs(qd[k + 1][i]) < (T)problem.lost;
       }
+      integrate(q[k], move, q[k + 1]);
+      for (int i = 0; i < NQ; ++i) inside &= std_abs(q[k + 1][i]) < (T)problem.lost;
       if (!inside) return false;
     }
     return true;
@@ -242,32 +298,48 @@ private:
   void plan(int64_t number, bool convex) {
     for (int k = 0; k <= KNOTS; ++k) {
       const int64_t row = number + k * problem.stride;
-      const T *const q_ref = reference(problem.q, row, N), *const qd_ref = reference(problem.qd, row, N);
-      for (int i = 0; i < N; ++i) {
-        plan_q[k][i] = q[k][i] - q_ref[i];
-        plan_qd[k][i] = qd[k][i] - qd_ref[i];
-      }
+      const T *const qd_ref = reference(problem.qd, row, NV);
+      difference(reference(problem.q, row, NQ), q[k], plan_q[k]);
+      for (int i = 0; i < NV; ++i) plan_qd[k][i] = qd[k][i] - qd_ref[i];
       if (k == KNOTS) break;
-      const T *const tau_ref = reference(problem.tau, row, N);
-      for (int i = 0; i < N; ++i)
-        plan_u[k][i] = u[k][i] - (convex ? gains[k][i][N] : 0) - tau_ref[i];
+      const T *const tau_ref = reference(problem.tau, row, NU);
+      for (int i = 0; i < NU; ++i)
+        plan_u[k][i] = u[k][i] - (convex ? gains[k][i][NV] : 0) - tau_ref[i];
     }
   }
 
   void write_law(const T *x, bool convex) {
-    T feedforward[N];
-    for (int i = 0; i < N; ++i) feedforward[i] = convex ? gains[0][i][N] : 0;
-    for (int i = 0; i < N; ++i) {
+    T feedforward[NU], dq[NV], dqd[NV], next_q[NQ], change[NV];
+    for (int i = 0; i < NU; ++i) {
+      feedforward[i] = convex ? gains[0][i][NV] : 0;
       law.u[i] = clamp<T>(u[0][i] - feedforward[i], -limit[i], limit[i]);
+      memcpy(law.K[i], gains[0][i], sizeof(T) * NV);
+      memcpy(law.K[i] + NV, gains[0][i] + H, sizeof(T) * NV);
+    }
+    // By the linear step, as the plan has it.
+    for (int i = 0; i < NV; ++i) {
       T late = 0;
-      for (int j = 0; j < N; ++j) late += linear[1 - current].M[0][i][j] * feedforward[j];
-      const T next_qd = qd[1][i] - step * late, next_q = q[1][i] - step * step * late;
-      law.begin[i] = x[i];
-      law.begin[N + i] = x[N + i];
-      law.rate[i] = (next_q - x[i]) / step;
-      law.rate[N + i] = (next_qd - x[N + i]) / step;
-      memcpy(law.K[i], gains[0][i], sizeof(T) * N);
-      memcpy(law.K[i] + N, gains[0][i] + H, sizeof(T) * N);
+      for (int j = 0; j < NU; ++j) late += linear[1 - current].M[0][i][j] * feedforward[j];
+      dqd[i] = step * late;
+      dq[i] = step * dqd[i];
+    }
+    if constexpr (TURNING) {
+      put(0, q[1], NQ);
+      put(1, qd[1], NV);
+      put(2, dq, NV);
+      put(3, dqd, NV);
+      put(4, q[0], NQ);
+      compute(problem.tangents);
+      take(dq, NV);
+      take(dqd, NV, NV);
+    }
+    for (int i = 0; i < NV; ++i) dq[i] = -dq[i];
+    integrate(q[1], dq, next_q);
+    difference(x, next_q, change);
+    memcpy(law.begin, x, sizeof law.begin);
+    for (int i = 0; i < NV; ++i) {
+      law.rate[i] = change[i] / step;
+      law.rate[NV + i] = (qd[1][i] - dqd[i] - x[NQ + i]) / step;
     }
   }
 
@@ -281,10 +353,19 @@ private:
     Range<T>(batch, scratch).compute(0, batch.blocks);
   }
 
-  void gradients() {
+  void gradients(int64_t number) {
     Linear &now = linear[current];
-    const pinion_view from[] = {{q, PINION_AOS, N}, {qd, PINION_AOS, N}, {u, PINION_AOS, N}};
-    const pinion_view to[] = {{now.F, PINION_AOS, 2 * H * N}, {now.M, PINION_AOS, H * N}};
+    pinion_view from[7] = {{q, PINION_AOS, NQ}, {qd, PINION_AOS, NV}, {u, PINION_AOS, NU}};
+    int last = 3;
+    if (MASK)
+      from[last++] = {(void *)reference(problem.active, number, MASK), PINION_AOS,
+                      every * problem.stride * MASK};
+    if (TURNING) {
+      from[last++] = {q[1], PINION_AOS, NQ};
+      from[last++] = {qd[1], PINION_AOS, NV};
+      from[last++] = {q[0], PINION_ONE, NQ};
+    }
+    const pinion_view to[] = {{now.F, PINION_AOS, 2 * H * NV}, {now.M, PINION_AOS, HU * NV}};
     run(problem.gradient, KNOTS, from, to, flags);
   }
 
@@ -327,30 +408,31 @@ private:
   static int64_t distance(int64_t a, int64_t b) { return a < b ? b - a : a - b; }
 
   void costs(int64_t number) {
-    const int64_t stride = problem.stride, apart = every * stride;
-    const pinion_view from[] = {
-        {q, PINION_AOS, N},
-        {qd, PINION_AOS, N},
-        {(void *)reference(problem.q, number, N), PINION_AOS, apart * N},
-        {(void *)reference(problem.qd, number, N), PINION_AOS, apart * N},
-        {(void *)reference(problem.tip, number, TIP), PINION_AOS, apart * TIP},
-    };
-    const pinion_view to[] = {{by_q, PINION_AOS, H * N}, {by_qd, PINION_AOS, N}};
-    run(problem.running, KNOTS, from, to, nullptr);
-    const int64_t last = number + KNOTS * stride;
-    const pinion_view from_last[] = {
-        {q[KNOTS], PINION_AOS, N},
-        {qd[KNOTS], PINION_AOS, N},
-        {(void *)reference(problem.q, last, N), PINION_AOS, N},
-        {(void *)reference(problem.qd, last, N), PINION_AOS, N},
-        {(void *)reference(problem.tip, last, TIP), PINION_AOS, TIP},
-    };
-    const pinion_view to_last[] = {{by_q[KNOTS], PINION_AOS, H * N}, {by_qd[KNOTS], PINION_AOS, N}};
-    run(problem.final, 1, from_last, to_last, nullptr);
+    const int64_t stride = problem.stride;
+    expand(problem.running, number, 0, KNOTS);
+    expand(problem.final, number + KNOTS * stride, KNOTS, 1);
     for (int k = 0; k < KNOTS; ++k) {
-      const T *const tau_ref = reference(problem.tau, number + k * stride, N);
-      for (int i = 0; i < N; ++i) by_u[k][i] = (T)problem.effort_weights[i] * (u[k][i] - tau_ref[i]);
+      const T *const tau_ref = reference(problem.tau, number + k * stride, NU);
+      for (int i = 0; i < NU; ++i) by_u[k][i] = (T)problem.effort_weights[i] * (u[k][i] - tau_ref[i]);
     }
+  }
+
+  // Costs of `count` knots from one on, whose reference is a row.
+  void expand(const pinion_kernel *kernel, int64_t row, int knot, int count) {
+    const int64_t apart = every * problem.stride;
+    pinion_view from[6] = {
+        {q[knot], PINION_AOS, NQ},
+        {qd[knot], PINION_AOS, NV},
+        {(void *)reference(problem.q, row, NQ), PINION_AOS, apart * NQ},
+        {(void *)reference(problem.qd, row, NV), PINION_AOS, apart * NV},
+    };
+    int last = 4;
+    if (TIP) from[last++] = {(void *)reference(problem.tip, row, TIP), PINION_AOS, apart * TIP};
+    if (TURNING) from[last++] = {q[0], PINION_ONE, NQ};
+    const pinion_view to[] = {{by_q[knot], PINION_AOS, H * NV},
+                              {by_qd[knot], PINION_AOS, NV},
+                              {turned[TURNING ? knot : 0], PINION_AOS, H * NV}};
+    run(kernel, count, from, to, nullptr);
   }
 
   // ---- backward pass -------------------------------------------------------------------------------
@@ -361,18 +443,31 @@ private:
     bool convex = backward(0, finite);
     for (int64_t k = 0; k < problem.rungs && !convex && finite; ++k)
       convex = backward((T)problem.ladder[k], finite);
-    if (convex) memcpy(gains, next_gains, sizeof gains);
+    if (convex) accept();
     return convex;
   }
 
-  // A product that is added: sum over j < N of left[r * row + j * next] right[j] to row r.
+  void accept() {
+    if constexpr (TURNING) {
+      const pinion_view from[] = {{q, PINION_AOS, NQ},
+                                  {qd, PINION_AOS, NV},
+                                  {next_gains, PINION_AOS, 2 * H * NU},
+                                  {q[0], PINION_ONE, NQ}};
+      const pinion_view to[] = {{gains, PINION_AOS, 2 * H * NU}};
+      run(problem.gains, KNOTS, from, to, nullptr);
+    } else {
+      memcpy(gains, next_gains, sizeof gains);
+    }
+  }
+
+  // A product that is added: sum over j < J of left[r * row + j * next] right[j] to row r.
   struct Term {
     const T *left, *right;
     int row, next;
   };
 
   // ROWS rows of COLUMNS vectors, whose sums stay in registers.
-  template <bool MINUS, int ROWS, int COLUMNS, int TERMS>
+  template <bool MINUS, int J, int ROWS, int COLUMNS, int TERMS>
   static PINION_INLINE void add_tile(T *to, const T *from, int width, const Term (&terms)[TERMS]) {
     V sums[ROWS][COLUMNS] = {};
     if (from) {
@@ -386,7 +481,7 @@ private:
     for (int t = 0; t < TERMS; ++t) {
       const Term &term = terms[t];
       const T *left = term.left, *right = term.right;
-      for (int j = 0; j < N; ++j, left += term.next, right += width) {
+      for (int j = 0; j < J; ++j, left += term.next, right += width) {
         V x[COLUMNS];
         PINION_UNROLL
         for (int c = 0; c < COLUMNS; ++c) x[c] = load<V>(right + c * LANES);
@@ -406,34 +501,34 @@ private:
     }
   }
 
-  // N rows of C vectors, in columns of the same rows, as many as the machine has registers for.
+  // R rows of C vectors, in columns of the same rows, as many as the machine has registers for.
   // Sums begin with the rows of `from`, or with zeros if it is null; rows of all three are `width`
   // apart.
-  template <int C, bool MINUS = false, int TERMS>
+  template <int R, int J, int C, bool MINUS = false, int TERMS>
   static PINION_INLINE void add(T *to, const T *from, int width, const Term (&terms)[TERMS]) {
     constexpr int COLUMNS = C < 2 ? C : 2, FIT = REGISTERS / COLUMNS;
-    constexpr int TILES = (N + FIT - 1) / FIT, ROWS = (N + TILES - 1) / TILES, REST = N % ROWS;
+    constexpr int TILES = (R + FIT - 1) / FIT, ROWS = (R + TILES - 1) / TILES, REST = R % ROWS;
     for (int c = 0; c + COLUMNS <= C; c += COLUMNS)
-      add_columns<MINUS, ROWS, REST, COLUMNS>(to, from, width, terms, c * LANES);
+      add_columns<MINUS, R, J, ROWS, REST, COLUMNS>(to, from, width, terms, c * LANES);
     if constexpr (C % COLUMNS != 0)
-      add_columns<MINUS, ROWS, REST, C % COLUMNS>(to, from, width, terms,
+      add_columns<MINUS, R, J, ROWS, REST, C % COLUMNS>(to, from, width, terms,
                                            (C - C % COLUMNS) * LANES);
   }
 
-  template <bool MINUS, int ROWS, int REST, int COLUMNS, int TERMS>
+  template <bool MINUS, int R, int J, int ROWS, int REST, int COLUMNS, int TERMS>
   static PINION_INLINE void add_columns(T *to, const T *from, int width,
                                         const Term (&terms)[TERMS], int at) {
-    for (int first = 0; first < N; first += ROWS) {
+    for (int first = 0; first < R; first += ROWS) {
       Term moved[TERMS];
       PINION_UNROLL
       for (int t = 0; t < TERMS; ++t)
         moved[t] = {terms[t].left + first * terms[t].row, terms[t].right + at, terms[t].row, terms[t].next};
       T *const rows = to + first * width + at;
       const T *const start = from ? from + first * width + at : nullptr;
-      if (first + ROWS <= N)
-        add_tile<MINUS, ROWS, COLUMNS>(rows, start, width, moved);
+      if (first + ROWS <= R)
+        add_tile<MINUS, J, ROWS, COLUMNS>(rows, start, width, moved);
       else if constexpr (REST != 0)
-        add_tile<MINUS, REST, COLUMNS>(rows, start, width, moved);
+        add_tile<MINUS, J, REST, COLUMNS>(rows, start, width, moved);
     }
   }
 
@@ -441,78 +536,89 @@ private:
     const T h = step;
     const V one_step = splat<V>(h), two_steps = splat<V>(h * h);
     memset(value, 0, sizeof value);
-    for (int i = 0; i < N; ++i) {
+    for (int i = 0; i < NV; ++i) {
       memcpy(value[i], by_q[KNOTS][i], sizeof(Half));
-      value[N + i][N] = by_qd[KNOTS][i];
-      value[N + i][H + i] = (T)problem.final_rate_weights[i];
+      value[NV + i][NV] = by_qd[KNOTS][i];
+      if (TURNING)
+        memcpy(value[NV + i] + H, turned[KNOTS][i], sizeof(Half));
+      else
+        value[NV + i][H + i] = (T)problem.final_rate_weights[i];
     }
     bool convex = true;
     for (int k = KNOTS - 1; k >= 0; --k) {
       const Linear &knot = linear[1 - current];
       const T *const F = knot.F[k][0], *const M = knot.M[k][0];
-      for (int i = 0; i < N; ++i) {
+      for (int i = 0; i < NV; ++i) {
         PINION_UNROLL
         for (int p = 0; p < PARTS; ++p) {
           const int at = p * LANES;
-          const V by_position = fma(two_steps, load<V>(value[i] + at), one_step * load<V>(value[N + i] + at));
+          const V by_position = fma(two_steps, load<V>(value[i] + at), one_step * load<V>(value[NV + i] + at));
           const V by_rate =
-              fma(two_steps, load<V>(value[i] + H + at), one_step * load<V>(value[N + i] + H + at));
+              fma(two_steps, load<V>(value[i] + H + at), one_step * load<V>(value[NV + i] + H + at));
           const V shifted_rate = fma(one_step, by_position, by_rate);
           store<V>(S[i] + at, by_position);
           store<V>(S[i] + H + at, shifted_rate);
           store<V>(P[i] + at, one_step * shifted_rate);
         }
       }
-      add<2 * PARTS>(Tr[0], S[0], 2 * H, {{P[0], F, H, 1}});
-      add<PARTS>(G[0], nullptr, H, {{M, P[0], H, 1}});
-      add<2 * PARTS>(Qux[0], nullptr, 2 * H, {{M, Tr[0], H, 1}});
-      add<PARTS>(Quu[0], nullptr, H, {{G[0], M, H, 1}});
-      for (int i = 0; i < N; ++i) Quu[i][i] += (T)problem.effort_weights[i] + regularisation;
+      add<NV, NV, 2 * PARTS>(Tr[0], S[0], 2 * H, {{P[0], F, H, 1}});
+      add<NU, NV, PARTS>(G[0], nullptr, H, {{M, P[0], 1, HU}});
+      add<NU, NV, 2 * PARTS>(Qux[0], nullptr, 2 * H, {{M, Tr[0], 1, HU}});
+      add<NU, NV, EFFORT_PARTS>(Quu[0], nullptr, HU, {{G[0], M, H, 1}});
+      for (int i = 0; i < NU; ++i) Quu[i][i] += (T)problem.effort_weights[i] + regularisation;
       // A chain of scalars, beside which the processor has the products that follow.
       convex &= factorise();
       if (!convex) break;
-      add<2 * PARTS>(Qux[0], nullptr, 2 * H, {{M, Tr[0], H, 1}});
-      for (int i = 0; i < N; ++i) Qux[i][N] += by_u[k][i];
-      for (int i = 0; i < N; ++i) {
+      add<NU, NV, 2 * PARTS>(Qux[0], nullptr, 2 * H, {{M, Tr[0], 1, HU}});
+      for (int i = 0; i < NU; ++i) Qux[i][NV] += by_u[k][i];
+      for (int i = 0; i < NV; ++i) {
         PINION_UNROLL
         for (int p = 0; p < PARTS; ++p) {
           const int at = p * LANES;
           const V qq = load<V>(value[i] + at), qv = load<V>(value[i] + H + at);
-          const V vq = fma(one_step, qq, load<V>(value[N + i] + at));
-          const V vv = fma(one_step, qv, load<V>(value[N + i] + H + at));
+          const V vq = fma(one_step, qq, load<V>(value[NV + i] + at));
+          const V vv = fma(one_step, qv, load<V>(value[NV + i] + H + at));
           store<V>(value[i] + at, qq + load<V>(by_q[k][i] + at));
           store<V>(value[i] + H + at, fma(one_step, qq, qv));
-          store<V>(value[N + i] + at, vq);
-          store<V>(value[N + i] + H + at, fma(one_step, vq, vv));
+          store<V>(value[NV + i] + at, vq);
+          store<V>(value[NV + i] + H + at, fma(one_step, vq, vv));
         }
-        value[N + i][N] += by_qd[k][i];
-        value[N + i][H + i] += (T)problem.rate_weights[i];
+        value[NV + i][NV] += by_qd[k][i];
+        if (TURNING) {
+          PINION_UNROLL
+          for (int p = 0; p < PARTS; ++p) {
+            T *const rates = value[NV + i] + H + p * LANES;
+            store<V>(rates, load<V>(rates) + load<V>(turned[k][i] + p * LANES));
+          }
+        } else {
+          value[NV + i][H + i] += (T)problem.rate_weights[i];
+        }
       }
       // The half [q][qd] is that of [qd][q], transposed.
-      add<PARTS>(value[0], value[0], 2 * H,
+      add<NV, NV, PARTS>(value[0], value[0], 2 * H,
                  {{F, Tr[0], 1, 2 * H}, {S[0], F, 1, 2 * H}});
-      add<2 * PARTS>(value[N], value[N], 2 * H,
+      add<NV, NV, 2 * PARTS>(value[NV], value[NV], 2 * H,
                      {{F + H, Tr[0], 1, 2 * H}, {S[0] + H, F, 1, 2 * H}});
       Row *const K = next_gains[k];
       substitute(K);
-      add<PARTS, true>(value[0], value[0], 2 * H, {{Qux[0], K[0], 1, 2 * H}});
-      add<2 * PARTS, true>(value[N], value[N], 2 * H, {{Qux[0] + H, K[0], 1, 2 * H}});
-      for (int i = 0; i < N; ++i)
-        for (int j = 0; j < N; ++j) value[i][H + j] = value[N + j][i];
+      add<NV, NU, PARTS, true>(value[0], value[0], 2 * H, {{Qux[0], K[0], 1, 2 * H}});
+      add<NV, NU, 2 * PARTS, true>(value[NV], value[NV], 2 * H, {{Qux[0] + H, K[0], 1, 2 * H}});
+      for (int i = 0; i < NV; ++i)
+        for (int j = 0; j < NV; ++j) value[i][H + j] = value[NV + j][i];
     }
     // Also what is not finite at one knot is so at the first one.
     T sum = 0;
-    for (int i = 0; i < 2 * N; ++i) sum += value[i][N];
+    for (int i = 0; i < 2 * NV; ++i) sum += value[i][NV];
     finite = sum - sum == 0;
     return convex && finite;
   }
 
   // Quu = L D L' of the lower triangle; false: a pivot is not above zero.
   PINION_INLINE bool factorise() {
-    T scaled[N][N];
+    T scaled[NU][NU];
     bool positive = true;
     PINION_UNROLL
-    for (int i = 0; i < N; ++i) {
+    for (int i = 0; i < NU; ++i) {
       PINION_UNROLL
       for (int j = 0; j < i; ++j) {
         T x = Quu[i][j];
@@ -532,7 +638,7 @@ private:
 
   // K = (L D L')^-1 Qux.
   PINION_INLINE void substitute(Row *K) {
-    for (int i = 0; i < N; ++i) {
+    for (int i = 0; i < NU; ++i) {
       V x[2 * PARTS];
       PINION_UNROLL
       for (int p = 0; p < 2 * PARTS; ++p) x[p] = load<V>(Qux[i] + p * LANES);
@@ -544,12 +650,12 @@ private:
       PINION_UNROLL
       for (int p = 0; p < 2 * PARTS; ++p) store<V>(K[i] + p * LANES, x[p]);
     }
-    for (int i = N - 1; i >= 0; --i) {
+    for (int i = NU - 1; i >= 0; --i) {
       V x[2 * PARTS];
       const V scale = splat<V>(inverse[i]);
       PINION_UNROLL
       for (int p = 0; p < 2 * PARTS; ++p) x[p] = load<V>(K[i] + p * LANES) * scale;
-      for (int j = i + 1; j < N; ++j) {
+      for (int j = i + 1; j < NU; ++j) {
         const V factor = splat<V>(lower[j][i]);
         PINION_UNROLL
         for (int p = 0; p < 2 * PARTS; ++p) x[p] = fnma(factor, load<V>(K[j] + p * LANES), x[p]);

@@ -26,12 +26,13 @@ from pinion.control.plant import check_step, contacts_in
 from pinion.control.solve.cost import Cost
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
-from pinion.control.solve.kernels import cost_rows, gradient_rows
-from pinion.functions import Function, row_of
+from pinion.control.state import StateSpace
+from pinion.functions import Function
 from pinion.native import Cache, InstructionSet, default_folder, find_compiler
 from pinion.robot import Model, model_to_dict
 
 from .motion import Motion
+from .period_functions import PeriodFunctions
 
 PARTS = ("gradients", "backward", "rest")
 """Parts of a period's time: the backend, the backward pass, and everything else."""
@@ -40,8 +41,12 @@ NO_PERIOD, NOT_FINITE, DIVERGED, ALL_FLAGGED = 1, 2, 3, 4
 """Answers of ``period.hpp``: the motion has no such period; the state is not finite; the horizon
 diverged; no gradient of the first one is finite."""
 
-KERNELS = ("forward", "gradient", "running", "final")
-"""Compiled functions of a period, as ``Problem`` of ``problem.hpp`` has them."""
+KERNELS = (
+    *("forward", "gradient", "running", "final"),
+    *("moved", "difference", "gains", "tangents"),
+)
+"""Compiled functions of a period, as ``Problem`` of ``problem.hpp`` has them; the second line is
+that of robots with joints whose positions do not add."""
 
 WEIGHTS = ("rate_weights", "final_rate_weights", "effort_weights")
 """Weights of the joints, as ``Problem`` has them; the others are part of the kernels."""
@@ -62,7 +67,7 @@ class Horizon:
     dtype : ``float32`` or ``float64``.
     step, period : between two knots, and two updates [s].
     iterations : in each period.
-    method : of the plant's steps.
+    method, velocity_gain, damping : of the plant's steps.
 
     Raises
     ------
@@ -79,6 +84,8 @@ class Horizon:
     period: float
     iterations: int = 1
     method: str = "semi_implicit"
+    velocity_gain: float = 0.0
+    damping: float = 0.0
 
     def __post_init__(self) -> None:
         if self.dtype not in TYPES:
@@ -99,6 +106,11 @@ class Horizon:
             )
 
     @property
+    def space(self) -> StateSpace:
+        """States and actuators of the robot."""
+        return StateSpace(self.model)
+
+    @property
     def stride(self) -> int:
         """Number of periods in a step."""
         return round(self.step / self.period)
@@ -115,7 +127,7 @@ class Horizon:
         arrays = (
             running.by_joint("qd", nv),
             final.by_joint("qd", nv),
-            running.by_joint("tau", nv),
+            running.by_joint("tau", self.space.nu),
         )
         return {
             name: np.ascontiguousarray(array) for name, array in zip(WEIGHTS, arrays, strict=True)
@@ -163,32 +175,29 @@ class Horizon:
                 f"of {self.knots * self.step:.3g} s."
             )
 
-    def kernels(self, isa: InstructionSet) -> dict[str, tuple[Function, bool]]:
-        """Return the functions by name, each with whether it computes many samples at once."""
-        model, cost = self.model, self.cost
-        width = self.width(isa)
-        functions = (
-            (row_of("aba"), False),
-            (gradient_rows(model, width), True),
-            (cost_rows(model, cost, cost.running, width), True),
-            (cost_rows(model, cost, cost.final, width), True),
-        )
-        return dict(zip(KERNELS, functions, strict=True))
-
-    def width(self, isa: InstructionSet) -> int:
-        """Return the length of a row: nv + 1, rounded up to whole vectors."""
+    def functions(self, isa: InstructionSet) -> PeriodFunctions:
+        """Return the functions that are compiled, in rows for an instruction set."""
         lanes = isa.vector_bytes // np.dtype(self.dtype).itemsize
-        return (self.model.nv // lanes + 1) * lanes
+        return PeriodFunctions(
+            model=self.model,
+            cost=self.cost,
+            step=self.step,
+            velocity_gain=self.velocity_gain,
+            damping=self.damping,
+            width=(self.model.nv // lanes + 1) * lanes,
+            effort_width=-(-self.space.nu // lanes) * lanes,
+        )
 
-    @staticmethod
-    def files(prefix: str) -> list[str]:
+    def files(self, prefix: str) -> list[str]:
         """Return the file names of `sources`."""
-        return [*(f"{prefix}_{name}.cpp" for name in KERNELS), f"{prefix}.cpp"]
+        names = KERNELS[:4] if self.space.flat else KERNELS
+        return [*(f"{prefix}_{name}.cpp" for name in names), f"{prefix}.cpp"]
 
     def sources(self, isa: InstructionSet, prefix: str) -> dict[str, str]:
         """Return the sources of a library by file name; its functions begin with a prefix."""
-        texts, scratch = {}, 0
-        for name, (row, vector) in self.kernels(isa).items():
+        texts, scratch, functions = {}, 0, self.functions(isa)
+        kernels = functions.all()
+        for name, (row, vector) in kernels.items():
             graph = cpu.graph_of(self.model, row)
             text = cpu.kernel_of(
                 self.model, row, graph, dtype=self.dtype, machine=isa, vector=vector
@@ -198,8 +207,10 @@ class Horizon:
             )
             scratch = max(scratch, _scratch(self.model, row, np.dtype(self.dtype).itemsize))
         kind = TYPES[self.dtype]
-        getters = "\n".join(f"const pinion_kernel *{prefix}_{name}(void);" for name in KERNELS)
-        opened = "\n".join(f"  problem->{name} = {prefix}_{name}();" for name in KERNELS)
+        getters = "\n".join(f"const pinion_kernel *{prefix}_{name}(void);" for name in kernels)
+        opened = "\n".join(f"  problem->{name} = {prefix}_{name}();" for name in kernels)
+        space = self.space
+        shape = (space.nq, space.nv, space.nu, contacts_in(self.model), self.knots, self.tip)
         texts[f"{prefix}.cpp"] = f"""\
 #include "period.hpp"
 
@@ -210,8 +221,9 @@ extern "C" {{
 namespace {{
 using namespace pinion;
 typedef {kind} T;
-typedef Controller<T, {self.model.nv}, {self.knots}, {self.tip}, {scratch}> Mine;
-static_assert(Mine::WIDTH == {self.width(isa)}, "rows of the kernels");
+typedef Controller<T, {", ".join(map(str, shape))}, {scratch}> Mine;
+static_assert(Mine::WIDTH == {functions.width} && Mine::EFFORT_WIDTH == {functions.effort_width},
+              "rows of the kernels");
 }} // namespace
 
 extern "C" {{
@@ -223,8 +235,8 @@ void {prefix}_open(void *memory, Problem<T> *problem) {{
 int {prefix}_update(void *memory, int64_t number, const double *x) {{
   return ((Mine *)memory)->update(number, x);
 }}
-void {prefix}_simulate(void *memory, double seconds, double *x, const double *u) {{
-  ((Mine *)memory)->simulate(seconds, x, u);
+void {prefix}_simulate(void *memory, int64_t number, double seconds, double *x, const double *u) {{
+  ((Mine *)memory)->simulate(number, seconds, x, u);
 }}
 }}
 """
@@ -245,7 +257,7 @@ class _Problem(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("rows", "stride", "iterations", "rungs")),
         *((name, ctypes.c_double) for name in ("step", "lost")),
         *((name, ctypes.c_void_p) for name in ("ladder", "limit", *WEIGHTS)),
-        *((name, ctypes.c_void_p) for name in ("q", "qd", "tau", "tip")),
+        *((name, ctypes.c_void_p) for name in ("q", "qd", "tau", "tip", "active")),
     )
 
 
@@ -260,7 +272,7 @@ class CompiledPeriod:
     """
 
     def __init__(self, horizon: Horizon, kernel: cpu.Kernel, motion: Motion) -> None:
-        n, kind = horizon.model.nv, np.dtype(horizon.dtype)
+        space, kind = horizon.space, np.dtype(horizon.dtype)
         self._library = _loaded(horizon, kernel)
         self._memory = aligned((self._library.pinion_controller_bytes(),), np.dtype(np.uint8))
         # Kept, because the controller has their addresses.
@@ -269,12 +281,10 @@ class CompiledPeriod:
             horizon.limits,
             *horizon.weights.values(),
             *(np.ascontiguousarray(x, kind) for x in (motion.q, motion.qd, motion.tau, motion.tip)),
+            np.ascontiguousarray(motion.on_ground(contacts_in(horizon.model)), kind),
         ]
         problem = _Problem(
-            None,
-            None,
-            None,
-            None,
+            *(None for _ in KERNELS),
             motion.rows,
             horizon.stride,
             horizon.iterations,
@@ -285,13 +295,14 @@ class CompiledPeriod:
         )
         address = self._memory.ctypes.data
         self._library.pinion_controller_open(address, ctypes.byref(problem))
-        numbers = n + 2 * n * n + 4 * n
+        sizes = (space.nu, space.nu * space.ndx, space.nx, space.ndx)
+        numbers = sum(sizes)
+        self._ends = np.cumsum(sizes).tolist()
         self._law = self._memory[: numbers * kind.itemsize].view(kind)
         at = -(-numbers * kind.itemsize // 8) * 8
         self._counts = self._memory[at : at + 24].view(np.int64)
         self._seconds = self._memory[at + 24 : at + 48].view(np.float64)
-        self._nv = n
-        self._state = np.zeros(2 * n)
+        self._state = np.zeros(space.nx)
         self._update = self._library.pinion_controller_update
         self._update.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
         self._addresses = address, self._state.ctypes.data
@@ -304,10 +315,9 @@ class CompiledPeriod:
 
     def law(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Return u, K, begin and rate of the last :class:`.mpc.Law`."""
-        numbers, n = self._law.astype(np.float64), self._nv
-        gains, begin = n + 2 * n * n, 3 * n + 2 * n * n
-        K = numbers[n:gains].reshape(n, 2 * n)
-        return numbers[:n], K, numbers[gains:begin], numbers[begin:]
+        numbers, (efforts, gains, begin, _) = self._law.astype(np.float64), self._ends
+        K = numbers[efforts:gains].reshape(efforts, -1)
+        return numbers[:efforts], K, numbers[gains:begin], numbers[begin:]
 
     def counts(self) -> list[int]:
         """Return the numbers of flagged gradients, gradients and restarts since it was opened."""
@@ -328,6 +338,7 @@ def _loaded(horizon: Horizon, kernel: cpu.Kernel) -> ctypes.CDLL:
         "cost": repr(horizon.cost),
         "knots": horizon.knots,
         "dtype": horizon.dtype,
+        "contacts": [horizon.step, horizon.velocity_gain, horizon.damping],
     }
     path = cached_library(
         Cache(default_folder(os.environ) if cache is None else cache),

@@ -15,15 +15,16 @@ enum { DONE = 0, NO_PERIOD = 1, NOT_FINITE = 2, DIVERGED = 3, ALL_FLAGGED = 4 };
 // of all periods.
 template <class T> struct Problem {
   const pinion_kernel *forward, *gradient, *running, *final;
+  const pinion_kernel *moved, *difference, *gains, *tangents; // where joints turn
   int64_t rows, stride, iterations, rungs;
   double step, lost;
   const double *ladder, *limit, *rate_weights, *final_rate_weights, *effort_weights;
-  const T *q, *qd, *tau, *tip;
+  const T *q, *qd, *tau, *tip, *active;
 };
 
 // The law until the next period, counts, and seconds by part; read by the caller.
-template <class T, int N> struct Law {
-  T u[N], K[N][2 * N], begin[2 * N], rate[2 * N];
+template <class T, int NQ, int NV, int NU> struct Law {
+  T u[NU], K[NU][2 * NV], begin[NQ + NV], rate[2 * NV];
 };
 struct Log {
   int64_t flagged, gradients, restarts;

@@ -1,0 +1,297 @@
+r"""Functions of a controller's period, which are compiled with ``period.hpp``.
+
+Matrices are in rows that are padded with zeros to whole vectors: a half [q | 1] or [qd | 0] of a
+row has ``width`` numbers, at least nv + 1, a row of efforts ``effort_width``, at least nu. Of a
+robot with turning joints, changes of states are in the coordinates of
+:mod:`pinion.control.solve.coordinates`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pinion import dynamics
+from pinion.api import EFFORT, POSITION, VELOCITY, array
+from pinion.control.plant import contacts_in
+from pinion.control.solve.coordinates import Coordinates
+from pinion.control.solve.cost import Cost, Weights
+from pinion.control.solve.kernels import (
+    ANY,
+    by_joint,
+    expansion,
+    joints_of,
+    reference_arrays,
+    state_arrays,
+    step_function,
+)
+from pinion.control.state import StateSpace
+from pinion.dynamics.displacements import joint_difference
+from pinion.dynamics.steps import moved_joint
+from pinion.functions import Function, Quantity
+from pinion.robot import Model
+
+FLAT = ("forward", "gradient", "running", "final")
+"""Functions of every controller, as ``Problem`` of ``problem.hpp`` has them."""
+
+TURNING = ("moved", "difference", "gains", "tangents")
+"""Those of robots with turning joints only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodFunctions:
+    """A robot's functions for one shape of rows.
+
+    Members
+    -------
+    model, cost : the robot and the cost of its motions.
+    step : of the horizon [s].
+    velocity_gain, damping : of the robot's contacts, as :class:`.plant.Plant` has them.
+    width, effort_width : numbers of a half row of a state, and of a row of efforts.
+    """
+
+    model: Model
+    cost: Cost
+    step: float
+    velocity_gain: float
+    damping: float
+    width: int
+    effort_width: int
+
+    @property
+    def space(self) -> StateSpace:
+        """States and actuators of the robot."""
+        return StateSpace(self.model)
+
+    def all(self) -> dict[str, tuple[Function, bool]]:
+        """Return the functions by name, each with whether it computes many samples at once."""
+        functions = {
+            "forward": (self.forward(), False),
+            "gradient": (self.gradient(), True),
+            "running": (self.expansion(self.cost.running), True),
+            "final": (self.expansion(self.cost.final), True),
+        }
+        if not self.space.flat:
+            functions["moved"] = (self.moved(), False)
+            functions["difference"] = (self.difference(), False)
+            functions["gains"] = (self.gains(), True)
+            functions["tangents"] = (self.tangents(), False)
+        return functions
+
+    def forward(self) -> Function:
+        """Return accelerations ``qdd`` (nv,) of a state with efforts (nu,) and contacts."""
+        contacts = self._contacts
+
+        def forward(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+            state = values["q"], values["qd"], self._efforts(values["tau"])
+            if not contacts:
+                return {"qdd": dynamics.aba_scalars(model, *state, region=region)}
+            qdd, _ = dynamics.constraint_dynamics_scalars(
+                model, *state, values["active"], self.damping, region, **self._returning
+            )
+            return {"qdd": qdd}
+
+        return step_function(
+            "forward_rows",
+            "forward dynamics of actuated joints",
+            forward,
+            inputs=self._request,
+            outputs={"qdd": array("nv", unit="rad/s^2")},
+            joint_space=not contacts,
+        )
+
+    def gradient(self) -> Function:
+        """Return the gradient of forward dynamics: F = [dqdd/dq, dqdd/dqd] and M = dqdd/du.
+
+        ``F`` (nv, 2 width) and ``M`` (nv, effort_width).
+        """
+        contacts, turning = self._contacts, not self.space.flat
+        n, driven = self.model.nv, self.space.actuated
+        pad, pad_efforts = self._padding(n), [0.0] * (self.effort_width - len(driven))
+
+        def gradient(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+            state = values["q"], values["qd"], self._efforts(values["tau"])
+            result: Any
+            if contacts:
+                result = dynamics.constraint_dynamics_derivatives_scalars(
+                    model, *state, values["active"], self.damping, region, **self._returning
+                )
+                by_u = [[row[i] for i in driven] for row in result.dqdd_dtau]
+            else:
+                result = dynamics.fd_derivatives_scalars(model, *state, region=region)
+                by_u = [[row[i] for i in driven] for row in result.minv]
+            F = [[*a, *b] for a, b in zip(result.dqdd_dq, result.dqdd_dqd, strict=True)]
+            if turning:
+                now = self._coordinates(values["q"], values["qd"], values)
+                then = self._coordinates(values["q_next"], values["qd_next"], values)
+                F, by_u = now.dynamics(then, result.dqdd_dq, result.dqdd_dqd, by_u)
+            return {
+                "F": [[*row[:n], *pad, *row[n:], *pad] for row in F],
+                "M": [[*row, *pad_efforts] for row in by_u],
+            }
+
+        following = {**state_arrays("q_next", "qd_next"), **self._origin} if turning else {}
+        return step_function(
+            "gradient_rows",
+            "the gradient of forward dynamics by rows of whole vectors",
+            gradient,
+            inputs=self._request | following,
+            outputs={"F": array(n, 2 * self.width), "M": array(n, self.effort_width)},
+            joint_space=not contacts,
+        )
+
+    def expansion(self, weights: Weights) -> Function:
+        """Return a knot's cost expanded in the state.
+
+        ``by_q`` (nv, width) has lqq and in the column after it lq, ``by_qd`` (nv,) is lqd. lqdqd is
+        ``weights.qd``; of turning joints it is ``turned`` (nv, width).
+        """
+        n, turning, cost = self.model.nv, not self.space.flat, self.cost
+        pad = self._padding(n + 1)
+
+        def expanded(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+            q, qd = values["q"], values["qd"]
+            _, lq, lqd, lqq = expansion(model, cost, weights, q, qd, values, region)
+            results: dict[str, Any] = {}
+            if turning:
+                rates = by_joint(weights, "qd", n)
+                lqdqd = [[rates[i] if i == j else 0.0 for j in range(n)] for i in range(n)]
+                coordinates = self._coordinates(q, qd, values)
+                lq, lqd, lqq, lqdqd = coordinates.cost(lq, lqd, lqq, lqdqd)
+                results["turned"] = [[*row, *self._padding(n)] for row in lqdqd]
+            rows = [[*row, slope, *pad] for row, slope in zip(lqq, lq, strict=True)]
+            return {"by_q": rows, "by_qd": lqd, **results}
+
+        outputs = {"by_q": array(n, self.width), "by_qd": array(n)}
+        if turning:
+            outputs["turned"] = array(n, self.width)
+        return step_function(
+            "cost_rows",
+            "the cost of a knot, expanded by rows of whole vectors",
+            expanded,
+            inputs={**state_arrays(), **reference_arrays(cost), **self._origin},
+            outputs=outputs,
+            joint_space=not cost.has_tip,
+        )
+
+    def moved(self) -> Function:
+        """Return positions ``end`` (nq,) after a change (nv,)."""
+
+        def moved(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+            end: list[Any] = []
+            for kind, at, by in joints_of(self.model):
+                end += moved_joint(kind, values["q"][at], values["change"][by])
+            return {"end": end}
+
+        return step_function(
+            "moved",
+            "positions after a change",
+            moved,
+            inputs={
+                "q": array("nq", unit="rad", sampling=POSITION),
+                "change": array("nv", unit="rad", sampling=ANY),
+            },
+            outputs={"end": array("nq", unit="rad")},
+        )
+
+    def difference(self) -> Function:
+        """Return the change (nv,) that takes positions ``q`` to ``end``."""
+
+        def difference(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+            change: list[Any] = []
+            for kind, at, _ in joints_of(self.model):
+                change += joint_difference(kind, values["q"][at], values["end"][at])
+            return {"change": change}
+
+        return step_function(
+            "difference",
+            "the change between positions",
+            difference,
+            inputs={
+                "q": array("nq", unit="rad", sampling=POSITION),
+                "end": array("nq", unit="rad", sampling=POSITION),
+            },
+            outputs={"change": array("nv", unit="rad")},
+        )
+
+    def gains(self) -> Function:
+        """Return a knot's gains (nu, 2 width) of tangents from those of its coordinates."""
+        n, nu, width = self.model.nv, self.space.nu, self.width
+
+        def gains(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+            rows = [list(row) for row in values["K"]]
+            states = [[*row[:n], *row[width : width + n]] for row in rows]
+            turned = self._coordinates(values["q"], values["qd"], values).gains(states)
+            for row, changed in zip(rows, turned, strict=True):
+                row[:n], row[width : width + n] = changed[:n], changed[n:]
+            return {"turned": rows}
+
+        return step_function(
+            "gains",
+            "gains of tangents",
+            gains,
+            inputs={
+                **state_arrays(),
+                "K": array(nu, 2 * width, sampling=ANY),
+                **self._origin,
+            },
+            outputs={"turned": array(nu, 2 * width)},
+        )
+
+    def tangents(self) -> Function:
+        """Return ``dq`` and ``dqd`` (nv,) of a change ``z, w`` of a state."""
+
+        def tangents(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+            coordinates = self._coordinates(values["q"], values["qd"], values)
+            dq, dqd = coordinates.tangents(values["z"], values["w"])
+            return {"dq": dq, "dqd": dqd}
+
+        return step_function(
+            "tangents",
+            "the tangents of a change",
+            tangents,
+            inputs={
+                **state_arrays(),
+                **{name: array("nv", sampling=ANY) for name in ("z", "w")},
+                **self._origin,
+            },
+            outputs={"dq": array("nv"), "dqd": array("nv")},
+        )
+
+    @property
+    def _contacts(self) -> int:
+        return contacts_in(self.model)
+
+    @property
+    def _returning(self) -> dict[str, Any]:
+        """What holds contacts in place, as dynamics in contact take it."""
+        return {"velocity_gain": [self.velocity_gain] * self._contacts} if self.velocity_gain else {}
+
+    @property
+    def _request(self) -> dict[str, Any]:
+        space, contacts = self.space, self._contacts
+        sampling = EFFORT if space.nu == space.nv else ANY
+        request = {**state_arrays(), "tau": array(space.nu, unit="N m", sampling=sampling)}
+        if contacts:
+            request["active"] = array(contacts, sampling=Quantity.CONTACT_MASK)
+        return request
+
+    @property
+    def _origin(self) -> dict[str, Any]:
+        if self.space.flat:
+            return {}
+        return {"origin": array("nq", unit="rad", sampling=POSITION)}
+
+    def _padding(self, count: int) -> list[float]:
+        return [0.0] * (self.width - count)
+
+    def _efforts(self, efforts: Any) -> list[Any]:
+        """Return efforts of all joints (nv,) from those of the actuators."""
+        tau: list[Any] = [0.0] * self.model.nv
+        for place, effort in zip(self.space.actuated, efforts, strict=True):
+            tau[place] = effort
+        return tau
+
+    def _coordinates(self, q: Any, qd: Any, values: dict[str, Any]) -> Coordinates:
+        origin = values["origin"]
+        return Coordinates(model=self.model, q=q, qd=qd, origin=origin, step=self.step)
