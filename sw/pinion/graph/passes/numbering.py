@@ -22,9 +22,9 @@ from .simplify import Folder, Signed
 
 
 def number_values(graph: Graph, search: States, check: States, *, costs: Costs) -> Graph:
-    """Merge nodes of equal value, and put constants in place of nodes that do not vary.
+    """Merge nodes of equal value, and replace nodes that do not vary by constants.
 
-    Of equal nodes the one that is ready first stays.
+    Of several equal nodes, the one that is ready first stays.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Folding, common subexpressions, dead code."""
+"""Folding, and elimination of common subexpressions and of dead code."""
 
 from __future__ import annotations
 
