@@ -91,7 +91,7 @@ def position_limits(model: Model) -> tuple[Floats, Floats]:
 
 
 def calmer(distribution: str, other: str) -> bool:
-    """Return whether a distribution has the states of another one at lower rates and accelerations."""
+    """Return whether a distribution is another one with lower rates and accelerations."""
     shares = {"slow": SLOW_SHARE, "rest": REST_SHARE}
     return shares.get(distribution, 1.0) < shares.get(other, 1.0)
 

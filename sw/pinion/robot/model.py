@@ -196,9 +196,9 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A robot; the only robot type that later stages use.
+    """A robot as a tree of moving bodies on a fixed base.
 
-    The base is fixed; a floating robot has a free-flyer as its first joint.
+    A floating robot has a free-flyer as its first joint. All later stages use only this type.
 
     Members
     -------

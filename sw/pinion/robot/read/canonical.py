@@ -144,7 +144,7 @@ def canonicalise(
 def _place_links(
     urdf: Urdf, residues: Residues, notes: list[str], floating_base: bool
 ) -> tuple[dict[str, _Placed], list[_Moving]]:
-    """Walk the tree depth first and give every link its pose in a body."""
+    """Return every link's pose in its body, and the moving joints in depth-first order."""
     children = children_of(urdf)
     root = root_of(urdf)
     moving: list[_Moving] = []
@@ -207,7 +207,7 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
 
 
 def alignment(name: str, axis: Vec3, residues: Residues, notes: list[str]) -> Mat3:
-    """Return the rotation that takes a joint's axis to +z, with a note on it."""
+    """Return the rotation that makes a joint's axis the z axis; add a note if it is another one."""
     unit = unit_axis(axis, residues, f"the axis of joint {name!r}")
     if unit != (0.0, 0.0, 1.0):
         components = " ".join(f"{value:.6g}" for value in unit)
