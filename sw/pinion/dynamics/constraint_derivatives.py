@@ -99,7 +99,7 @@ class ConstraintDerivatives(NamedTuple):
 
 
 class ConstraintGradient(NamedTuple):
-    """Accelerations and contact forces of a robot in contact, with their gradients.
+    """Accelerations and contact forces of a robot in contact, with their gradients, as scalars.
 
     Members
     -------
@@ -187,7 +187,7 @@ def trunk_of(parents: Sequence[int]) -> tuple[int, ...]:
 def eliminate_branches(
     at_state: Constraints, M: Sequence[Sequence[Scalar]], damping: Scalar, region: Region
 ) -> Eliminated:
-    """Return the inverse of K from the inertia matrix M and the contacts' Jacobian."""
+    """Return the inverse of K in blocks, from the inertia matrix M and the contacts' Jacobian."""
     plain, J = at_state.plain, at_state.J
     parents = elimination_parents(plain)
     trunk = trunk_of(parents)

@@ -86,7 +86,7 @@ of the body, 1 for the first, such as ``region("forward", 3)``."""
 
 
 def no_region(pass_name: str, body: int | None = None) -> AbstractContextManager[object]:
-    """Accept a pass and a body, as a tracer does, and ignore them."""
+    """Return a context manager without effect, in place of a tracer's region."""
     return nullcontext((pass_name, body))
 
 

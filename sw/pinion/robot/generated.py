@@ -259,7 +259,7 @@ def _rod(number: int, *, parent: str, origin: Sequence[float]) -> tuple[str, str
 
 
 def _random_link(rng: np.random.Generator, name: str) -> str:
-    """Return a ``<link>`` with a physical inertia tensor, which follows from a random covariance."""
+    """Return a ``<link>`` with a physical inertia, computed from a random covariance."""
     mass = float(rng.uniform(0.5, 5.0))
     factor = rng.normal(size=(3, 3)) * 0.08 + 0.05 * np.eye(3)
     spread = mass * (factor @ factor.T + 1e-4 * np.eye(3))
