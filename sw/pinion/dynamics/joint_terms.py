@@ -45,7 +45,7 @@ FRICTION_WIDTH = 0.05
 class JointTerms:
     """Coefficients of the joint terms for each velocity, (nv,) each, 0.0 if not selected.
 
-    They are constants of the robot, or scalars where joint parameters (:mod:`.parametric`) are inputs.
+    They are constants of the robot, or scalars if they are inputs (:mod:`.parametric`).
 
     Members
     -------
