@@ -55,7 +55,10 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
     """
     if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
         # As Python would for a signature with these names.
-        raise TypeError(f"A function has no option '{strange[0]}'.")
+        raise TypeError(
+            f"A function has no option '{strange[0]}'; its options are "
+            f"{', '.join(RowOptions.__annotations__)}."
+        )
     for option in ("frames", "inputs", "outputs", "parameters"):
         _check_names(option, options.get(option, ()))
     row = row.with_frames(options.get("frames", ()))

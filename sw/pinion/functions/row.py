@@ -322,7 +322,7 @@ class Function:
         if self.passive is None and names:
             raise FunctionError(
                 f"The function '{self.name}' does not say whether joint terms ({', '.join(names)}) "
-                "affect it: omit joint_terms (--joint-terms), or set the row's `passive`."
+                "affect it: omit joint_terms (--joint-terms), or state `passive` in its Function."
             )
         if not self.passive:
             return self
@@ -352,7 +352,9 @@ class Function:
                 f"({', '.join(frames)})."
             )
         if self.frames:
-            raise FunctionError(f"The function '{self.name}' already has frames: name all at once.")
+            raise FunctionError(
+                f"The function '{self.name}' already has frames: name all of them at once."
+            )
         optional = [block for block in self.outputs if block.name in self.optional]
         added = [block for block in self.outputs if block.name in self.added]
         return replace(
@@ -417,7 +419,7 @@ class Function:
             )
         if self.parameters:
             raise FunctionError(
-                f"The function '{self.name}' already has parameters: name all at once."
+                f"The function '{self.name}' already has parameters: name all of them at once."
             )
         if self.robotless:
             raise FunctionError(

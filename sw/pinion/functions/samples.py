@@ -364,8 +364,8 @@ def sample(
                 rows = table.values
                 return scale * rows[rng.integers(len(rows), size=count)].reshape(count, *dims)
         raise FunctionError(
-            f"The input '{block.name}' of '{function.name}' has no sampling: set its block's "
-            "sampling to a state quantity, two bounds or a function."
+            f"The input '{block.name}' of '{function.name}' has no sampling: give it a quantity of "
+            "the state, two bounds or a function."
         )
 
     sent: dict[str, NDArray[np.float32]] = {}

@@ -99,7 +99,10 @@ def _arctan2_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
     if fmts[0].frac != fmts[1].frac:
-        raise ValueError("The components of an angle must have the same LSB.")
+        raise ValueError(
+            "The components of an angle must have the same LSB, but their formats are "
+            f"{fmts[0].name} and {fmts[1].name}."
+        )
     # The shorter one is also a word of the longer one's format.
     source = max(fmts, key=lambda fmt: fmt.width)
     unit = Atan2(source=source, target=constant_format(node))

@@ -69,7 +69,10 @@ def widen(x: Exact) -> Wide:
 def sum_format(fmts: Sequence[Format]) -> Format:
     """Return the format of an exact sum: one more bit for every doubling of the term count."""
     if len({f.frac for f in fmts}) > 1:
-        raise ValueError("The terms of an exact sum must have the same LSB.")
+        raise ValueError(
+            "The terms of an exact sum must have the same LSB, but their formats are "
+            f"{', '.join(f.name for f in fmts)}: quantize them."
+        )
     return Format(max(f.width for f in fmts) + (len(fmts) - 1).bit_length(), fmts[0].frac)
 
 

@@ -117,7 +117,7 @@ class OwnFunction(Function):
                 other = self._by_reference(model, states, stream.states)
                 if difference := self._apart(traced, other, SAME_AS_REFERENCE, "its reference"):
                     at = return_of(self.reference)
-                    raise UserError(f"{at}: {difference}: one of the two is wrong.")
+                    raise UserError(f"{at}: {difference}: correct whichever is wrong.")
             if self.joint_space:
                 moved = replace(built, graph=self.trace(model))
                 other = moved.follow(model, states)[0]
