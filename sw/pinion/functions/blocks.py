@@ -122,7 +122,7 @@ class LoadBox:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Numbers sampled uniformly between two bounds, for inputs that are no quantity of a robot."""
+    """Numbers sampled uniformly between two bounds, for inputs without a `Quantity`."""
 
     low: float
     high: float

@@ -43,7 +43,7 @@ class UserError(FunctionError):
 
 @dataclass(frozen=True)
 class CodePosition:
-    """A position in a user's code.
+    """A position in a user's code: a line, and the expression computed there.
 
     Members
     -------
@@ -94,7 +94,7 @@ def place_of(function: Callable[..., Any]) -> CodePosition:
 
 
 def return_of(function: Callable[..., Any]) -> CodePosition:
-    """Return the line of a function's only ``return``, or of its ``def`` if it has none or more.
+    """Return the line of a function's ``return`` if it has exactly one, else of its ``def``.
 
     After a call, it is unknown which of several was taken.
     """
@@ -137,7 +137,7 @@ def _parsed(path: str) -> ast.Module:
 
 @contextmanager
 def said(name: str, default: CodePosition) -> Iterator[None]:
-    """Turn any exception of the user's code inside into a :class:`UserError`.
+    """Turn any exception that user code raises in this context into a :class:`UserError`.
 
     Parameters
     ----------

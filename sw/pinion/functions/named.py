@@ -40,7 +40,7 @@ GROUP = "pinion.functions"
 
 
 def named_function(name: str, **options: Unpack[RowOptions]) -> Function:
-    """Return a function by name.
+    """Return the function of a name: in the table, in an installed package or in a file.
 
     Parameters
     ----------

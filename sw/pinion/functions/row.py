@@ -46,7 +46,7 @@ _HELPERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """Another formulation of the same function.
+    """An alternative formulation of a function.
 
     Members
     -------
@@ -175,7 +175,7 @@ class Function:
 
     @property
     def published(self) -> bool:
-        """Whether the formulation is kept as published."""
+        """Whether the formulation is traced as published, and reduced only by folding."""
         return self.variant is not None and self.variant.published
 
     @property

@@ -91,13 +91,13 @@ def position_limits(model: Model) -> tuple[Floats, Floats]:
 
 
 def calmer(distribution: str, other: str) -> bool:
-    """Return whether a distribution is another one with lower rates and accelerations."""
+    """Return whether a distribution scales rates and accelerations down more than another one."""
     shares = {"slow": SLOW_SHARE, "rest": REST_SHARE}
     return shares.get(distribution, 1.0) < shares.get(other, 1.0)
 
 
 def velocity_limits(model: Model, distribution: str) -> Floats:
-    """Return the largest magnitude of qd, (nv,), which joints that follow others restrict too.
+    """Return the largest magnitude of qd, (nv,), that each joint and its followers allow.
 
     They are rated speeds (twice those for ``beyond``, the stated shares of them for ``slow`` and
     ``rest``), or the URDF's limits for ``stress``. Limits that no robot has
@@ -130,7 +130,7 @@ def rate_share(distribution: str) -> float:
 
 
 def force_ends(model: Model) -> Floats:
-    """Return the largest magnitudes of a link's external force and moment, (6,) [N m, N]."""
+    """Return the largest magnitudes of a link's external moment and force, (6,) [N m, N]."""
     force = FORCE_SHARE * _pull(model) * sum(body.inertia.mass for body in model.bodies)
     return force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
 

@@ -129,7 +129,7 @@ def _arctan2_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequ
 
 
 def _arctan2_decides(node: Node, x: Sequence[Any]) -> tuple[Any, Sequence[float]]:
-    """Return what decides between angles near pi and -pi: a quantity with the sign of y."""
+    """Return the quantity whose sign decides between pi and -pi, and its partial derivatives."""
     y, across = x[0], np.maximum(x[1], 0.0)
     return np.copysign(np.abs(y) + across, y), (1.0, 0.0)
 

@@ -28,7 +28,7 @@ _REGION = re.compile(rf"(?P<name>{_NAME})(?:\[(?P<body>[0-9]{{1,9}})\])?")
 
 
 class GraphError(ValueError):
-    """Violation of a rule of the representation; the message says where and which."""
+    """Violation of a rule of the representation; the message names the rule and the place."""
 
 
 @dataclass(frozen=True, slots=True)

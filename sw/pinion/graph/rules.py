@@ -109,7 +109,7 @@ def sum_floats(node: Node, x: Sequence[Any]) -> Any:
 def sum_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Return the exact sum of the signed operands, in two limbs if one is wider than 62 bits."""
+    """Return the exact sum of the signed operands, in two limbs if wider than 62 bits."""
     wide = sum_format(fmts).width > NARROW or any(isinstance(term, Wide) for term in x)
     terms: list[Any] = [widen(term) if wide else term for term in x]
     total = terms[0]

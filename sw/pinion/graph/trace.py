@@ -22,7 +22,7 @@ from .words import Word
 
 
 class TraceError(TypeError):
-    """Error in a traced function: it needs a symbol's value or an operation without a row.
+    """Error in a traced function, which uses a symbol's value or an unsupported operation.
 
     Parameters
     ----------

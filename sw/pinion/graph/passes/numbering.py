@@ -1,4 +1,4 @@
-"""Numeric value numbering: nodes that are equal on random states become one.
+"""Numeric value numbering: merging of nodes whose values are equal in random states.
 
 Equal values need not be equal expressions: composite quantities that two passes of an algorithm
 compute in different ways, entries that are symmetric for a reason no rewriting rule knows, terms

@@ -1,4 +1,4 @@
-"""Numeric resubstitution: a value that follows from two existing ones costs one operation.
+"""Numeric resubstitution: replacement of nodes by single operations on existing nodes.
 
 Logic synthesis replaces the function of a node by a smaller one of existing nodes and keeps the
 change if more logic dies than is added (Mishchenko, Chatterjee and Brayton 2006, "DAG-aware AIG
@@ -54,7 +54,7 @@ _MANTISSA = 52
 
 @dataclass(frozen=True)
 class Definition:
-    """Another way to compute a node.
+    """An alternative definition of a node, as one operation on other nodes.
 
     Members
     -------
@@ -70,7 +70,7 @@ class Definition:
     factors: tuple[float, ...]
 
     def price(self, costs: Costs) -> float:
-        """Return the price of the operation."""
+        """Return the price of the definition's operation."""
         if self.form == "sum":
             return costs.price(names.ADD)
         return costs.price(names.MUL, constant=self.form == "multiple")
@@ -93,7 +93,7 @@ class _Candidates:
     factors: tuple[Floats, ...]
 
     def values(self, of: Floats) -> Floats:
-        """Return the nodes' values (k, n) from those of all nodes."""
+        """Return the values (k, n) of the candidate definitions from those of all nodes."""
         result: Floats = of[self.args[0]] * self.factors[0][:, None]
         if self.form == "sum":
             result = result + of[self.args[1]] * self.factors[1][:, None]
@@ -178,7 +178,7 @@ class _Network:
             self.prices.append(costs.price(node.op, constant=constant))
 
     def release(self, i: int) -> float:
-        """Release a node's operands; return the price of it and of all that is then unused."""
+        """Release a node's operands; return the price of the node and of those then unused."""
         total, todo = 0.0, [i]
         while todo:
             dead = todo.pop()
@@ -324,7 +324,7 @@ class _Sieve:
         return places
 
     def near(self, values: Floats) -> Flags:
-        """Return whether a known magnitude may be near a value's, whatever its sign."""
+        """Return whether a known magnitude may be near the magnitude of each value."""
         near: Flags = self.table.take(self._places(values))
         return near
 
@@ -398,7 +398,7 @@ class _Finder:
         return sorted(definitions, key=lambda new: new.node)
 
     def _early(self, nodes: Ints, args: Ints, op: str) -> Flags:
-        """Return which operands, other than the nodes, are ready in time for the operation."""
+        """Return which operands are ready in time for the operation and not the node itself."""
         starts = self.latest[nodes] - self.costs.latency(op)
         early: Flags = (self.ready[args] <= starts) & (args != nodes)
         return early

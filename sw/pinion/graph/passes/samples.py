@@ -1,4 +1,4 @@
-"""Properties of a graph from samples: values, errors, arrival times."""
+"""Properties of a graph's nodes for passes: sampled values, errors, arrival times."""
 
 from __future__ import annotations
 
