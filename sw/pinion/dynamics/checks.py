@@ -33,7 +33,7 @@ class DynamicsError(ValueError):
 
 
 def wrenches(model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]) -> Array | None:
-    """Check external forces and return them as float64, (*batch, bodies, 6); None if None."""
+    """Check external forces; return them as float64, (*batch, bodies, 6), or None."""
     if f_ext is None:
         return None
     return checked("f_ext", f_ext, (*batch, len(model.bodies), 6))
@@ -78,7 +78,7 @@ class Split:
 
 
 def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) -> Split:
-    """Check arrays with one entry per joint, and external forces, and split them into elements.
+    """Check arrays with one entry per joint, and external forces, and split them into scalars.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def matrix_of(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array
 
 
 def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
-    """Raise :class:`DynamicsError`, which lists the valid choices, if a choice is invalid."""
+    """Raise if a choice is not among the valid ones, which the message lists."""
     if choice not in choices:
         raise DynamicsError(f"{name} is {choice!r}: choose {' or '.join(map(repr, choices))}.")
 

@@ -80,7 +80,7 @@ def discrete_dynamics(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
-    """Simulate one step with the efforts held constant.
+    """Return positions and rates after one simulation step with the efforts held constant.
 
     Arguments
     ---------

@@ -43,7 +43,7 @@ from .spatial import ZERO, Spatial, Vector, cross, dot, times_constant, vadd, vs
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A loop of a robot without ties, as a robot of the loop's two branches on a fixed fork.
+    """The two branches of a loop as a robot of their own, with the fork as its fixed base.
 
     Members
     -------

@@ -48,7 +48,7 @@ def product(first: Sequence[Sequence[Scalar]], second: Sequence[Sequence[Scalar]
 
 
 def combined(*terms: tuple[Scalar, Sequence[Sequence[Scalar]]]) -> Rows:
-    """Return the sum of ``factor matrix`` over pairs of both."""
+    """Return a linear combination of matrices, given as pairs ``(factor, matrix)``."""
     (factor, first), *others = terms
     result = [[mul(factor, x) for x in row] for row in first]
     for factor, matrix in others:

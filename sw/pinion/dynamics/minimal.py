@@ -1,4 +1,4 @@
-r"""Minimal models: the same dynamics with slid frames, regrouped inertias and a unit of length.
+r"""Minimal models: the same dynamics with slid frames, regrouped inertias and scaled lengths.
 
 Many models have the same equations of motion. Three changes of a model leave inverse and forward
 dynamics, the inertia matrix and all gradients unchanged, and turn constants of the model into zeros

@@ -120,7 +120,7 @@ def pose_of(model: Model, q: Array) -> BodyPoses:
 
 
 def weight(pose: BodyPoses) -> Array:
-    """Return the acceleration (6,) of the base that stands for gravity, its negative."""
+    """Return the base's acceleration (6,) that accounts for gravity: minus gravity."""
     return np.concatenate([np.zeros(3), -np.array(pose.model.gravity)])
 
 
