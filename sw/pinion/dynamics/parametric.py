@@ -52,7 +52,7 @@ _ADVICE = "correct it, or keep it with accept_inertia=True."
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parameter:
-    """Parameters of one name: of a link, of gravity, or a figure of a joint.
+    """The parameters under one name: those of a link, gravity, or one figure of a joint.
 
     Members
     -------
@@ -108,7 +108,7 @@ def count_of(names: Sequence[str]) -> int:
 
 
 def parameters_of(model: Model, names: Sequence[str]) -> list[Parameter]:
-    """Return the parameters that names stand for.
+    """Return the parameters that the names describe, in their order.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def rigid_body(mass: Array, com: Array, inertia: Array) -> Array:
 
 
 def check_values(parameters: Sequence[Parameter], values: Array) -> None:
-    """Check that parameters, (count,) or (n, count), are physically possible.
+    """Raise if parameters, (count,) or (n, count), are physically impossible.
 
     A mass must be positive, and the inertia about the centre of mass positive definite without a
     moment above the sum of the others, with the slack of the robot's readers: then the
@@ -371,7 +371,7 @@ def parametric_model(
 
 
 def parameter_map(model: Model, names: Sequence[str], *, minimal: bool) -> Array:
-    """Return the map (count, count + 1) to the bodies' parameters from the links' and a 1.
+    """Return the map (count, count + 1) from [links' parameters; 1] to the bodies' parameters.
 
     The ten numbers of a link become those of its body in the frames and units of the model that an
     algorithm is traced for, with what the body's children pass to it; gravity gets that model's

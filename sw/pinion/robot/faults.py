@@ -173,7 +173,7 @@ _TIE = _Remedy(
 
 @dataclass(frozen=True, kw_only=True)
 class _Fault:
-    """A problem as a clause, and its remedy."""
+    """A fault of a robot: the problem as a clause, and its remedy."""
 
     problem: str
     remedy: _Remedy

@@ -227,7 +227,7 @@ def _base() -> str:
 
 
 def _tip(parent: str, *, z: float) -> tuple[str, str]:
-    """Return the link and the fixed joint of a massless ``tip``, at height ``z`` [m] of a link."""
+    """Return link and fixed joint of a massless ``tip``, ``z`` [m] along the parent's z axis."""
     return (
         link_xml("tip"),
         joint_xml("tip_joint", "fixed", parent=parent, child="tip", xyz=(0.0, 0.0, z)),
@@ -300,6 +300,6 @@ def _nums(values: Iterable[float]) -> str:
 
 
 def _num(value: float) -> str:
-    """Return the shortest text that reads back as the same float, without a needless ``.0``."""
+    """Return the shortest text that reads back as the same float, without a trailing ``.0``."""
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") else text

@@ -167,7 +167,7 @@ class Joint:
 
     @property
     def shown_kind(self) -> str:
-        """The kind for display, where a revolute joint without limits is "continuous"."""
+        """Name of the joint's kind for display, "continuous" if revolute without limits."""
         return "continuous" if self.continuous else self.kind.value
 
 

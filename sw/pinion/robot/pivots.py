@@ -106,7 +106,7 @@ def _through(joint: Joint, IA: Floats, IC: Floats) -> tuple[bool, bool, Floats]:
 
 
 def _scale(IC: Floats, S: Floats) -> Floats:
-    """Return the magnitude to compare a pivot along S with: sum of the moments, or the mass."""
+    """Return the reference magnitude for a pivot along S: the sum of the moments, or the mass."""
     moments = np.abs(IC[:, 0, 0]) + np.abs(IC[:, 1, 1]) + np.abs(IC[:, 2, 2])
     mass = np.abs(IC[:, 5, 5])
     return np.asarray((S[:3] @ S[:3]) * moments + (S[3:] @ S[3:]) * mass)

@@ -160,7 +160,7 @@ def _unused(name: str, used: set[str]) -> str:
 
 
 def _massless_links(compiled: Any, names: list[str], joint_names: list[str]) -> dict[int, str]:
-    """Return the name of a massless link for each joint but the last of a body, by its number."""
+    """Return the name of a massless link for each joint but a body's last, by joint number."""
     used, links = set(names), {}
     for body, name in enumerate(names):
         first = int(compiled.body_jntadr[body])

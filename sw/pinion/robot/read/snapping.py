@@ -30,7 +30,7 @@ _NAMED = 4
 
 
 def right_angle(angle: float, rounding: float) -> float:
-    """Return the multiple of pi/2 of which ``angle`` is a rounding, or ``angle`` itself.
+    """Return the multiple of pi/2 that ``angle`` is rounded from, or ``angle`` itself.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def right_angle(angle: float, rounding: float) -> float:
 
 
 def right_position(position: float) -> float:
-    """Apply `right_angle` to a float [rad] as its shortest decimal form is rounded."""
+    """Apply `right_angle` to a float [rad] with the rounding of its shortest decimal form."""
     return right_angle(position, half_unit(repr(position)))
 
 
