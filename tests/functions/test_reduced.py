@@ -65,7 +65,7 @@ def test_a_relation_that_holds_for_contacts_on_the_ground_alone_is_refused(
     model, row = with_contacts(robot("two_link"), ("link_2",)), named_function("impulse_dynamics")
     reduced_graph(model, row, costs=DatapathCosts())
     monkeypatch.setattr("pinion.functions.reduced.independent_states", on_ground)
-    message = "changed its result '[a-z_]+.*' by .*nothing was built. This is a fault of Pinion"
+    message = "changed its result '[a-z_]+.*' by .*nothing was built. This is a defect in Pinion"
     with pytest.raises(GraphError, match=message):
         reduced_graph(model, row, costs=DatapathCosts())
 

@@ -40,13 +40,17 @@ X, Y = Node("input", (), ("x",)), Node("input", (), ("y",))
         ((X, Node("dot", (0, 0, 0), (True, 1))), (), r"must be 1 or -1, an addend's 1, "),
         ((X, Node("dot", (0, 0), (-1,))), (), r"must be 1 or -1, the first one 1, not"),
         ((X, Node("dot", (0, 0, 0, 0), (1, 2))), (), r"signs must be 1 or -1"),
-        ((X, Node("add", (0, 1))), (), r"Node %1 \(add\) uses %1, which does not precede it\."),
+        (
+            (X, Node("add", (0, 1))),
+            (),
+            r"Node %1 \(add\) uses %1, which does not precede it: put operands",
+        ),
         ((X, Node("add", (0, 5))), (), r"uses %5, which does not precede it"),
         ((X, Node("neg", (-1,))), (), r"uses %-1, which does not precede it"),
-        ((X, X), (), r"Node %1 repeats the input 'x'\."),
-        ((X, Y), (("a", 2),), r"The output 'a' is node %2, which does not exist\."),
-        ((X, Y), (("a", -1),), r"The output 'a' is node %-1, which does not exist\."),
-        ((X, Y), (("a", 0), ("a", 1)), r"The output 'a' is listed twice\."),
+        ((X, X), (), r"Node %1 repeats the input 'x': use the first"),
+        ((X, Y), (("a", 2),), r"The output 'a' is node %2, which does not exist: .* %0 to %1\."),
+        ((X, Y), (("a", -1),), r"The output 'a' is node %-1, which does not exist: "),
+        ((X, Y), (("a", 0), ("a", 1)), r"The output 'a' is listed twice: keep one\."),
     ],
 )
 def test_every_rule_of_the_form_is_checked(

@@ -39,7 +39,7 @@ from .rnea_derivatives import DERIVATIVE_METHODS, rnea_derivatives_scalars
 
 
 class ForwardDerivatives(NamedTuple):
-    """Result of :func:`fd_derivatives`.
+    """Joint accelerations, their gradients and M^-1, as :func:`fd_derivatives` returns them.
 
     Members
     -------
@@ -205,7 +205,7 @@ def rnea_derivatives(
 def link_states(
     model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """Return velocity, acceleration and force of every link, as in inverse dynamics.
+    """Return velocity, acceleration and force of every link, (bodies, 6) each.
 
     Source: Algorithm 1 of Plancher et al. 2021 (:mod:`pinion.dynamics.link_states`).
 

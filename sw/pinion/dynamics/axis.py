@@ -139,7 +139,7 @@ def unit(axis: Axis, x: Scalar) -> Vector:
 
 
 def axis_part(axis: Axis, a: Vector) -> Spatial:
-    """Return a spatial vector with ``a`` in a unit axis's half, angular or linear."""
+    """Return the spatial vector ``[a; 0]`` if an axis turns, ``[0; a]`` if it shifts."""
     return (a, ZERO) if axis.turns else (ZERO, a)
 
 

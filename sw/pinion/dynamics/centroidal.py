@@ -80,7 +80,7 @@ def on_a_root(model: Model) -> Model:
 
 
 def _of_bodies(region: Region) -> Region:
-    """Return a region for the robot with the root, whose bodies are numbered one higher."""
+    """Return a region for the robot on the root that calls ``region`` with numbers without it."""
 
     def moved(name: str, body: int) -> AbstractContextManager[object]:
         return region(name, max(1, body - 1))
@@ -199,7 +199,7 @@ def centroidal_derivatives_scalars(
 
 
 def centroidal_momentum(model: Model, q: ArrayLike, qd: ArrayLike) -> tuple[Array, Array]:
-    """Return the centroidal momentum and its matrix.
+    """Return the centroidal momentum h and the matrix A_G with ``h = A_G qd``.
 
     Arguments
     ---------

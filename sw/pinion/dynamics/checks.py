@@ -1,4 +1,4 @@
-"""Checks of arguments of the dynamics, and conversion between arrays and scalars."""
+"""Checks of arguments of dynamics functions, and conversion between arrays and scalars."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _R = TypeVar("_R")
 
 
 class DynamicsError(ValueError):
-    """An argument has a shape or a value that the dynamics cannot use."""
+    """Argument with a shape or a value that a function of dynamics does not accept."""
 
 
 def wrenches(model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]) -> Array | None:
-    """Check external forces, (*batch, bodies, 6)."""
+    """Check external forces; return them as float64, (*batch, bodies, 6), or None."""
     if f_ext is None:
         return None
     return checked("f_ext", f_ext, (*batch, len(model.bodies), 6))
@@ -65,7 +65,7 @@ class Split:
     batch: tuple[int, ...]
 
     def __getitem__(self, name: str) -> list[Scalar]:
-        """Return the elements of an argument."""
+        """Return the scalars of an argument, one per joint."""
         return self.columns[name]
 
     def vector(self, elements: Sequence[Scalar]) -> Array:
@@ -78,7 +78,7 @@ class Split:
 
 
 def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) -> Split:
-    """Check arrays with one entry per joint, and external forces, and split them into elements.
+    """Check arrays with one entry per joint, and external forces, and split them into scalars.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def check_mass(model: Model) -> None:
 
 
 def constant_inertias(model: Model) -> bool:
-    """Return whether no inertial parameter of a robot is an input."""
+    """Return whether all inertial parameters of a robot are constants."""
     return all(
         isinstance(x, int | float)
         for inertia in (body.inertia for body in model.bodies)
@@ -111,7 +111,7 @@ def constant_inertias(model: Model) -> bool:
 
 
 def needs_inverse(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Make an array function raise if the joint-space inertia matrix has no inverse."""
+    """Decorate an array function to raise if the joint-space inertia matrix has no inverse."""
 
     @wraps(function)
     def answered(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -167,7 +167,7 @@ def matrix_of(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array
 
 
 def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
-    """Raise for an unknown option, listing the valid ones."""
+    """Raise if a choice is not among the valid ones, which the message lists."""
     if choice not in choices:
         raise DynamicsError(f"{name} is {choice!r}: choose {' or '.join(map(repr, choices))}.")
 
@@ -217,7 +217,7 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
 
 
 def rotation_slices(model: Model) -> list[tuple[slice, str]]:
-    """Return the slices of q that are unit vectors, and the name of each."""
+    """Return the slices of q that are unit vectors, and what each one is, such as a quaternion."""
     return rotations_of([body.joint.kind for body in model.bodies], model.q_slices)
 
 

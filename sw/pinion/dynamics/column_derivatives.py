@@ -72,7 +72,7 @@ def rnea_state(
     f_ext: Sequence[Sequence[Scalar]] | None,
     region: Region,
 ) -> ForwardPass:
-    """Run Algorithm 1 and keep its intermediate vectors."""
+    """Run Algorithm 1 and return its intermediate vectors."""
     x, y, z = model.gravity
     gravity: Spatial = (ZERO, (0.0 - x, 0.0 - y, 0.0 - z))
     before: list[Spatial] = []

@@ -99,7 +99,7 @@ class ConstraintDerivatives(NamedTuple):
 
 
 class ConstraintGradient(NamedTuple):
-    """Accelerations and contact forces of a robot in contact, with their gradients.
+    """Accelerations and contact forces of a robot in contact, with their gradients, as scalars.
 
     Members
     -------
@@ -187,7 +187,7 @@ def trunk_of(parents: Sequence[int]) -> tuple[int, ...]:
 def eliminate_branches(
     at_state: Constraints, M: Sequence[Sequence[Scalar]], damping: Scalar, region: Region
 ) -> Eliminated:
-    """Return the inverse of K from the inertia matrix M and the contacts' Jacobian."""
+    """Return the inverse of K in blocks, from the inertia matrix M and the contacts' Jacobian."""
     plain, J = at_state.plain, at_state.J
     parents = elimination_parents(plain)
     trunk = trunk_of(parents)
@@ -446,7 +446,7 @@ def _columns_of_floating_base(
     terms_of: dict[str, Any],
     returning: Stabilisation | None,
 ) -> dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]]:
-    """Return the solutions for a free-flyer's position, orientation and linear rate.
+    """Return the known gradient columns of a free-flyer's position, orientation and linear rate.
 
     Keys are the velocity's number and whether the gradient is by the rate. Seen in the base's axes,
     gravity g changes by ``g x e`` when the base turns about e, and so does the acceleration of a

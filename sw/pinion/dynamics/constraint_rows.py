@@ -42,7 +42,7 @@ def acceleration_row(wrench: Spatial, r: Vector, w: Vector) -> Row:
 
 
 def product_of(force: Spatial, motion: Spatial) -> Scalar:
-    """Return the product of a spatial force and a spatial motion."""
+    """Return the scalar product of a spatial force and a spatial motion."""
     return add(dot(force[0], motion[0]), dot(force[1], motion[1]))
 
 

@@ -173,7 +173,7 @@ def solve_constraints(
 
 @dataclass(frozen=True, kw_only=True)
 class ContactArguments:
-    """Checked arguments of a robot in contact.
+    """Checked arguments of a robot in contact, split into scalars.
 
     Members
     -------
@@ -281,7 +281,7 @@ def coincident(contacts: Sequence[Contact]) -> list[tuple[int, int]]:
 
 
 def check_regular(*arrays: Array) -> None:
-    """Raise if results are not finite."""
+    """Raise :class:`DynamicsError` if a result is not finite."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise DynamicsError(REDUNDANT)
 

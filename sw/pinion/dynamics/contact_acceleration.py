@@ -23,7 +23,7 @@ from .scalar import Scalar, add
 
 
 class ContactGradient(NamedTuple):
-    """Accelerations of contacts, with their gradients.
+    """Accelerations of contacts, with their gradients, as scalars.
 
     Members
     -------

@@ -123,7 +123,7 @@ def _directions_of(
     upward: dict[int, Vector],
     linear: dict[int, Vector],
 ) -> list[Direction]:
-    """Return the directions of one contact."""
+    """Return the directions of one contact: three for a point, six for a face."""
     motion, r = states[contact.body].motion, contact.placement.r
     acceleration = vsub(vadd(motion.a, times_constant(motion.B, r)), upward[contact.body])
     directions = []
@@ -191,7 +191,7 @@ def constraints_of(
     active: Sequence[Scalar],
     region: Region,
 ) -> Constraints:
-    """Return a robot's contacts at a state.
+    """Return a robot's contacts at a state: directions, Jacobian, and drift.
 
     Arguments as for :func:`.constraints.constraint_dynamics_scalars`.
     """

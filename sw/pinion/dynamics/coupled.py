@@ -49,7 +49,7 @@ class Coupling:
         return self._spread(q, self.free.q_slices, offsets=True)
 
     def rates(self, qd: Sequence[Scalar]) -> list[Scalar]:
-        """Return the rates (or accelerations) of all joints, (nv,) scalars."""
+        """Return all joints' rates (or accelerations), (nv,) scalars, from the independent ones."""
         return self._spread(qd, self.free.v_slices, offsets=False)
 
     def efforts(self, tau: Sequence[Scalar]) -> list[Scalar]:
@@ -62,7 +62,7 @@ class Coupling:
         return gathered
 
     def columns(self) -> list[tuple[int, float]]:
-        """Return G: each joint velocity's independent one, by its index, and the ratio to it."""
+        """Return G by rows: for each velocity, the index of its independent one, and the ratio."""
         v_slices = self.free.v_slices
         return [
             (v_slices[tie.leader].start + k, tie.ratio)

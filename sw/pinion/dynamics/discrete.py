@@ -80,7 +80,7 @@ def discrete_dynamics(
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Array, Array]:
-    """Simulate one step with the efforts held constant.
+    """Return positions and rates after one simulation step with the efforts held constant.
 
     Arguments
     ---------
@@ -149,7 +149,7 @@ def discrete_derivatives(
 
 @dataclass(frozen=True, kw_only=True)
 class _Start:
-    """Checked states with a leading batch axis, the time step, and dynamics for efforts and forces.
+    """Checked states with a batch axis, the time step, and dynamics at given efforts and forces.
 
     ``batch`` is the caller's batch shape: () for one state, in which case n is 1.
     """
@@ -196,7 +196,7 @@ def _scalar_dynamics(
     batch: tuple[int, ...],
     terms: Mapping[str, Any],
 ) -> tuple[Forward, Gradient]:
-    """Return the scalar algorithms on arrays (n, nv).
+    """Return forward dynamics and its gradient by the scalar algorithms, on arrays (n, nv).
 
     One state is computed in plain floats, several times as fast as arrays of length 1.
     """
@@ -227,7 +227,7 @@ def _general_dynamics(
     batch: tuple[int, ...],
     terms: Mapping[str, Any],
 ) -> tuple[Forward, Gradient]:
-    """Return the dense algorithms for joints of any kind."""
+    """Return forward dynamics and its gradient by the dense algorithms, on arrays (n, nv)."""
     external = wrenches(model, f_ext, batch)
     forces = None if external is None else external.reshape(len(tau), *external.shape[-2:])
     joint_terms = joint_terms_of(model, **terms)

@@ -1,4 +1,4 @@
-r"""Gradient of forward dynamics, in two partitions.
+r"""Gradient of forward dynamics, from efforts or from accelerations and M^-1.
 
 Source: Algorithm 3 of Plancher et al. 2021 (after Carpentier and Mansard 2018). Inverse and forward
 dynamics are inverse to each other, ``tau = ID(q, qd, FD(q, qd, tau))``, so by the chain rule

@@ -61,7 +61,7 @@ from .scalar import Scalar, add, mul, sub
 
 
 class ImpulseGradient(NamedTuple):
-    """Rates after an impact, and its impulses, with their gradients.
+    """Rates after an impact, and its impulses, with their gradients, as scalars.
 
     Members
     -------
@@ -110,7 +110,7 @@ def impulse_dynamics_scalars(
     *,
     reference: str = "local",
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """Return the rates of a robot after contacts are made, and the impulses, for any scalar type.
+    """Return a robot's rates after an impact and the impulses at its contacts.
 
     Arguments
     ---------
@@ -162,7 +162,7 @@ def impulse_dynamics_derivatives_scalars(
     *,
     reference: str = "local",
 ) -> ImpulseGradient:
-    """Return a robot's rates after an impact and the impulses with their gradients.
+    """Return a robot's rates after an impact and the impulses at its contacts with gradients.
 
     Arguments as for :func:`impulse_dynamics_scalars`. The gradient by position is along tangents if
     positions are not a vector.
@@ -252,7 +252,7 @@ def impulse_dynamics(
     *,
     reference: str = "local",
 ) -> tuple[Array, Array]:
-    """Return the rates of a robot after contacts are made, and the impulses of the ground on it.
+    """Return a robot's rates after an impact and the impulses at its contacts, as arrays.
 
     Arguments
     ---------
@@ -292,7 +292,7 @@ def impulse_dynamics_derivatives(
     *,
     reference: str = "local",
 ) -> ImpulseDerivatives:
-    """Return a robot's rates after an impact and the impulses with their gradients.
+    """Return a robot's rates after an impact and the impulses with their gradients, as arrays.
 
     Arguments and errors as for :func:`impulse_dynamics`.
     """

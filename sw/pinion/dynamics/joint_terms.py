@@ -43,9 +43,9 @@ FRICTION_WIDTH = 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class JointTerms:
-    """Values for each velocity, (nv,) each: constants of the robot, 0.0 if not selected.
+    """Coefficients of the joint terms for each velocity, (nv,) each, 0.0 if not selected.
 
-    Parameters of joints (:mod:`.parametric`) are scalars in their place.
+    They are constants of the robot, or scalars if they are inputs (:mod:`.parametric`).
 
     Members
     -------
@@ -292,7 +292,7 @@ def add_slopes(
     q: Sequence[Scalar],
     qd: Sequence[Scalar],
 ) -> None:
-    """Add velocity k's terms to the diagonals of inverse dynamics' gradient, in place."""
+    """Add the gradient of velocity k's terms to that of inverse dynamics, in place."""
     if terms.springs(k):
         dtau_dq[k][k] = add(dtau_dq[k][k], terms.rise(k, q))
     slope = terms.slope(k, qd)

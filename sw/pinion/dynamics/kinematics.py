@@ -112,7 +112,7 @@ def body_poses_scalars(
     bodies: Sequence[int] | None = None,
     region: Region = no_region,
 ) -> dict[int, FramePose]:
-    """Return the pose of each body's frame, and of the base as number -1.
+    """Return the poses of bodies in the base by number, that of the base itself as -1.
 
     Arguments
     ---------
@@ -270,7 +270,7 @@ def frame_velocity_scalars(
 
 
 def frame_placement(model: Model, q: ArrayLike, frame: str) -> tuple[Array, Array]:
-    """Return the placement of a link: its rotation into the base and its origin.
+    """Return the placement of a frame: its rotation into the base, and its origin there [m].
 
     Arguments
     ---------

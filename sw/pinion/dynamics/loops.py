@@ -43,7 +43,7 @@ from .spatial import ZERO, Spatial, Vector, cross, dot, times_constant, vadd, vs
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A loop of a robot without ties, as a robot of the loop's two branches on a fixed fork.
+    """The two branches of a loop as a robot of their own, with the fork as its fixed base.
 
     Members
     -------
@@ -91,7 +91,7 @@ class Loop:
         )
 
     def region(self, around: Region) -> Region:
-        """Return a context manager for steps with the numbers of the loop's bodies."""
+        """Return a region for the branches that calls ``around`` with the robot's body numbers."""
 
         def numbered(pass_name: str, body: int) -> AbstractContextManager[object]:
             return around(pass_name, self.bodies[body - 1] + 1)
@@ -107,7 +107,7 @@ class Loop:
         return [qd[k] for k in self.v_at]
 
     def spread(self, row: Sequence[Scalar], count: int) -> list[Scalar]:
-        """Return a row (count,) over the robot's velocities from one over the branches'."""
+        """Expand a row over the branches' velocities to a row (count,) over the robot's."""
         full: list[Scalar] = [0.0] * count
         for k, entry in zip(self.v_at, row, strict=True):
             full[k] = entry
@@ -177,7 +177,7 @@ class LoopMotion:
 
     @cached_property
     def wrenches(self) -> tuple[tuple[Spatial, Spatial], ...]:
-        """For each direction, the unit wrenches on the first and on the second body."""
+        """Unit wrenches on the first and on the second body, for each direction."""
         r, s = self.loop.contact.placement.r, self.loop.partner.placement.r
         angular = [((e, ZERO), (_negative(d), ZERO)) for e, d in self.axes]
         linear = []
@@ -188,7 +188,7 @@ class LoopMotion:
 
     @cached_property
     def jacobian(self) -> Rows:
-        """For each direction, the efforts (nv,) of its unit wrenches: J of the branches."""
+        """Jacobian of the branches: for each direction, the efforts (nv,) of its unit wrenches."""
         model, ends = self.loop.model, (self.loop.contact.body, self.loop.partner.body)
         rows: Rows = []
         for pair in self.wrenches:
@@ -209,7 +209,7 @@ class LoopMotion:
 
     @cached_property
     def accelerations(self) -> list[Scalar]:
-        """For each direction, the first frame's acceleration minus the second frame's."""
+        """Acceleration of the first frame minus that of the second one, for each direction."""
         first, second = self.loop.contact, self.loop.partner
         al_1, a_1 = self._accelerations(first.body, first.placement.r)
         al_2, a_2 = self._accelerations(second.body, second.placement.r)

@@ -45,7 +45,7 @@ def region_at(region: Region, body: int) -> Region:
 
 
 def chain(size: int) -> tuple[int, ...]:
-    """Return the elimination tree of a dense matrix."""
+    """Return the elimination tree of a dense (size, size) matrix: a chain."""
     return tuple(range(-1, size - 1))
 
 
@@ -61,7 +61,7 @@ def ancestors(parents: Sequence[int], i: int) -> list[int]:
 def factors(
     parents: Sequence[int], M: Sequence[Sequence[Scalar]], region: Region = no_region
 ) -> Factors:
-    """Factorise an inertia matrix with the sparsity of a tree.
+    """Return the inverse factors of an inertia matrix with the sparsity of a tree.
 
     Arguments
     ---------
@@ -147,7 +147,7 @@ def solve(
 def eliminated(
     parents: Sequence[int], L: Sequence[Sequence[Scalar]], row: Sequence[Scalar], region: Region
 ) -> list[Scalar]:
-    """Return ``row L^-1``, (nv,) scalars; ``L`` is below its unit diagonal."""
+    """Return ``row L^-1``, (nv,) scalars; ``L`` is given without its unit diagonal."""
     result = list(row)
     for k in reversed(range(len(parents))):
         if is_zero(result[k]):
@@ -161,7 +161,7 @@ def eliminated(
 def substituted(
     parents: Sequence[int], L: Sequence[Sequence[Scalar]], b: Sequence[Scalar], region: Region
 ) -> list[Scalar]:
-    """Return ``L^-1 b``, (nv,) scalars; ``L`` is below its unit diagonal."""
+    """Return ``L^-1 b``, (nv,) scalars; ``L`` is given without its unit diagonal."""
     result = list(b)
     for k, path in enumerate(ancestors(parents, k) for k in range(len(parents))):
         with region("solve", k + 1):

@@ -18,7 +18,7 @@ def zeros(n: int, m: int | None = None) -> Rows:
 
 
 def identity(n: int) -> Rows:
-    """Return the identity matrix."""
+    """Return the (n, n) identity matrix of constants."""
     return [[float(i == j) for j in range(n)] for i in range(n)]
 
 
@@ -48,7 +48,7 @@ def product(first: Sequence[Sequence[Scalar]], second: Sequence[Sequence[Scalar]
 
 
 def combined(*terms: tuple[Scalar, Sequence[Sequence[Scalar]]]) -> Rows:
-    """Return a linear combination of matrices."""
+    """Return a linear combination of matrices, given as pairs ``(factor, matrix)``."""
     (factor, first), *others = terms
     result = [[mul(factor, x) for x in row] for row in first]
     for factor, matrix in others:

@@ -57,7 +57,7 @@ class MimicMap:
         return self._checked("q", q, self.Gq.shape[1]) @ self.Gq.T + self.c
 
     def rates(self, qd: ArrayLike) -> Array:
-        """Return the rates (or accelerations) of all joints, (nv,) or (n, nv)."""
+        """Return all joints' rates (or accelerations), (nv,) or (n, nv)."""
         return np.asarray(self._checked("qd", qd, self.G.shape[1]) @ self.G.T)
 
     def efforts(self, tau: ArrayLike) -> Array:
@@ -129,7 +129,7 @@ class MimicMap:
         f_ext: ArrayLike | None = None,
         **options: Any,
     ) -> ForwardDerivatives:
-        """Return forward dynamics with its gradient."""
+        """Return forward dynamics of the independent joints with its gradient."""
         terms = {k: v for k, v in options.items() if k != "method"}
         qdd = self.aba(q, qd, tau, f_ext, **terms)
         inverse = self.minv(q)
@@ -166,7 +166,7 @@ class MimicMap:
         return arrays.potential_energy(self.model, self.positions(q))
 
     def frame_placement(self, q: ArrayLike, frame: str) -> tuple[Array, Array]:
-        """Return the placement of a link."""
+        """Return the placement of a frame: its rotation into the base, and its origin [m]."""
         return kinematics.frame_placement(self.model, self.positions(q), frame)
 
     def frame_jacobian(self, q: ArrayLike, frame: str, **options: Any) -> Array:
@@ -175,12 +175,12 @@ class MimicMap:
         return np.asarray(every @ self.G)
 
     def frame_velocity(self, q: ArrayLike, qd: ArrayLike, frame: str, **options: Any) -> Array:
-        """Return the velocity of a link's frame."""
+        """Return the velocity ``[angular; linear]`` of a link's frame, (6,) or (n, 6)."""
         states = self.positions(q), self.rates(qd)
         return kinematics.frame_velocity(self.model, *states, frame, **options)
 
     def centre_of_mass(self, q: ArrayLike) -> Array:
-        """Return the centre of mass of the moving bodies [m]."""
+        """Return the centre of mass of the moving bodies [m], (3,) or (n, 3)."""
         return mass_centre.centre_of_mass(self.model, self.positions(q))
 
     def com_jacobian(self, q: ArrayLike) -> Array:
@@ -202,7 +202,7 @@ class MimicMap:
 
 
 def reduce_mimic(model: Model) -> MimicMap:
-    """Tie every mimic joint to its leader; a joint may follow one that follows another.
+    """Return the robot with every mimic joint tied to its leader, as maps between coordinates.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def _check_model(model: object) -> None:
 def also_coupled(
     function: Callable[Concatenate[Model, Given], Result],
 ) -> Callable[Concatenate[Model, Given], Result]:
-    """Extend a function of uncoupled robots to coupled ones.
+    """Decorate a function of uncoupled robots to accept coupled ones as well.
 
     For those it calls the method of :class:`MimicMap` of the same name.
     """

@@ -1,4 +1,4 @@
-r"""Minimal models: the same dynamics with slid frames, regrouped inertias and a unit of length.
+r"""Minimal models: the same dynamics with slid frames, regrouped inertias and scaled lengths.
 
 Many models have the same equations of motion. Three changes of a model leave inverse and forward
 dynamics, the inertia matrix and all gradients unchanged, and turn constants of the model into zeros
@@ -230,7 +230,7 @@ def parameters(inertia: Inertia) -> Parameters:
 
 
 def rebuilt(body: Body, lever: Array, figures: Parameters) -> Body:
-    """Return a body with a new lever and a new inertia."""
+    """Return a body with a new lever and a new inertia, rounding residues set to zero."""
     I = figures.I  # noqa: E741 - the symbol in the literature
     inertia = Inertia(
         mass=snapped(figures.m),
@@ -249,10 +249,10 @@ def rebuilt(body: Body, lever: Array, figures: Parameters) -> Body:
 
 
 def snapped_vector(a: Array) -> Vec3:
-    """Return three numbers as a tuple, with residues snapped."""
+    """Return three numbers as a tuple of floats, rounding residues set to zero."""
     return snapped(a[0]), snapped(a[1]), snapped(a[2])
 
 
 def snapped(x: float) -> float:
-    """Return a Python float, zero for a residue."""
+    """Return a number as a Python float, 0.0 if it is a rounding residue."""
     return 0.0 if abs(x) < RESIDUE else float(x)

@@ -52,7 +52,7 @@ _ADVICE = "correct it, or keep it with accept_inertia=True."
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parameter:
-    """Meaning of one name among the parameters.
+    """The parameters under one name: those of a link, gravity, or one figure of a joint.
 
     Members
     -------
@@ -79,7 +79,7 @@ class Parameter:
 
     @property
     def of_link(self) -> bool:
-        """Whether the values are an inertia."""
+        """Whether the values are inertial parameters of a link."""
         return self.figure in ("", ON_AXIS)
 
     @property
@@ -108,7 +108,7 @@ def count_of(names: Sequence[str]) -> int:
 
 
 def parameters_of(model: Model, names: Sequence[str]) -> list[Parameter]:
-    """Return the parameters that names stand for.
+    """Return the parameters that the names describe, in their order.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def rigid_body(mass: Array, com: Array, inertia: Array) -> Array:
 
 
 def check_values(parameters: Sequence[Parameter], values: Array) -> None:
-    """Check that parameters, (count,) or (n, count), are physically possible.
+    """Raise if parameters, (count,) or (n, count), are physically impossible.
 
     A mass must be positive, and the inertia about the centre of mass positive definite without a
     moment above the sum of the others, with the slack of the robot's readers: then the
@@ -293,17 +293,17 @@ def _check_inertias(link: str, numbers: Array, eps: float) -> None:
 
 
 def _sample(bad: NDArray[np.bool_]) -> str:
-    """Return the clause with the first faulty sample, "" for a single set."""
+    """Return a clause with the index of the first faulty sample, "" for a single set."""
     return f" in sample {int(np.argmax(bad))}" if bad.ndim else ""
 
 
 def flat(inertia: Parameters) -> Array:
-    """Return inertial parameters in the order of :data:`.regressor.PARAMETERS`."""
+    """Return an inertia as parameters (10,) in the order of :data:`.regressor.PARAMETERS`."""
     return np.array([inertia.m, *inertia.h, *_tensor(inertia.I)])
 
 
 def structured(values: Array) -> Parameters:
-    """Return inertial parameters in the order of :data:`.regressor.PARAMETERS` as an inertia."""
+    """Return the inertia of parameters (10,) in the order of :data:`.regressor.PARAMETERS`."""
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = values
     full = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     return Parameters(m=float(m), h=np.array([hx, hy, hz]), I=full)
@@ -371,7 +371,7 @@ def parametric_model(
 
 
 def parameter_map(model: Model, names: Sequence[str], *, minimal: bool) -> Array:
-    """Return the map (count, count + 1) to the bodies' parameters from the links' and a 1.
+    """Return the map (count, count + 1) from [links' parameters; 1] to the bodies' parameters.
 
     The ten numbers of a link become those of its body in the frames and units of the model that an
     algorithm is traced for, with what the body's children pass to it; gravity gets that model's
@@ -399,7 +399,7 @@ def parameter_map(model: Model, names: Sequence[str], *, minimal: bool) -> Array
 
 
 def _change(named: Sequence[Parameter], minimal: bool) -> Callable[[Model], Model]:
-    """Return a function that makes the model that an algorithm is traced for."""
+    """Return the function from a robot to the model that an algorithm is traced for."""
     if not minimal:
         return lambda robot: robot
     keep = {parameter.body for parameter in named if parameter.figure == ""}
@@ -441,7 +441,7 @@ def linear_map(
 
 
 def _clean(array: Array) -> Array:
-    """Return an array with entries that are nearly -1, 0 or 1 rounded to them."""
+    """Return an array whose entries within rounding of -1, 0 or 1 are exact."""
     whole = np.clip(np.round(array), -1.0, 1.0)
     return np.where(np.abs(array - whole) < 1e-14, whole, array)
 

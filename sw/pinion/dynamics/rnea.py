@@ -86,7 +86,7 @@ of the body, 1 for the first, such as ``region("forward", 3)``."""
 
 
 def no_region(pass_name: str, body: int | None = None) -> AbstractContextManager[object]:
-    """Accept a pass and a body, as a tracer does, and ignore them."""
+    """Return a context manager without effect, in place of a tracer's region."""
     return nullcontext((pass_name, body))
 
 
@@ -121,7 +121,7 @@ def forward_step(
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
 ) -> tuple[BodyMotion, BodyMotion]:
-    """Carry motion across one joint, from the parent to its child.
+    """Return a child's motion from its parent's, across one joint.
 
     ``X`` is the joint's transform at its position, ``qd`` its rates [rad/s | m/s], ``qdd`` its
     accelerations [rad/s^2 | m/s^2]. Returns the child's motion and ``before`` of
@@ -146,7 +146,7 @@ def at_the_joint(joint: Joint, parent: BodyMotion) -> Vector:
 def across_revolute(
     joint: Joint, parent: BodyMotion, X: JointTransform, a: Vector, qd: Scalar, qdd: Scalar
 ) -> BodyMotion:
-    """Carry motion across a revolute joint whose origin accelerates by ``a`` (joint's frame)."""
+    """Return the motion behind a revolute joint whose origin accelerates by ``a`` (its frame)."""
     E = joint.tree.E
     w_parent = rotate(E, parent.w)
     B_axis = X.turn(rotate(E, times_constant(parent.B, E[2])))
@@ -170,7 +170,7 @@ def across_revolute(
 def across_prismatic(
     joint: Joint, parent: BodyMotion, shift: Scalar, a: Vector, qd: Scalar, qdd: Scalar
 ) -> BodyMotion:
-    """Carry motion across a prismatic joint: same rotation, an origin that moves along z.
+    """Return the motion behind a prismatic joint: same rotation, an origin that moves along z.
 
     ``a_child = a + B z q + 2 w x z qd + z qdd``: transport to the shifted origin, Coriolis, own.
     """
@@ -199,7 +199,7 @@ def point_at_the_child(joint: Joint, parent: BodyMotion, X: JointTransform) -> B
 def across_any(
     joint: Joint, before: BodyMotion, qd: Sequence[Scalar], qdd: Sequence[Scalar]
 ) -> BodyMotion:
-    """Carry motion across a joint of any kind, from the parent's point at the child's origin."""
+    """Return the motion behind any joint from that of the parent's point at the child's origin."""
     turned, moving = joint_motion(joint, qd)
     gained_al, gained_a = joint_motion(joint, qdd)
     w = vadd(before.w, turned)

@@ -197,7 +197,7 @@ def axis_row(axis: Axis, inertia: Composite, coriolis: Coriolis) -> Row:
 
 
 def row_to_parent(X: JointTransform, drift: Drift, row: Row) -> Row:
-    """Carry a row from a body to its parent."""
+    """Transform a row from a body's coordinates to its parent's."""
     g_w = X.to_parent(vadd(row.g_w, cross(drift.shift, row.g_a)))
     g_al, g_a = X.force_to_parent(row.g_al, row.g_a)
     return Row(g_w=vadd(g_w, cross(drift.tree, g_a)), g_al=g_al, g_a=g_a)

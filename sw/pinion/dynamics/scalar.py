@@ -78,7 +78,7 @@ def cos(x: Scalar) -> Scalar:
 
 
 class SingularError(ValueError):
-    """The reciprocal of the constant zero, such as the inertia of a joint that moves none."""
+    """Reciprocal of the constant zero, such as the pivot of a joint that moves no inertia."""
 
 
 def reciprocal(x: Scalar) -> Scalar:

@@ -66,7 +66,7 @@ def slope(coefficients: Sequence[float]) -> tuple[float, ...]:
 
 
 def skew(a: Vector) -> Matrix:
-    """Return the matrix of the cross product with a vector."""
+    """Return the (3, 3) matrix of the cross product with a vector: ``skew(a) b = a x b``."""
     x, y, z = a
     return (
         (0.0, sub(0.0, z), y),
@@ -287,14 +287,14 @@ def step_scalars(
     d_none = zeros(n, 3 * n)
 
     def carried(u: Sequence[Scalar], d_u: Rows) -> Rows:
-        """Return the derivative of ``integrate(q, u)``."""
+        """Return the derivative of ``integrate(q, u)`` by the step's [q; qd; tau]."""
         by_q = each_joint(lambda kind, place: step_jacobians(kind, u[place])[0], d_q)
         return sums(1.0, by_q, each_joint(lambda kind, p: step_jacobians(kind, u[p])[1], d_u))
 
     def accelerated(
         u: Sequence[Scalar], d_u: Rows, rates: Sequence[Scalar], d_rates: Rows
     ) -> tuple[list[Scalar], Rows]:
-        """Return forward dynamics at ``integrate(q, u)`` and its derivative."""
+        """Return the accelerations at ``integrate(q, u)`` and their derivative by [q; qd; tau]."""
         positions = list(q) if u is none else integrated(u)
         d_positions = d_q if u is none else carried(u, d_u)
         forward = fd_derivatives_scalars(model, positions, rates, tau, region=region, **terms)

@@ -1,4 +1,4 @@
-"""Named arrays of requests and results: shapes, units, and how requests are sampled."""
+"""Named arrays of requests and results: shapes, units and sampling."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PARAMETERS = "parameters"
 
 
 class Quantity(Enum):
-    """Quantity of a robot's state that is an input: it is sampled along with the others."""
+    """Quantity of a robot's state as an input, sampled consistently with the other quantities."""
 
     POSITION = "position"
     VELOCITY = "velocity"
@@ -68,7 +68,7 @@ class Quantity(Enum):
 
     @property
     def of_links(self) -> bool:
-        """Whether the quantity has a value for every link."""
+        """Whether the quantity is one that :func:`pinion.dynamics.link_states` returns."""
         return self in (
             Quantity.LINK_VELOCITY,
             Quantity.LINK_ACCELERATION,
@@ -101,7 +101,7 @@ class LoadBox:
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """Return the box of a string such as ``3kg@0.2m``.
+        """Parse a range of loads such as ``3kg@0.2m``.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class LoadBox:
 
 @dataclass(frozen=True)
 class Uniform:
-    """Numbers sampled uniformly between two bounds, for inputs that are no quantity of a robot."""
+    """Numbers sampled uniformly between two bounds, for inputs without a `Quantity`."""
 
     low: float
     high: float
@@ -151,7 +151,7 @@ class Drawn:
     draw: Callable[[np.random.Generator, int], Any]
 
     def table(self, name: str, dims: Sequence[int]) -> Table:
-        """Return the table of a block of this shape; it is the same each time.
+        """Return the table of a block of shape ``dims``, drawn with a fixed seed.
 
         Raises
         ------
@@ -194,14 +194,17 @@ class Table:
         size = 4 * self.words
         if self.words < 1 or not self.rows or len(self.rows) % size:
             raise FunctionError(
-                f"A table of {len(self.rows)} bytes cannot have rows of {size} bytes."
+                f"A table of {len(self.rows)} bytes cannot have rows of {size} bytes: give whole "
+                "rows, and at least one."
             )
         if not np.isfinite(self.values).all():
-            raise FunctionError("A table to sample from contains numbers that are not finite.")
+            raise FunctionError(
+                "A table to sample from contains NaN or infinity: give finite numbers."
+            )
 
     @property
     def values(self) -> NDArray[np.float64]:
-        """The rows, (count, words)."""
+        """The rows as float64, (count, words)."""
         return np.frombuffer(self.rows, dtype="<f4").reshape(-1, self.words).astype(np.float64)
 
 
@@ -237,7 +240,7 @@ class Block:
     optional: bool = field(default=False, compare=False)
 
     def dims(self, model: Model) -> tuple[int, ...]:
-        """Return the axes as numbers for a model.
+        """Return the lengths of the axes for a model.
 
         Raises
         ------
@@ -274,7 +277,7 @@ class Block:
         return list(self.positions(model))
 
     def resolved(self, model: Model) -> Self:
-        """Return the block with its axes as numbers, and a user's sampling as a table."""
+        """Return the block with numeric axes, and with a user-defined sampling as a table."""
         dims, sampling = self.dims(model), self.sampling
         if isinstance(sampling, Drawn):
             sampling = sampling.table(self.name, dims)
@@ -302,7 +305,7 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class State(Block):
-    """An array passed from request to request: each request leaves it to the next one.
+    """An array that each request passes to the next one.
 
     Members
     -------

@@ -35,7 +35,7 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltFunction:
-    """A function for one robot.
+    """A function built for one robot: its description and its float graph.
 
     Members
     -------
@@ -58,7 +58,7 @@ class BuiltFunction:
 
     @property
     def joint_terms(self) -> tuple[str, ...]:
-        """Passive terms of the joints."""
+        """Names of the passive joint terms that the function includes."""
         return tuple(name for name in self.options.get("joint_terms", "").split(",") if name)
 
     @property
@@ -68,18 +68,18 @@ class BuiltFunction:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Links whose inertial parameters are inputs, or gravity."""
+        """Names of the parameters that are inputs: links, figures of joints, ``gravity``."""
         return tuple(name for name in self.options.get("parameters", "").split(",") if name)
 
     @property
     def load(self) -> LoadBox | None:
-        """The box that parameters of links are sampled from, None for the default."""
+        """Loads that the links' parameters are sampled with, None for the default."""
         text = self.options.get("parameter_range", "")
         return LoadBox.parsed(text) if text else None
 
     @classmethod
     def of(cls, row: Function, model: Model) -> BuiltFunction:
-        """Trace a row for a robot."""
+        """Trace a function for a robot as loaded."""
         return cls(
             name=row.name,
             doc=row.doc,
@@ -120,7 +120,7 @@ class BuiltFunction:
     def step(
         self, model: Model, arrays: Mapping[str, Floats], states: Mapping[str, Floats]
     ) -> dict[str, Floats]:
-        """Evaluate the float model for requests in these states, columns (n,) by word."""
+        """Evaluate the float model for requests with the given states, columns (n,) by word."""
         count = len(arrays[self.inputs[0].name]) if self.inputs else 1
         columns = word_columns(self.inputs, model, arrays) | dict(states)
         results = {word: np.empty(count) for b in self.results for word in b.positions(model)}
@@ -148,7 +148,7 @@ class BuiltFunction:
 
     @classmethod
     def from_json(cls, data: Any) -> BuiltFunction:
-        """Return the function of its JSON form.
+        """Read a function from JSON-compatible data.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class BuiltFunction:
         if kind != FORMAT or version not in (VERSION, WITH_STATES):
             raise FunctionError(
                 f"The function has the format {kind!r}, version {version!r}, but this Pinion reads "
-                f"{FORMAT!r}, versions {VERSION} and {WITH_STATES}."
+                f"{FORMAT!r}, versions {VERSION} and {WITH_STATES}: build the folder again."
             )
         try:
             built = cls(
@@ -219,7 +219,7 @@ def _block_from_json(data: Any) -> Block:
         low, high = source
         sampling = Uniform(float(low), float(high))
     if type(data["symmetric"]) is not bool:
-        raise ValueError(f"symmetric is {data['symmetric']!r}")
+        raise ValueError(f"symmetric is {data['symmetric']!r}, not a boolean")
     return Block(
         name=_text(data["name"]),
         shape=_shape(data),
@@ -256,7 +256,7 @@ def _state_from_json(data: Any) -> State:
 def _shape(data: Any) -> tuple[int, ...]:
     shape = data["shape"]
     if not isinstance(shape, list) or any(type(axis) is not int or axis < 0 for axis in shape):
-        raise ValueError(f"a shape is {shape!r}")
+        raise ValueError(f"a shape is {shape!r}, not a list of whole numbers")
     return tuple(shape)
 
 

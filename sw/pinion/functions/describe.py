@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Note:
-    """The page's text about a row in addition to the row itself.
+    """Text of the page about a function that its row does not contain.
 
     Members
     -------
@@ -207,7 +207,7 @@ DRAWS: Mapping[Quantity, str] = MappingProxyType(
 
 
 def function_table() -> str:
-    """Render the inputs, results and source of each row."""
+    """Render the inputs, results and source of each function as a Markdown table."""
     rows = [
         (
             f"`{row.name}`",
@@ -225,7 +225,7 @@ def function_table() -> str:
 
 
 def array_table() -> str:
-    """Render the meaning, shape and unit of each array."""
+    """Render the meaning, shape, unit and sampling of each array as a Markdown table."""
     blocks: dict[str, list[Block]] = {}
     for row in FUNCTIONS.values():
         for b in (*row.outputs, *row.inputs):
@@ -248,7 +248,7 @@ TABLES: Tables = {"functions": function_table, "arrays": array_table}
 
 
 def _of(words: Mapping[str, T], name: str, where: str) -> T:
-    """Return the page's text about a row or an array."""
+    """Return the page's text about a function or an array; raise PageError if it is missing."""
     if name not in words:
         raise PageError(
             f"'{name}' has no text for the page: add a line to {where} in "

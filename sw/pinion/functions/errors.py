@@ -1,4 +1,4 @@
-"""Errors of functions."""
+"""The error type of functions."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from pinion.batch import InputError
 
 
 class FunctionError(InputError):
-    """An unknown function or block, or an incomplete row; the message says which."""
+    """Invalid function, option or array; the message says which, and what to write instead."""

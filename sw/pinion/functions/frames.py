@@ -31,7 +31,7 @@ _LABEL = re.compile(r"([A-Za-z_][A-Za-z_0-9]*)=(.+)", re.DOTALL)
 
 
 def split_frames(text: str) -> tuple[str, ...]:
-    """Return the frames in a string; commas within offsets do not separate frames."""
+    """Split a string into frames at its commas, except those within offsets."""
     frames = (frame.strip() for frame in _FRAME.findall(text))
     return tuple(frame for frame in frames if frame)
 
@@ -48,7 +48,8 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
     if split_frames(text) != tuple(frames):
         raise FunctionError(
             f"The frames {', '.join(map(repr, frames))} cannot be read from the string {text!r}: "
-            "write an offset as LINK@X,Y,Z; names must have no commas and no outer spaces."
+            "write an offset as LINK@X,Y,Z; names must have no commas, and no leading or trailing "
+            "spaces."
         )
     labels: dict[str, str] = {}
     for frame in frames:
@@ -64,7 +65,7 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fresh(label: str) -> str:
-    """Return a valid label similar to one that is taken."""
+    """Return a valid label similar to a given one, which is already used."""
     return f"{label}_2" if label[:1].isalpha() or label[:1] == "_" else f"frame_{label}"
 
 

@@ -43,7 +43,7 @@ class UserError(FunctionError):
 
 @dataclass(frozen=True)
 class CodePosition:
-    """A position in a user's code.
+    """A position in a user's code: a line, and the expression computed there.
 
     Members
     -------
@@ -75,7 +75,7 @@ def shown_path(path: str) -> str:
 
 
 def caller() -> CodePosition:
-    """Return the line being executed: the innermost one outside Pinion and its libraries."""
+    """Return the innermost line on the call stack that is in neither Pinion nor a library."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_users(frame.f_code):
         frame = frame.f_back
@@ -94,7 +94,7 @@ def place_of(function: Callable[..., Any]) -> CodePosition:
 
 
 def return_of(function: Callable[..., Any]) -> CodePosition:
-    """Return the line of a function's ``return``, or of its ``def`` if it does not have just one.
+    """Return the line of a function's ``return`` if it has exactly one, else of its ``def``.
 
     After a call, it is unknown which of several was taken.
     """
@@ -137,7 +137,7 @@ def _parsed(path: str) -> ast.Module:
 
 @contextmanager
 def said(name: str, default: CodePosition) -> Iterator[None]:
-    """Turn any exception of the user's code inside into a :class:`UserError`.
+    """Turn any exception that user code raises in this context into a :class:`UserError`.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def _advice(error: BaseException, place: CodePosition) -> str | None:
 
 
 def _instead(error: TraceError, place: CodePosition) -> str:
-    """Return what to write, given the call at a place and the syntax around it."""
+    """Return what to write instead, given the call at a place and the syntax around it."""
     choice = error.query == TraceError.HOLDS
     advice = _CHOICES if choice else _VALUES if error.query in _NUMBERS else {}
     if better := advice.get(_called(place)):
@@ -229,7 +229,7 @@ def _instead(error: TraceError, place: CodePosition) -> str:
 
 
 def _called(place: CodePosition) -> str:
-    """Return the last name of the call at a place, "" if there is none."""
+    """Return the name of the function called at a place, without a prefix; "" if there is none."""
     try:
         tree = ast.parse(place.code.strip(), mode="eval")
     except (SyntaxError, ValueError):
@@ -306,7 +306,7 @@ def _kind(node: ast.AST) -> str:
 
 
 def _covers(node: ast.AST, place: CodePosition) -> bool:
-    """Return whether the deciding part of a node contains a place."""
+    """Return whether a node, or its condition if it is conditional, contains a place."""
     part: ast.AST = node
     if isinstance(node, ast.If | ast.While | ast.IfExp):
         part = node.test

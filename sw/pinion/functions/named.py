@@ -40,7 +40,7 @@ GROUP = "pinion.functions"
 
 
 def named_function(name: str, **options: Unpack[RowOptions]) -> Function:
-    """Return a function by name.
+    """Return the function of a name: in the table, in an installed package or in a file.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def named_function(name: str, **options: Unpack[RowOptions]) -> Function:
 
 
 def row_of(source: str | Function, **options: Unpack[RowOptions]) -> Function:
-    """Return a function by its name, or a row with options.
+    """Return a function with options, given by its name or as a row.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class RowOptions(TypedDict, total=False):
 
 
 def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
-    """Return a row with options; ``derivatives`` has already been applied.
+    """Return a row with all options applied except ``derivatives``.
 
     Raises
     ------
@@ -55,7 +55,10 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
     """
     if strange := sorted(options.keys() - RowOptions.__annotations__.keys()):
         # As Python would for a signature with these names.
-        raise TypeError(f"A function has no option '{strange[0]}'.")
+        raise TypeError(
+            f"A function has no option '{strange[0]}'; its options are "
+            f"{', '.join(RowOptions.__annotations__)}."
+        )
     for option in ("frames", "inputs", "outputs", "parameters"):
         _check_names(option, options.get(option, ()))
     row = row.with_frames(options.get("frames", ()))
@@ -88,7 +91,7 @@ def _check_names(option: str, value: Any) -> None:
 
 
 def options_from_text(texts: Mapping[str, str]) -> RowOptions:
-    """Return the options of a row that its :attr:`.row.Function.options` describe."""
+    """Return the options that the strings of :attr:`.row.Function.options` describe."""
     options: Any = {}
     if "derivatives" in texts:
         options["derivatives"] = texts["derivatives"]

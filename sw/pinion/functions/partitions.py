@@ -1,4 +1,4 @@
-"""Three ways to share the gradient of forward dynamics with a device (Plancher et al. 2021).
+"""Three partitions of the gradient of forward dynamics between host and device.
 
 Source: "Accelerating Robot Dynamics Gradients on a CPU, GPU, and FPGA", Section IV-B. Accelerations
 and M^-1 are given in all of them:
@@ -125,7 +125,7 @@ class Partition:
 
 
 def array_bytes(model: Model, blocks: Sequence[Block], size: int) -> int:
-    """Return the size of a sample's arrays in bytes."""
+    """Return the bytes of one sample of these arrays, with ``size`` bytes per number."""
     return size * sum(prod(block.dims(model)) for block in blocks)
 
 

@@ -1,4 +1,4 @@
-"""Functions in pickles: by name and options if they have a name.
+"""Pickling of functions: by name and options where they have a name.
 
 Python pickles functions by their names, and the algorithms of the table's rows have none. A row is
 pickled as its name, a user-defined function as its module and name, or its file if it is a script,
@@ -26,7 +26,7 @@ from .row import Function
 
 @dataclass(frozen=True)
 class PortableFunction:
-    """The stand-in for a function in a pickle.
+    """The object that is pickled in place of a function.
 
     Members
     -------
@@ -40,7 +40,7 @@ class PortableFunction:
     options: RowOptions
 
     def function(self) -> Function:
-        """Return the function in this process.
+        """Look up the function in this process.
 
         Raises
         ------
@@ -60,7 +60,7 @@ class PortableFunction:
 
 
 def portable(row: Function) -> PortableFunction:
-    """Return the stand-in of a function."""
+    """Return the object to pickle in place of a function."""
     options = _options_of(row)
     if in_table(row):
         return PortableFunction(row.name, options)

@@ -15,7 +15,7 @@ from .units import unit_for
 
 
 def array_of(block: Block, model: Model, sent: Set[str], constants: Mapping[str, float]) -> Array:
-    """Return a block as an array of the records."""
+    """Return a block as an array of the records, with the words that are sent or constant."""
     positions = block.positions(model)
     travels = tuple(position for word, position in positions.items() if word in sent)
     dims = block.dims(model)
@@ -31,7 +31,7 @@ def array_of(block: Block, model: Model, sent: Set[str], constants: Mapping[str,
 
 
 def mapped_array(array: Array, row: Function, model: Model) -> Array:
-    """Return an array, with the map of the function's parameters if it is their array."""
+    """Return an array, with its linear map added if it contains the function's parameters."""
     if array.name != PARAMETERS or not row.parameters:
         return array
     return replace(array, linear_map=row.parameter_map(model))

@@ -1,4 +1,4 @@
-"""Reduction of a function's trace to the graph with the fewest operations, step by step.
+"""Reduction of a function's trace to a graph with fewer operations, step by step.
 
 A row's algorithm is traced on the robot's minimal model and folded; numeric passes then look for
 values that are computed twice. They need states to search in, from :func:`independent_states`.
@@ -51,7 +51,7 @@ _SPREAD = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Saving:
-    """Costs of a function after one step of the reduction.
+    """Operation counts of a function after one step of the reduction.
 
     Members
     -------
@@ -64,14 +64,14 @@ class Saving:
     ops: Mapping[str, int]
 
     def figures(self) -> dict[str, Any]:
-        """Return JSON-compatible data: the operations alongside the step's name."""
+        """Return step, explanation and operation counts in one JSON-compatible dictionary."""
         return {"step": self.step, "doc": self.doc, **self.ops}
 
 
 def independent_states(
     model: Model, function: Function, count: int, *, seed: int, mapped: bool = False
 ) -> dict[str, NDArray[np.float64]]:
-    """Sample independent input words (n,) in float64, as large as those of requests.
+    """Sample independent input words (count,) in float64, as large as those of requests.
 
     With `mapped`, parameters are those of a mapped trace.
 
@@ -125,7 +125,7 @@ def independent_states(
 def _independent_words(
     model: Model, function: Function, rng: np.random.Generator, count: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Sample independent words of state (n,) as large as they become in a stream.
+    """Sample independent words of state (count,), as large as they become in a stream.
 
     A state that is 0 throughout is drawn as large as 1: it may not stay there. One that grows
     without limit is drawn no larger than `_LARGEST`, so that what is added to it is not lost.
@@ -210,7 +210,7 @@ def _numeric(
     costs: Costs,
     progress: Progress = SILENT,
 ) -> tuple[Graph, Graph]:
-    """Return a folded graph after each of the passes that look at values."""
+    """Return a folded graph after value numbering, and after resubstitution as well."""
     numbered = number_values(graph, batches.search, batches.check, costs=costs)
     reduced = resubstitute(numbered, batches.search, batches.check, costs=costs, progress=progress)
     return numbered, batches.compared(graph, reduced)
@@ -225,7 +225,7 @@ def numbered_graph(graph: Graph, model: Model, function: Function, *, costs: Cos
 
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """States for the passes that look at values.
+    """Sampled states for the numeric passes.
 
     Members
     -------
@@ -240,7 +240,7 @@ class Batches:
 
     @classmethod
     def of(cls, model: Model, function: Function, *, mapped: bool = False) -> Batches:
-        """Sample the states of a function."""
+        """Sample the batches for a function of a robot."""
         search, check = (
             independent_states(model, function, STATES, seed=seed, mapped=mapped) for seed in SEEDS
         )
@@ -278,7 +278,7 @@ class Batches:
                 raise GraphError(
                     f"The reduction of this function changed its result '{word}' by "
                     f"{float(np.max(np.abs(after[word] - value))):.2g}, where values reach "
-                    f"{sizes[Word.of(word).block]:.2g}: nothing was built. This is a fault of "
+                    f"{sizes[Word.of(word).block]:.2g}: nothing was built. This is a defect in "
                     "Pinion; report it with the robot and the function."
                 )
         return reduced

@@ -46,7 +46,7 @@ _HELPERS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """Another formulation of the same function.
+    """An alternative formulation of a function.
 
     Members
     -------
@@ -64,7 +64,7 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Function:
-    """A function of a robot.
+    """A function of a robot, with the options that are set.
 
     Members
     -------
@@ -149,7 +149,9 @@ class Function:
                 )
         for blocks in ((*self.inputs, *self.states), (*self.outputs, *self.states)):
             if len({block.name for block in blocks}) != len(blocks):
-                raise FunctionError(f"The function '{self.name}' names an array twice: {names}.")
+                raise FunctionError(
+                    f"The function '{self.name}' names an array twice: {names}; rename one of them."
+                )
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(b.name for b in blocks) for blocks in (self.inputs, self.results))
@@ -173,12 +175,12 @@ class Function:
 
     @property
     def published(self) -> bool:
-        """Whether the formulation is kept as published."""
+        """Whether the formulation is traced as published, and reduced only by folding."""
         return self.variant is not None and self.variant.published
 
     @property
     def options(self) -> dict[str, str]:
-        """Differences from the row's default, for the manifest."""
+        """Options that differ from the row's defaults, as strings for the manifest."""
         options = {} if self.variant is None else {"derivatives": self.variant.name}
         if self.frames:
             options["frames"] = ",".join(self.frames)
@@ -200,7 +202,7 @@ class Function:
 
     @property
     def _choices(self) -> dict[str, Any]:
-        """Arguments of the algorithm about passive terms and frames."""
+        """Keyword arguments of the algorithm: passive terms, frames and their reference."""
         choices: dict[str, Any] = {}
         if self.joint_terms:
             choices |= {"joint_terms": self.joint_terms, "friction_width": self.friction_width}
@@ -320,7 +322,7 @@ class Function:
         if self.passive is None and names:
             raise FunctionError(
                 f"The function '{self.name}' does not say whether joint terms ({', '.join(names)}) "
-                "affect it: omit joint_terms (--joint-terms), or set the row's `passive`."
+                "affect it: omit joint_terms (--joint-terms), or state `passive` in its Function."
             )
         if not self.passive:
             return self
@@ -350,7 +352,9 @@ class Function:
                 f"({', '.join(frames)})."
             )
         if self.frames:
-            raise FunctionError(f"The function '{self.name}' already has frames: name all at once.")
+            raise FunctionError(
+                f"The function '{self.name}' already has frames: name all of them at once."
+            )
         optional = [block for block in self.outputs if block.name in self.optional]
         added = [block for block in self.outputs if block.name in self.added]
         return replace(
@@ -415,7 +419,7 @@ class Function:
             )
         if self.parameters:
             raise FunctionError(
-                f"The function '{self.name}' already has parameters: name all at once."
+                f"The function '{self.name}' already has parameters: name all of them at once."
             )
         if self.robotless:
             raise FunctionError(
@@ -604,7 +608,7 @@ class Function:
     def step(
         self, model: Model, arrays: Mapping[str, Floats], states: Mapping[str, Floats]
     ) -> dict[str, Floats]:
-        """Evaluate the float model for requests in these states, columns (n,) by word."""
+        """Evaluate the float model for requests with the given states, columns (n,) by word."""
         model = coupled(model)
         inputs = [np.asarray(arrays[block.name], dtype=np.float64) for block in self.inputs]
         count = len(inputs[0]) if inputs else 1
@@ -640,7 +644,7 @@ class Function:
 
 
 def needs_contacts(function: str, robot: str) -> str:
-    """Return the error message for a robot without contacts."""
+    """Return the error message for a function that needs contacts and a robot without any."""
     return (
         f"The function '{function}' needs contacts, but '{robot}' has none: name them "
         "as contacts=(LINK, ...) (--contact LINK), or loops as loops=((LINK, LINK, '3d'), ...) "
@@ -649,14 +653,14 @@ def needs_contacts(function: str, robot: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> Sequence[str]:
-    """Return names that may be one string with commas."""
+    """Return the names in a sequence, or in one string with commas."""
     if isinstance(names, str):
         return [name.strip() for name in names.split(",") if name.strip()]
     return names
 
 
 def _unit_of(parameters: Sequence[str]) -> str:
-    """Return the units of parameters, by kind."""
+    """Return the units of a function's parameters, separated by semicolons."""
     units = {"": "kg, kg m, kg m^2", "gravity": "m/s^2", "armature": "kg m^2 | kg"}
     units |= {"on-axis": units[""], "friction": "N m | N"}
     units |= {"damping": "N m s/rad | N s/m", "stiffness": "N m/rad | N/m"}
@@ -666,7 +670,7 @@ def _unit_of(parameters: Sequence[str]) -> str:
 def mapped_arrays(
     arrays: Mapping[str, NDArray[Any]], parameter_map: Sequence[Sequence[float]]
 ) -> dict[str, NDArray[Any]]:
-    """Return requests by block name with the parameters of a mapped trace, float32 as sent."""
+    """Return requests with their parameters mapped for a ``mapped`` trace, in float32 as sent."""
     if not parameter_map:
         return dict(arrays)
     parameters = mapped(arrays[PARAMETERS], np.array(parameter_map))

@@ -59,7 +59,7 @@ NEAR_SHARE = 0.25  # of rates within twice the width of friction's step, for fun
 
 
 def position_limits(model: Model) -> tuple[Floats, Floats]:
-    """Return the ranges of q, each (nq,).
+    """Return the lower and the upper bound of q in test states, (nq,) each [rad | m].
 
     A revolute joint with no limits, or with limits of more than two turns (placeholders in many
     URDFs), gets -pi to pi, an unlimited slide -1 m to 1 m, and so does each position of a joint
@@ -91,13 +91,13 @@ def position_limits(model: Model) -> tuple[Floats, Floats]:
 
 
 def calmer(distribution: str, other: str) -> bool:
-    """Return whether a distribution has the other's states with lower rates and accelerations."""
+    """Return whether a distribution scales rates and accelerations down more than another one."""
     shares = {"slow": SLOW_SHARE, "rest": REST_SHARE}
     return shares.get(distribution, 1.0) < shares.get(other, 1.0)
 
 
 def velocity_limits(model: Model, distribution: str) -> Floats:
-    """Return the ranges of qd, (nv,), of each joint and those that follow it.
+    """Return the largest magnitude of qd, (nv,), that each joint and its followers allow.
 
     They are rated speeds (twice those for ``beyond``, the stated shares of them for ``slow`` and
     ``rest``), or the URDF's limits for ``stress``. Limits that no robot has
@@ -118,7 +118,7 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
 
 
 def rate_share(distribution: str) -> float:
-    """Return a distribution's fraction of the reference's rates and accelerations."""
+    """Return a distribution's rates and accelerations relative to the reference's."""
     match distribution:
         case "slow":
             return SLOW_SHARE
@@ -130,7 +130,7 @@ def rate_share(distribution: str) -> float:
 
 
 def force_ends(model: Model) -> Floats:
-    """Return the bounds of a link's external force (:func:`external_forces`), (6,) [N m, N]."""
+    """Return the largest magnitudes of a link's external moment and force, (6,) [N m, N]."""
     force = FORCE_SHARE * _pull(model) * sum(body.inertia.mass for body in model.bodies)
     return force * np.array([FORCE_LEVER] * 3 + [1.0] * 3)
 
@@ -148,7 +148,7 @@ def external_forces(model: Model, rng: np.random.Generator, count: int, *, corne
 
 
 def parameter_ends(model: Model, function: Function | BuiltFunction) -> tuple[Floats, Floats]:
-    """Return the bounds of a function's :func:`parameter_sets`, (values,) each."""
+    """Return the lower and upper bounds of a function's :func:`parameter_sets`, (values,) each."""
     low = np.array(dynamics.parameter_values(model, function.parameters))
     high = low.copy()
     box = _load_box(model, function)
@@ -170,7 +170,7 @@ def parameter_ends(model: Model, function: Function | BuiltFunction) -> tuple[Fl
 
 
 def _load_box(model: Model, function: Function | BuiltFunction) -> LoadBox:
-    """Return the loads of a function's links: by default a share of the robot's mass."""
+    """Return the range of loads on a function's links, by default a share of the robot's mass."""
     return function.load or LoadBox(
         LOAD_SHARE * sum(body.inertia.mass for body in model.bodies), LOAD_RADIUS
     )
@@ -184,9 +184,11 @@ def _pull(model: Model) -> float:
 def parameter_sets(
     model: Model, function: Function | BuiltFunction, rng: np.random.Generator, count: int
 ) -> Floats:
-    """Sample a function's parameters, (count, values): gravity in any direction; links with the
-    file's values and, as a load, a solid ball anywhere in the box (or on the axis in it); joints
-    with up to twice the file's value, or up to 1 in SI units if the file has none.
+    """Sample sets of a function's parameters, (count, values).
+
+    Gravity has any direction; links have the file's values and, as a load, a solid ball anywhere in
+    the box (or on the axis in it); joints have up to twice the file's value, or up to 1 in SI units
+    if the file has none.
     """
     box = _load_box(model, function)
     sets = np.tile(dynamics.parameter_values(model, function.parameters), (count, 1))
@@ -362,8 +364,8 @@ def sample(
                 rows = table.values
                 return scale * rows[rng.integers(len(rows), size=count)].reshape(count, *dims)
         raise FunctionError(
-            f"The input '{block.name}' of '{function.name}' has no sampling: set its block's "
-            "sampling to a state quantity, two bounds or a function."
+            f"The input '{block.name}' of '{function.name}' has no sampling: give it a quantity of "
+            "the state, two bounds or a function."
         )
 
     sent: dict[str, NDArray[np.float32]] = {}
@@ -446,8 +448,9 @@ def efforts_in_contact(
 
 
 def contact_places(model: Model, q: Floats) -> Floats:
-    """Return the origins of contacts in the base, (n, contacts, 3) [m]; for loops, the offset of
-    the first origin from the second one in the first frame's axes.
+    """Return the origins of contacts in the base, or offsets of loops, (n, contacts, 3) [m].
+
+    The offset of a loop is that of its first origin from its second one, in the first frame's axes.
     """
     places = []
     for contact in contacts_of(model):
@@ -490,7 +493,7 @@ def _columns(elements: Sequence[Any], count: int) -> Floats:
 
 
 def _held(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """Return which of the sampled states each request of a stream (n,) has.
+    """Return the index of the sampled state that each request of a stream has, (count,).
 
     Independent requests would show a filter only noise, so that it never reaches the values that it
     reaches with a signal. So the stream alternates between three kinds: requests that all differ,

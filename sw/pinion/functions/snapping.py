@@ -82,7 +82,7 @@ def snapping(as_read: Model, snapped: Model, function: Function) -> Snapping | N
 
 
 def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
-    """Return :meth:`Snapping.figures` as one sentence."""
+    """Return a summary of :meth:`Snapping.figures` for a user, as text."""
     before, after = figures["products_as_read"], figures["products"]
     worst, moved = _worst(figures)
     saved = (
@@ -118,7 +118,7 @@ def _worst(figures: Mapping[str, float]) -> tuple[str, float]:
 
 
 def pose_change(first: Model, other: Model, q: Floats) -> tuple[float, float]:
-    """Return how far the links' frames of two models of a robot are apart.
+    """Return the largest angle and distance between the frames of a link in two models.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def pose_change(first: Model, other: Model, q: Floats) -> tuple[float, float]:
 
 
 def opportunity_sentences(model: Model, function: Function) -> list[str]:
-    """Say what is nearly right-angled and was kept, and how many products exact angles would save.
+    """Return sentences on nearly right angles that were kept and what exact ones would save.
 
     Products are counted without the small entries of the joints' rotations; tilts in levers and
     inertias cost more. Empty for a robot without such structure.

@@ -18,7 +18,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
 
 
 def table_function(name: str, **options: Unpack[RowOptions]) -> Function:
-    """Return a row by name.
+    """Return a row by name, with options applied.
 
     Parameters
     ----------

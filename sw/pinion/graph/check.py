@@ -31,7 +31,10 @@ def verify(graph: Graph) -> Graph:
             raise GraphError(f"Node %{i} ({node.op}, {node.line or 'no line'}): {complaint}")
         for arg in node.args:
             if not 0 <= arg < i:
-                raise GraphError(f"Node %{i} ({node.op}) uses %{arg}, which does not precede it.")
+                raise GraphError(
+                    f"Node %{i} ({node.op}) uses %{arg}, which does not precede it: put operands "
+                    "before their users."
+                )
         if node.line != node.line.strip() or not node.line.isprintable():
             raise GraphError(
                 f"Node %{i} ({node.op}) has the source line {node.line[:80]!r}: write one line of "
@@ -39,16 +42,21 @@ def verify(graph: Graph) -> Graph:
             )
         if node.op == names.INPUT:
             if node.params[0] in inputs:
-                raise GraphError(f"Node %{i} repeats the input '{node.params[0]}'.")
+                raise GraphError(
+                    f"Node %{i} repeats the input '{node.params[0]}': use the first node of it."
+                )
             inputs.add(str(node.params[0]))
     outputs: set[str] = set()
     for name, node_id in graph.outputs:
         if name.complaint:
             raise GraphError(f"An output has an invalid name: {name.complaint}")
         if not 0 <= node_id < len(graph.nodes):
-            raise GraphError(f"The output '{name}' is node %{node_id}, which does not exist.")
+            raise GraphError(
+                f"The output '{name}' is node %{node_id}, which does not exist: the graph's "
+                f"nodes are %0 to %{len(graph.nodes) - 1}."
+            )
         if name in outputs:
-            raise GraphError(f"The output '{name}' is listed twice.")
+            raise GraphError(f"The output '{name}' is listed twice: keep one.")
         outputs.add(name)
     states: set[str] = set()
     for state in graph.states:
@@ -56,11 +64,12 @@ def verify(graph: Graph) -> Graph:
             raise GraphError(f"No input node reads the state '{state.word}': add one.")
         if not 0 <= state.node < len(graph.nodes):
             raise GraphError(
-                f"The state '{state.word}' is node %{state.node}, which does not exist."
+                f"The state '{state.word}' is node %{state.node}, which does not exist: the "
+                f"graph's nodes are %0 to %{len(graph.nodes) - 1}."
             )
         if complaint := number_complaint(state.initial):
             raise GraphError(f"The state '{state.word}' has an invalid initial value. {complaint}")
         if state.word in states:
-            raise GraphError(f"The state '{state.word}' is listed twice.")
+            raise GraphError(f"The state '{state.word}' is listed twice: keep one.")
         states.add(state.word)
     return graph

@@ -1,4 +1,4 @@
-"""Rows of the operation table: magnitude, minimum and maximum, comparison, choice.
+"""Rows of the operation table: absolute value, minimum and maximum, comparison, selection.
 
 None of them is smooth. Each has a stand-in for passes that look for equal values in samples: a
 function of the operands without the relations that hold on one side of a kink only.
@@ -26,13 +26,13 @@ _FIRST, _SECOND = 7919.0 * np.pi, 6133.0 * np.e
 
 
 def _drawn(a: Any, b: Any = 0.0) -> Any:
-    """Return pseudorandom numbers from 0 to 1 that depend on the operands."""
+    """Return numbers in [0, 1), a pseudorandom function of the operands."""
     turns = _FIRST * np.asarray(a) + _SECOND * np.asarray(b)
     return turns - np.floor(turns)
 
 
 def _at_result(node: Node, fmts: Sequence[Format]) -> Format:
-    """Return the node's format; its operands, except a condition, must have it too."""
+    """Return the node's format; raise ValueError if an operand other than a condition differs."""
     result_format = constant_format(node)
     read = fmts[1:] if node.op == names.SELECT else fmts
     if {*read} != {result_format}:
@@ -62,7 +62,7 @@ def _truth_format(node: Node, fmts: Sequence[Format]) -> Format:
 def _magnitude(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Return the magnitude; the lowest word has none, so it saturates and is flagged."""
+    """Return the magnitude; that of the most negative integer saturates and is flagged."""
     value = np.abs(np.asarray(x[0]))
     most = constant_format(node).max_int
     return np.minimum(value, most), value > most
@@ -79,7 +79,7 @@ def _truth(node: Node, x: Sequence[Exact], fmts: Sequence[Format]) -> tuple[Exac
 
 
 def half(source: Format) -> int:
-    """Return the highest word that is at most one half: above it a condition is true."""
+    """Return the largest integer of a format that is at most 1/2: a condition above it is true."""
     return 1 << source.frac - 1 if source.frac > 0 else 0
 
 
@@ -89,7 +89,7 @@ def _chosen(node: Node, x: Sequence[Exact], fmts: Sequence[Format]) -> tuple[Exa
 
 
 def _turned_pair(node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
-    """The minimum of -a and -b is minus the maximum of a and b."""
+    """Rewrite the minimum of -a and -b as minus the maximum of a and b, and vice versa."""
     if max(signs) > 0:
         return None
     other = names.MAXIMUM if node.op == names.MINIMUM else names.MINIMUM
@@ -97,12 +97,12 @@ def _turned_pair(node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
 
 
 def _turned_comparison(node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
-    """-a < -b is b < a."""
+    """Rewrite ``-a < -b`` as ``b < a``."""
     return None if max(signs) > 0 else (1, replace(node, args=node.args[::-1]))
 
 
 def _turned_choice(node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
-    """A choice between -a and -b is minus a choice between a and b."""
+    """Rewrite a selection from -a and -b as minus the selection from a and b."""
     return (-1, node) if tuple(signs) == (1, -1, -1) else None
 
 
@@ -118,7 +118,7 @@ def _pair_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _between(node: Node, x: Sequence[Any]) -> Any:
-    """Return a number between the two operands that is symmetric in them."""
+    """Return a pseudorandom number between the two operands, the same if they are exchanged."""
     low, high = np.minimum(x[0], x[1]), np.maximum(x[0], x[1])
     share = _drawn(low, high) if node.op == names.MINIMUM else _drawn(high, low)
     return low + (high - low) * share

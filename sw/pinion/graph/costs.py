@@ -1,7 +1,7 @@
 """Costs of an operation on the target machine.
 
 Multipliers of an FPGA, instructions of a CPU and registers of a GPU have different prices. Passes
-that choose between equal ways to a value therefore ask the caller's :class:`Costs`.
+that choose between equivalent computations of a value therefore use the caller's :class:`Costs`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .ops import OPS
 
 
 class Costs(Protocol):
-    """Delays and prices of operations."""
+    """Latencies and prices of operations on a target machine, as a protocol."""
 
     def latency(self, op: str, operands: int = 2) -> int:
         """Return the time from the operands of an operation to its value, in machine cycles.
@@ -40,5 +40,5 @@ class UnitCosts:
         return int(bool(OPS[op].unit))
 
     def price(self, op: str, *, constant: bool = False) -> float:
-        """Return the same as `latency`."""
+        """Return 1 for every operation with a unit, 0 for inputs and constants."""
         return float(self.latency(op))

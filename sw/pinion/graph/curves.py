@@ -36,7 +36,7 @@ _START = (0.7320508, 0.2360679)
 
 
 def _scattered(x: Sequence[Any], *, seed: float = 0.0) -> Any:
-    """Return a pseudorandom number below 1 that depends on the operands."""
+    """Return a number in [0, 1), a pseudorandom function of the operands."""
     terms = (s * (value + (start + seed)) for s, start, value in zip(_SCATTER, _START, x))  # noqa: B905, one operand or two
     return np.modf(np.abs(sum(terms)))[0]
 
@@ -73,7 +73,7 @@ def _sqrt_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _sqrt_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
-    """Return the root's deviation divided by the operand's: sqrt(e)/e at 0, less elsewhere."""
+    """Return the root's largest deviation for an operand's error e, divided by e."""
     near, off = _nearer(x[0], _NEARER**2), np.asarray(errors[0]) > 0.0
     up = _root(near + errors[0]) - _root(near)
     down = _root(near) - _root(near - errors[0])
@@ -82,7 +82,7 @@ def _sqrt_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequenc
 
 
 def _sqrt_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """Return what a unit depends on: twice the result's binary point less the operand's."""
+    """Return the unit's parameters: parity and half, rounded up, of the shift before the root."""
     apart = 2 * target.frac - sources[0].frac
     return apart % 2, (apart + apart % 2) // 2
 
@@ -91,7 +91,7 @@ def _sqrt_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[f
 
 
 def _angle(y: Any, x: Any) -> Any:
-    """Return the angle; a negative zero, which integers do not have, counts as zero."""
+    """Return the angle [rad], with a negative zero, which integers do not have, taken as zero."""
     return np.arctan2(y + 0.0, x + 0.0)
 
 
@@ -99,7 +99,10 @@ def _arctan2_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
     if fmts[0].frac != fmts[1].frac:
-        raise ValueError("The components of an angle must have the same LSB.")
+        raise ValueError(
+            "The components of an angle must have the same LSB, but their formats are "
+            f"{fmts[0].name} and {fmts[1].name}."
+        )
     # The shorter one is also a word of the longer one's format.
     source = max(fmts, key=lambda fmt: fmt.width)
     unit = Atan2(source=source, target=constant_format(node))
@@ -113,7 +116,7 @@ def _arctan2_derivative(node: Node, x: Sequence[Any]) -> Sequence[Any]:
 
 
 def _arctan2_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequence[Any]:
-    """Return the largest derivatives within the errors, limited together to a whole turn."""
+    """Return the largest derivatives within the errors, limited to a change of one whole turn."""
     off = [np.maximum(error, 1e-300) for error in errors]
     length = np.maximum(np.hypot(x[0], x[1]), 1e-300)
     shorter = _nearer(length, _NEARER) / length
@@ -126,7 +129,7 @@ def _arctan2_secant(node: Node, x: Sequence[Any], errors: Sequence[Any]) -> Sequ
 
 
 def _arctan2_decides(node: Node, x: Sequence[Any]) -> tuple[Any, Sequence[float]]:
-    """The angles on both sides of the negative x axis differ by a whole turn."""
+    """Return the quantity whose sign decides between pi and -pi, and its partial derivatives."""
     y, across = x[0], np.maximum(x[1], 0.0)
     return np.copysign(np.abs(y) + across, y), (1.0, 0.0)
 
@@ -135,7 +138,7 @@ def _arctan2_decides(node: Node, x: Sequence[Any]) -> tuple[Any, Sequence[float]
 
 
 def piecewise(node: Node) -> Piecewise:
-    """Return the polynomials of a table."""
+    """Parse the piecewise polynomial in a table look-up's first parameter."""
     return Piecewise.parse(str(node.params[0]))
 
 
@@ -154,7 +157,7 @@ def _look_up_unit(node: Node, sources: Sequence[Format], target: Format) -> tupl
 
 
 def _look_up_text(node: Node) -> str:
-    """Return a lambda with the coefficients as constants: they do not fit into vector registers."""
+    """Return the C++ lambda of a look-up, whose coefficients are constants in memory."""
     table = piecewise(node)
     rows = ", ".join(f"Scalar<V>({number!r})" for number in table.coefficients)
     ends = f"Scalar<V>({table.low!r}), Scalar<V>({table.high!r})"

@@ -22,7 +22,7 @@ _EXACT = (Family.SUM, Family.NEGATION, Family.PRODUCT)
 
 
 def column_texts() -> dict[str, str]:
-    """Return each column's text from the docstring of a row, in the docstring's order."""
+    """Return the description of each column, read from the docstring of `Op`, in its order."""
     texts: dict[str, str] = {}
     current: list[str] = []
     for line in inspect.cleandoc(Op.__doc__ or "").partition("-------\n")[2].splitlines():
@@ -36,7 +36,7 @@ def column_texts() -> dict[str, str]:
 
 
 def operation_table() -> str:
-    """Render the operands, parameters and value of each operation."""
+    """Render the operands, parameters and value of each operation as a Markdown table."""
     rows = [
         (
             f"`{row.name}`",
@@ -54,7 +54,7 @@ def operation_table() -> str:
 
 
 def column_table() -> str:
-    """Render the columns of a row."""
+    """Render the description of each column of the operation table as a Markdown table."""
     rows = [(f"`{name}`", text) for name, text in column_texts().items()]
     return markdown_table(("column", "holds"), rows)
 
@@ -76,7 +76,7 @@ def _meaning(row: Op) -> str:
 
 
 def _derived(row: Op) -> str:
-    """Return the format that the table derives for operands of one format."""
+    """Return the result format of an operation for operands of the example format."""
     if row.family not in _EXACT:
         return "given by its parameters"
     count = _SOME[row.family] if row.arity is None else row.arity

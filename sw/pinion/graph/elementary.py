@@ -30,20 +30,20 @@ from .rules import (
 
 
 def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
-    """Return the unit of a fixed-dialect reciprocal, with its smallest operand if it has one."""
+    """Return the model of the unit of a fixed-dialect reciprocal, for operands in ``source``."""
     return _reciprocal(node.params, source)
 
 
 @lru_cache(maxsize=32)
 def _reciprocal(params: tuple[Param, ...], source: Format) -> Reciprocal:
-    """Return a unit, cached because building its table takes longer than many results."""
+    """Return a unit's model, cached because its table takes long to build."""
     width, frac, *smallest = params
     minimum = float(smallest[0]) if smallest else 0.0
     return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)
 
 
 def mirrored(ends: Sequence[Param]) -> tuple[float, float]:
-    """Return the bounds for which clamping -a is minus the clamp of a."""
+    """Return (-high, -low), the bounds for which clamping -a gives minus the clamp of a."""
     low, high = ends
     return 0.0 - float(high), 0.0 - float(low)
 
@@ -73,7 +73,7 @@ def _reciprocal_integers(
 
 
 def _clamp_format(node: Node, f: Sequence[Format]) -> Format:
-    """Return the operand's format: a clamp gives the operand or a bound rounded to its grid."""
+    """Return the operand's format, which a clamp's result must have."""
     result_format = constant_format(node)
     if result_format != f[0]:
         raise ValueError(
@@ -130,7 +130,7 @@ def _sincos_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple
 
 
 def _reciprocal_unit(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """Return what a unit depends on: the sum of the fraction bits, and the smallest operand."""
+    """Return the unit's parameters: sum of the fraction bits, and smallest operand in LSBs."""
     smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
     return sources[0].frac + target.frac, smallest * 2.0 ** sources[0].frac
 
@@ -148,7 +148,7 @@ def _clamp_fold(node: Node, operands: Sequence[Node]) -> float | int | None:
 
 
 def _clamp_turn(node: Node, signs: Sequence[int]) -> tuple[int, Node]:
-    """The clamp of -a is minus the clamp of a with mirrored bounds."""
+    """Rewrite the clamp of -a as minus the clamp of a with mirrored bounds."""
     return -1, replace(node, params=mirrored(node.params[:2]))
 
 
@@ -157,7 +157,7 @@ _SCATTER = 7919.0 * np.pi
 
 
 def _clamp_stand_in(node: Node, x: Sequence[Any]) -> Any:
-    """Return a pseudorandom number between the bounds that depends on the operand.
+    """Return a number between the bounds, a pseudorandom function of the operand.
 
     Like the clamp, it changes its sign if operand and bounds do.
     """
@@ -166,7 +166,7 @@ def _clamp_stand_in(node: Node, x: Sequence[Any]) -> Any:
 
 
 def _clamp_error(node: Node, sources: Sequence[Format], target: Format) -> float:
-    """Return the rounding error of the bounds; bounds beyond the format have none."""
+    """Return the larger rounding error of the two bounds, 0 for a bound outside the format."""
     return max(
         (
             abs(integer * target.lsb - float(end))
@@ -180,7 +180,7 @@ def _clamp_error(node: Node, sources: Sequence[Format], target: Format) -> float
 def _hypot2_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Return the exact sum, rounded and limited once."""
+    """Return the exact sum of the squares, rounded and saturated once."""
     squares = Node(names.DOT, (0, 0, 1, 1), (1, 1))
     read = [fmts[0], fmts[0], fmts[1], fmts[1]]
     exact, _ = dot_integers(squares, [x[0], x[0], x[1], x[1]], read)

@@ -62,8 +62,7 @@ def _float(
 def evaluate_floats(
     graph: Graph, inputs: Mapping[str, Any], dtype: type[np.floating] = np.float64
 ) -> dict[str, Any]:
-    """Return result words by name, in float64 unless another type is asked for; other values are
-    freed after their last use."""
+    """Return result words by name, evaluated in ``dtype``; intermediate values are freed early."""
     last = list(range(len(graph.nodes)))
     for i, node in enumerate(graph.nodes):
         for arg in node.args:
@@ -94,7 +93,7 @@ def formats(graph: Graph) -> list[Format]:
 
 @dataclass(frozen=True)
 class FixedValues:
-    """Exact integers of every node, and the results that saturated.
+    """Exact integers of every node, and flags of the values that saturated.
 
     Members
     -------
@@ -106,7 +105,7 @@ class FixedValues:
     saturated: tuple[Flags | None, ...]
 
     def any_saturated(self, count: int) -> Flags:
-        """Return the requests in which any node saturated, (n,)."""
+        """Return flags (n,) of the requests in which any node saturated."""
         flags = np.zeros(count, dtype=np.bool_)
         for flag in self.saturated:
             if flag is not None:
@@ -223,7 +222,7 @@ def _check_widths(graph: Graph, fmts: list[Format]) -> None:
 
 
 def evaluate_integers(graph: Graph, inputs: Mapping[str, Ints]) -> tuple[dict[str, Ints], Flags]:
-    """Return result words as integers by name, and the flag of each request."""
+    """Return result words as integers by name, and the saturation flag of each request."""
     run = node_integers(graph, inputs)
     count = max((np.size(v) for v in inputs.values()), default=1)
     results: dict[str, Ints] = {}
@@ -257,7 +256,7 @@ def adjoints(
 
 
 def decisions(graph: Graph, values: list[Any]) -> dict[int, Any]:
-    """Return, for each node that jumps, the quantity (n,) whose sign decides its side.
+    """Return, for each discontinuous node, the quantity (n,) whose sign decides its branch.
 
     Parameters
     ----------
@@ -276,7 +275,7 @@ def decision_adjoints(
     node: int,
     secants: Mapping[int, Sequence[Any]] = MappingProxyType({}),
 ) -> list[Any]:
-    """Return the sensitivities of the quantity that decides a node's side, as `adjoints`."""
+    """Return adjoints, as `adjoints` does, of the quantity that decides a node's branch."""
     decided = graph.nodes[node]
     rule = OPS[decided.op].decides
     assert rule is not None

@@ -28,12 +28,12 @@ _REGION = re.compile(rf"(?P<name>{_NAME})(?:\[(?P<body>[0-9]{{1,9}})\])?")
 
 
 class GraphError(ValueError):
-    """A graph breaks a rule of the representation; the message names the node."""
+    """Violation of a rule of the representation; the message names the rule and the place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The part of an algorithm that made a node, such as ``forward[3]``.
+    """The part of an algorithm that emitted a node, such as ``forward[3]``.
 
     Members
     -------
@@ -63,7 +63,7 @@ class Region:
 
     @classmethod
     def of(cls, text: str) -> Region:
-        """Return the region that prints as this text.
+        """Parse the text of a region, such as ``forward[3]``.
 
         Raises
         ------
@@ -86,7 +86,7 @@ class Output(NamedTuple):
 
 
 class Feedback(NamedTuple):
-    """A word of state, which each request leaves to the next one.
+    """A word of state, which each request passes to the next one.
 
     Members
     -------
@@ -102,7 +102,7 @@ class Feedback(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation.
+    """One operation of a graph, with its operands and its origin in the source.
 
     Members
     -------
@@ -122,7 +122,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A traced function.
+    """A function as a sequence of scalar operations, with its results and words of state.
 
     Members
     -------
@@ -150,7 +150,7 @@ class Graph:
 
     @property
     def roots(self) -> tuple[int, ...]:
-        """The nodes that must be computed: those of results, then of next states."""
+        """The nodes that must be computed: those of the results, then those of the next states."""
         return (*(out.node for out in self.outputs), *(state.node for state in self.states))
 
     def state_nodes(self) -> dict[int, Feedback]:
@@ -177,7 +177,7 @@ class Graph:
         return uses
 
     def users(self) -> list[list[int]]:
-        """Return the users of each node, in order."""
+        """Return the nodes that use each node as an operand, in order of evaluation."""
         users: list[list[int]] = [[] for _ in self.nodes]
         for i, node in enumerate(self.nodes):
             for arg in dict.fromkeys(node.args):
@@ -185,7 +185,7 @@ class Graph:
         return users
 
     def negated_results(self) -> frozenset[int]:
-        """Return negations that only results read: the converters compute them, not a unit.
+        """Return the negations that only results use: output converters compute them, not units.
 
         Equal nodes count as one, since a rewriter that interns makes them one.
         """

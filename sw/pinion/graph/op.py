@@ -62,7 +62,7 @@ def _by_parity(node: Node, signs: Sequence[int], parity: int) -> tuple[int, Node
 
 @dataclass(frozen=True, kw_only=True)
 class Op:
-    """A row of the table.
+    """A row of the operation table.
 
     Members
     -------
@@ -150,7 +150,7 @@ class Op:
         return self.check(node)
 
     def without_signs(self, node: Node, signs: Sequence[int]) -> tuple[int, Node] | None:
-        """Return the sign and node with plain operands that equal this node with signed ones.
+        """Return a sign and a node with unsigned operands, equal to a node with signed operands.
 
         None if there is no such node: then negative operands have to be negated.
         """
@@ -171,7 +171,7 @@ class Op:
         return self.least if isinstance(self.least, float) else self.least(node)
 
     def bound(self, node: Node) -> Op:
-        """Return this row for one node, whose string parameters are then fixed."""
+        """Return this row with ``text`` and ``floats`` specialised to one node's parameters."""
         if isinstance(self.text, str):
             return self
         return replace(self, text=self.text(node), floats=lambda _, x: self.floats(node, x))

@@ -45,13 +45,13 @@ def _count(states: Mapping[str, Floats]) -> int:
 
 
 def chunks(states: Mapping[str, Floats]) -> Iterator[dict[str, Floats]]:
-    """Yield the states in chunks."""
+    """Yield the states in chunks of at most `CHUNK`."""
     for start in range(0, _count(states), CHUNK):
         yield {name: column[start : start + CHUNK] for name, column in states.items()}
 
 
 def measure_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
-    """Measure the ranges of every node.
+    """Measure the magnitudes that every node reaches in the given states.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def measure_ranges(graph: Graph, states: Mapping[str, Floats]) -> Ranges:
 
 
 def rounded_floats(graph: Graph, states: Mapping[str, Floats]) -> list[Floats]:
-    """Return every node of a fixed graph with its roundings but without saturation.
+    """Return the values of a fixed-dialect graph's nodes, rounded but not saturated.
 
     Where a result is mostly rounding error (a sum that cancels), its range follows from these.
     """

@@ -1,4 +1,4 @@
-"""Rules of sums and of sums of products: floats, formats, exact integers, sensitivities, C."""
+"""Rules of sums and of sums of products: floats, formats, exact integers, derivatives, checks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def value_text(value: object) -> str:
 
 
 def format_complaint(width: object, frac: object) -> str:
-    """Return what is wrong with two parameters of a format, or an empty string."""
+    """Return what is wrong with a format's width and fraction bits, or an empty string."""
     if type(width) is int and type(frac) is int and 1 <= width <= MOST_BITS >= abs(frac):
         return ""
     return (
@@ -52,7 +52,7 @@ def format_check(node: Node) -> str:
 
 
 def number_complaint(value: object) -> str:
-    """Return what is wrong with a number, or an empty string."""
+    """Return why a value is not a finite number, or an empty string if it is one."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return ""
@@ -67,9 +67,12 @@ def widen(x: Exact) -> Wide:
 
 
 def sum_format(fmts: Sequence[Format]) -> Format:
-    """Return the format of an exact sum: a bit more for every doubling of the terms."""
+    """Return the format of an exact sum: one more bit for every doubling of the term count."""
     if len({f.frac for f in fmts}) > 1:
-        raise ValueError("The terms of an exact sum must have the same LSB.")
+        raise ValueError(
+            "The terms of an exact sum must have the same LSB, but their formats are "
+            f"{', '.join(f.name for f in fmts)}: quantize them."
+        )
     return Format(max(f.width for f in fmts) + (len(fmts) - 1).bit_length(), fmts[0].frac)
 
 
@@ -96,7 +99,7 @@ def term_signs(node: Node) -> tuple[int, ...]:
 
 
 def sum_floats(node: Node, x: Sequence[Any]) -> Any:
-    """Sum with signs."""
+    """Return the sum of the signed operands."""
     total = x[0]
     for sign, term in zip(term_signs(node)[1:], x[1:], strict=True):
         total = total + term if sign > 0 else total - term
@@ -106,7 +109,7 @@ def sum_floats(node: Node, x: Sequence[Any]) -> Any:
 def sum_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Sum exactly, in two limbs if the sum is wider than 62 bits."""
+    """Return the exact sum of the signed operands, in two limbs if wider than 62 bits."""
     wide = sum_format(fmts).width > NARROW or any(isinstance(term, Wide) for term in x)
     terms: list[Any] = [widen(term) if wide else term for term in x]
     total = terms[0]
@@ -146,7 +149,7 @@ def signs_complaint(node: Node, terms: int) -> str:
 def neg_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Negate exactly."""
+    """Return the negated operand, which is exact."""
     return -x[0], None
 
 
@@ -169,7 +172,7 @@ def product_signs(node: Node) -> tuple[int, ...]:
 
 
 def dot_floats(node: Node, x: Sequence[Any]) -> Any:
-    """Sum products with signs."""
+    """Return the sum of the signed products, and of the addend if there is one."""
     total: Any = None
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         term = a * b if sign > 0 else -(a * b)
@@ -180,7 +183,7 @@ def dot_floats(node: Node, x: Sequence[Any]) -> Any:
 def dot_integers(
     node: Node, x: Sequence[Exact], fmts: Sequence[Format]
 ) -> tuple[Exact, Flags | None]:
-    """Sum products exactly, in two limbs if the sum is wider than 62 bits."""
+    """Return the exact sum of signed products and addend, in two limbs if wider than 62 bits."""
     narrow = dot_format(node, fmts).width <= NARROW
     total: Any = None
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
@@ -206,7 +209,7 @@ def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
 
 
 def dot_check(node: Node) -> str:
-    """Return what is wrong with a dot, or an empty string."""
+    """Return what is wrong with a dot's operands and signs, or an empty string."""
     products = len(node.args) // 2
     if len(node.args) % 2 == 0 or len(node.params) != products + 1 or not products:
         if len(node.args) != 2 * len(node.params) or not node.params:

@@ -126,13 +126,13 @@ def stream_integers(
         if (left[:-1] != states[1:])[~restarts[1:]].any():
             raise GraphError(
                 f"The states of '{state.word}' do not follow from each other by the table's rules: "
-                "this is a defect in Pinion."
+                "this is a defect in Pinion; report it."
             )
     return run, stream
 
 
 def sticky(flags: Flags, fresh: Flags | None = None) -> Flags:
-    """Return flags (n,) that stay set from request to request until the state is fresh again."""
+    """Return flags (n,) that, once set, stay set until a request with a fresh state."""
     if fresh is None:
         return np.logical_or.accumulate(flags) if len(flags) else flags
     stream = np.cumsum(fresh)
@@ -279,7 +279,7 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
 
 
 def _narrow(value: Exact) -> Ints:
-    """Return a value as one limb; all values after a rounding have only one."""
+    """Return a value of one limb, as every value after a rounding is; raise if it has two."""
     if isinstance(value, Wide):
         raise GraphError("A value on a loop through states has more than 62 bits: quantize it.")
     return value

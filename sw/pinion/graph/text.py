@@ -77,7 +77,9 @@ def parse_graph(text: str) -> Graph:
         try:
             params = json.loads(match["params"] or "[]")
         except (ValueError, RecursionError) as error:
-            raise GraphError(f"Line {number} has unreadable parameters: {error}.") from None
+            raise GraphError(
+                f"Line {number} has unreadable parameters: write a JSON list ({error})."
+            ) from None
         if match["op"] == names.INPUT and params and isinstance(params[0], str):
             params[0] = Word.of(params[0])
         nodes.append(

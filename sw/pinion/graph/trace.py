@@ -22,7 +22,7 @@ from .words import Word
 
 
 class TraceError(TypeError):
-    """The traced function needs a symbol's value, or an operation that the table does not have.
+    """Error in a traced function, which uses a symbol's value or an unsupported operation.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Symbol:
         return less if less is NotImplemented else ~less
 
     def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Any:
-        """Apply a function of the operation table to symbols and numbers, one of them this symbol.
+        """Apply a function of the operation table to operands that include this symbol.
 
         Returns
         -------
@@ -292,7 +292,7 @@ class Condition:
         self._turned = turned
 
     def apply(self, op: str, *operands: object, params: Sequence[Param] = ()) -> Any:
-        """Choose by this condition: ``select`` with it as the first operand.
+        """Apply ``select`` with this condition as the first operand.
 
         Raises
         ------
@@ -359,7 +359,7 @@ class Condition:
 
 
 class Tracer:
-    """Collector of nodes; one tracer builds one graph.
+    """Recorder of operations as nodes; one tracer builds one graph.
 
     Parameters
     ----------
@@ -411,22 +411,22 @@ class Tracer:
         line, count = Counter(node.line for node in self._nodes).most_common(1)[0]
         raise TraceError(
             f"Tracing stopped at {self.most:,} operations, {count:,} of them from {line}",
-            "every iteration of a loop adds operations, so run fewer, and make the loop end",
+            "every iteration of a loop adds operations, so use fewer, and make the loop end",
         )
 
     def shown(self, node: int) -> str:
-        """Return a value as text, for a line of the function that prints it."""
+        """Return a node as text, for ``print`` in a traced function."""
         traced = self._nodes[node]
         if traced.op == names.INPUT:
             return f"<{traced.params[0]}>"
         return f"<{traced.op} of {traced.line}>"
 
     def input(self, word: str) -> Symbol:
-        """Add a word of the request record; the order of calls is the order of the record."""
+        """Append an input word and return its symbol; the record keeps the order of calls."""
         return self.emit(names.INPUT, params=(Word.of(word),))
 
     def constant(self, value: float) -> Symbol:
-        """Add a constant.
+        """Append a constant and return its symbol.
 
         Raises
         ------
@@ -441,7 +441,7 @@ class Tracer:
         return self.emit(names.CONST, params=(value,))
 
     def output(self, word: str, value: Symbol | float) -> None:
-        """Name a result word; the order of calls is the order of the record."""
+        """Make a value a result word; the result record keeps the order of calls."""
         if not isinstance(value, Symbol):
             value = self.constant(float(value))
         self._outputs.append(Output(Word.of(word), value.node))

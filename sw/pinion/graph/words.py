@@ -28,7 +28,7 @@ class Word(str):
     indices: tuple[int, ...]
 
     def __new__(cls, block: str, indices: Sequence[int] = ()) -> Self:
-        """Build the word of a block's element."""
+        """Build the word of an array's element, named as in ``minv[1,0]``."""
         where = f"[{','.join(map(str, indices))}]" if indices else ""
         self = super().__new__(cls, f"{block}{where}")
         self.block, self.indices = block, tuple(indices)

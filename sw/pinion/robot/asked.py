@@ -42,7 +42,7 @@ class RobotOptions(TypedDict, total=False):
 def asked_robot(
     robot: str | os.PathLike[str] | Model | None, **options: Unpack[RobotOptions]
 ) -> Model:
-    """Load a robot with these options; a model is locked and cut down without loading it again.
+    """Load a robot with options, or apply them to a model that is already loaded.
 
     Parameters
     ----------

@@ -189,6 +189,6 @@ def contacts_of(model: Model) -> tuple[Contact, ...]:
 
 
 def _whole(text: str) -> str:
-    """Return a contact's string with its kind."""
+    """Return a contact's string with its kind, ``:3d`` if it states none."""
     _, colon, kind = text.rpartition(":")
     return text if colon and kind in _SIZES else f"{text}:3d"

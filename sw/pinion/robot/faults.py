@@ -60,7 +60,7 @@ class Draft:
     figures: tuple[LinkFigures, ...]
 
     def finished(self, *, accept_inertia: bool = False) -> Model:
-        """Return the model, with a note on every unphysical inertia that was kept.
+        """Return the checked model, with a note on every unphysical inertia that was kept.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ _TIE = _Remedy(
 
 @dataclass(frozen=True, kw_only=True)
 class _Fault:
-    """A problem as a clause, and its remedy."""
+    """A fault of a robot: the problem as a clause, and its remedy."""
 
     problem: str
     remedy: _Remedy
@@ -200,7 +200,7 @@ def _problem(figures: LinkFigures) -> str:
 
 
 def _whole(body: Body) -> str:
-    """Return what is wrong with a body and all its links, or '' if nothing is."""
+    """Return the problem of a body's inertia with all its links merged, '' if there is none."""
     inertia = body.inertia
     if not inertia.mass > 0.0:
         return "no mass"
@@ -215,7 +215,7 @@ def _idle(model: Model, joints: Iterable[Idle]) -> list[_Fault]:
 
 
 def _idle_remedy(body: Body) -> _Remedy:
-    """Return the remedy; a floating body needs mass itself, because joints behind it give way."""
+    """Return the remedy for a joint that moves no inertia; a floating body itself needs mass."""
     if body.joint.kind is not JointKind.FREE_FLYER:
         return _IDLE
     text = f"give the link {body.name!r} an <inertial> with mass and inertia"

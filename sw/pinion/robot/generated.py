@@ -46,20 +46,20 @@ def generated_text(name: str) -> str:
 
 
 def pendulum() -> str:
-    """Return one slender rod of 1 kg and 0.5 m hanging from a joint about y; ``tip`` is its end."""
+    """Return the URDF of a rod of 1 kg and 0.5 m, hanging from a joint about y, with a ``tip``."""
     rod = _rod(1, parent="base", origin=(0.0, 0.0, 1.0))
     return _robot("pendulum", [_base(), *rod, *_tip("link_1", z=-0.5)])
 
 
 def two_link() -> str:
-    """Return two such rods in series, both about y: the textbooks' planar arm with its ``tip``."""
+    """Return the URDF of a planar arm: two rods of 1 kg and 0.5 m in series, with a ``tip``."""
     first = _rod(1, parent="base", origin=(0.0, 0.0, 1.5))
     second = _rod(2, parent="link_1", origin=(0.0, 0.0, -0.5))
     return _robot("two_link", [_base(), *first, *second, *_tip("link_2", z=-0.5)])
 
 
 def chain(joints: int) -> str:
-    """Return a spatial chain of ``joints`` revolute joints whose axes are z, y, x in turn.
+    """Return the URDF of a spatial chain of revolute joints whose axes are z, y, x in turn.
 
     Each link is a tube of 0.25 m and 50 mm radius beside its axis; the masses fall from 4 kg by a
     tenth per link to 0.5 kg; ``tip`` is the end of the last link.
@@ -227,7 +227,7 @@ def _base() -> str:
 
 
 def _tip(parent: str, *, z: float) -> tuple[str, str]:
-    """Return a massless frame at the end of a link, for kinematics of the tip."""
+    """Return link and fixed joint of a massless ``tip``, ``z`` [m] along the parent's z axis."""
     return (
         link_xml("tip"),
         joint_xml("tip_joint", "fixed", parent=parent, child="tip", xyz=(0.0, 0.0, z)),
@@ -235,7 +235,7 @@ def _tip(parent: str, *, z: float) -> tuple[str, str]:
 
 
 def _rod(number: int, *, parent: str, origin: Sequence[float]) -> tuple[str, str]:
-    """Return a rod of 1 kg, 0.5 m long and 20 mm thick, hanging from a joint about y."""
+    """Return the link and joint of a rod of 1 kg, 0.5 m long, hanging from a joint about y."""
     mass, length, radius = 1.0, 0.5, 0.01
     across = round(mass * (3.0 * radius**2 + length**2) / 12.0, 9)
     along = round(mass * radius**2 / 2.0, 9)
@@ -259,7 +259,7 @@ def _rod(number: int, *, parent: str, origin: Sequence[float]) -> tuple[str, str
 
 
 def _random_link(rng: np.random.Generator, name: str) -> str:
-    """Return a link whose inertia is physical: its tensor follows from a random covariance."""
+    """Return a ``<link>`` with a physical inertia, computed from a random covariance."""
     mass = float(rng.uniform(0.5, 5.0))
     factor = rng.normal(size=(3, 3)) * 0.08 + 0.05 * np.eye(3)
     spread = mass * (factor @ factor.T + 1e-4 * np.eye(3))
@@ -274,7 +274,7 @@ def _random_link(rng: np.random.Generator, name: str) -> str:
 
 
 def _random_origin(rng: np.random.Generator) -> tuple[list[float], list[float]]:
-    """Return a position and angles; half of the samples have right angles, as in real files."""
+    """Return a position [m] and angles [rad], which are right angles in half of the samples."""
     xyz: list[float] = rng.uniform(-0.4, 0.4, 3).tolist()
     if rng.random() < 0.5:
         return xyz, [float(k) * math.pi / 2.0 for k in rng.integers(-2, 3, 3)]
@@ -300,6 +300,6 @@ def _nums(values: Iterable[float]) -> str:
 
 
 def _num(value: float) -> str:
-    """Return the shortest text that reads back as the same float, without a needless ``.0``."""
+    """Return the shortest text that reads back as the same float, without a trailing ``.0``."""
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") else text

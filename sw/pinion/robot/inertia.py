@@ -88,7 +88,7 @@ def place(
     residues: Residues,
     where: str = "the axes of an inertial",
 ) -> Inertia:
-    """Return a link's inertia in its body's frame.
+    """Return a link's inertia about its body's origin, in body coordinates.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Robots by name or by path."""
+"""Loading of robots by name, from a file or from a Pinocchio model."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def load(
     contacts: Sequence[str] = (),
     loops: Sequence[Sequence[str]] = (),
 ) -> Model:
-    """Load a robot.
+    """Load a robot by its name, from a file or from a Pinocchio model.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def with_gravity(model: Model, gravity: Vec3) -> Model:
 
 
 def _cut(text: str) -> str:
-    """Return the beginning of a text that may be as long as a file."""
+    """Return a text, cut to a length that fits in a message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -208,7 +208,7 @@ def _refuse_floating(floating_base: bool, source: str, how: str) -> None:
 
 
 def _is_mjcf(path: Path) -> bool:
-    """Return whether a file is MJCF, which its suffix and its root element show."""
+    """Return whether a file is MJCF, judged by its suffix and its root element."""
     if path.suffix not in (".xml", ".mjcf") or not path.is_file():
         return False
     try:

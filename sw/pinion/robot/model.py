@@ -167,7 +167,7 @@ class Joint:
 
     @property
     def shown_kind(self) -> str:
-        """The kind for display, where a revolute joint without limits is "continuous"."""
+        """Name of the joint's kind for display, "continuous" if revolute without limits."""
         return "continuous" if self.continuous else self.kind.value
 
 
@@ -196,9 +196,9 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A robot; the only robot type that later stages use.
+    """A robot as a tree of moving bodies on a fixed base.
 
-    The base is fixed; a floating robot has a free-flyer as its first joint.
+    A floating robot has a free-flyer as its first joint. All later stages use only this type.
 
     Members
     -------

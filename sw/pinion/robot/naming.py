@@ -12,7 +12,7 @@ LONGEST = 200
 
 
 def visible(name: str, kind: str) -> str:
-    """Return the name unchanged if it can be shown on one line.
+    """Return the name unchanged; raise if it cannot be shown on one line.
 
     Errors
     ------
@@ -32,7 +32,7 @@ def visible(name: str, kind: str) -> str:
 
 
 def check_names(model: Model) -> Model:
-    """Return the model if every name in it can be shown.
+    """Return the model unchanged; raise if a name in it cannot be shown on one line.
 
     Errors
     ------

@@ -38,7 +38,7 @@ def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:
 
 
 def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.float64]:
-    """Convert a model's position to Pinocchio's.
+    """Convert positions of a model to Pinocchio's.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.flo
 
 
 def q_from_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.float64]:
-    """Convert Pinocchio's position to a model's; continuous joints end up within [-pi, pi].
+    """Convert Pinocchio's positions to a model's, continuous joints within [-pi, pi].
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ def idle_joints(model: Model) -> list[Idle]:
 
 
 def _through(joint: Joint, IA: Floats, IC: Floats) -> tuple[bool, bool, Floats]:
-    """Return whether all pivots are nonzero, whether the load resists, and the inertia left."""
+    """Return whether a joint's pivots and composite inertia are nonzero, and the inertia left."""
     moves = resists = True
     for k in reversed(_AXES[joint.kind]):
         S = np.zeros(6)
@@ -106,7 +106,7 @@ def _through(joint: Joint, IA: Floats, IC: Floats) -> tuple[bool, bool, Floats]:
 
 
 def _scale(IC: Floats, S: Floats) -> Floats:
-    """Return the scale of a pivot in the direction S: the sum of the moments, or the mass."""
+    """Return the reference magnitude for a pivot along S: the sum of the moments, or the mass."""
     moments = np.abs(IC[:, 0, 0]) + np.abs(IC[:, 1, 1]) + np.abs(IC[:, 2, 2])
     mass = np.abs(IC[:, 5, 5])
     return np.asarray((S[:3] @ S[:3]) * moments + (S[3:] @ S[3:]) * mass)
@@ -161,7 +161,7 @@ def _spatial(inertia: Inertia) -> Floats:
 
 
 def _full(inertia: Inertia) -> bool:
-    """Return whether a body's inertia clearly resists every motion by itself."""
+    """Return whether a body's own inertia is clearly positive definite."""
     if not inertia.mass > 0.0:
         return False
     xx, xy, xz, yy, yz, zz = about_com(inertia)

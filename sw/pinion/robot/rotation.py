@@ -66,18 +66,18 @@ class Residues:
     explained: frozenset[str] = frozenset()
 
     def snapped(self, change: float, where: str) -> None:
-        """Count one number that was moved by ``change``."""
+        """Count one number that was changed by ``change``."""
         self.count += 1
         if change >= self.largest:
             self.largest, self.where = change, where
 
     def kept(self, tilt: float, where: str) -> None:
-        """Note a number that would be zero without a small tilt."""
+        """Record the tilt [rad] of a number that would be zero without it."""
         if where not in self.explained:
             self.tilts[where] = max(tilt, self.tilts.get(where, 0.0))
 
     def notes(self) -> list[str]:
-        """Return what was snapped and what was kept, at most one sentence each."""
+        """Return at most two sentences: on what was snapped, and on what was kept."""
         notes = []
         if self.count:
             plural = "s" if self.count > 1 else ""

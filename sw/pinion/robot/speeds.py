@@ -24,7 +24,7 @@ def stated_velocity(limit: float | None) -> float | None:
 def rated_velocity(
     name: str, kind: JointKind, *, limit: float | None, rated: float | None, notes: list[str]
 ) -> float:
-    """Return the speed of the reference distribution [rad/s | m/s], with a note on a substitute.
+    """Return a joint's rated speed [rad/s | m/s], and add a note if it is a substitute.
 
     Parameters
     ----------

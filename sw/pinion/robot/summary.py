@@ -70,7 +70,7 @@ class JointSummary(TypedDict):
 
 
 class Summary(TypedDict):
-    """A robot at a glance; every value can be written as strict JSON.
+    """Summary of a robot; every value can be written as strict JSON.
 
     ``tip`` is the tip that functions use, None if ``tips`` has several.
     """

@@ -72,7 +72,7 @@ def test_wrong_shapes_and_numbers_are_named(q: np.ndarray, v: np.ndarray, messag
 
 
 def test_what_does_not_exist_for_such_a_robot_is_named() -> None:
-    with pytest.raises(DynamicsError, match="only support 'composite'"):
+    with pytest.raises(DynamicsError, match="support only 'composite'"):
         dynamics.rnea_derivatives(MODEL, Q, V, V, method="column")
     with pytest.raises(DynamicsError, match="friction_width is -1"):
         dynamics.rnea(MODEL, Q, V, V, joint_terms=True, friction_width=-1.0)

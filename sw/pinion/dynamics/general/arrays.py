@@ -66,7 +66,7 @@ def rnea(
     f_ext: ArrayLike | None,
     **terms: Any,
 ) -> Array:
-    """Return the efforts of inverse dynamics."""
+    """Return the efforts of inverse dynamics, (nv,) or (n, nv) [N m | N]."""
     checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
     return checked.shaped(
@@ -75,13 +75,13 @@ def rnea(
 
 
 def crba(model: Model, q: ArrayLike) -> Array:
-    """Return the joint-space inertia matrix."""
+    """Return the joint-space inertia matrix, (nv, nv) or (n, nv, nv)."""
     checked = checked_arguments(model, q=q)
     return checked.shaped(recursion.crba(checked.pose, checked.terms))
 
 
 def minv(model: Model, q: ArrayLike, *, method: str) -> Array:
-    """Return the inverse of the joint-space inertia matrix."""
+    """Return the inverse of the joint-space inertia matrix, (nv, nv) or (n, nv, nv)."""
     checked = checked_arguments(model, q=q)
     return checked.shaped(recursion.minv(checked.pose, checked.terms, method))
 
@@ -94,7 +94,7 @@ def aba(
     f_ext: ArrayLike | None,
     **terms: Any,
 ) -> Array:
-    """Return the accelerations of forward dynamics."""
+    """Return the accelerations of forward dynamics, (nv,) or (n, nv) [rad/s^2 | m/s^2]."""
     checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, tau=tau)
     x = checked.states
     return checked.shaped(
@@ -112,7 +112,7 @@ def rnea_derivatives(
     method: str,
     **terms: Any,
 ) -> tuple[Array, Array]:
-    """Return the gradient of inverse dynamics."""
+    """Return the gradient of inverse dynamics: dtau_dq, dtau_dqd."""
     check_method(model, method)
     checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
@@ -154,7 +154,7 @@ def fd_derivatives_from_minv(
     method: str,
     **terms: Any,
 ) -> tuple[Array, Array]:
-    """Return the gradient of forward dynamics from accelerations and M^-1."""
+    """Return the gradient of forward dynamics from accelerations and M^-1: dqdd_dq, dqdd_dqd."""
     check_method(model, method)
     checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states
@@ -168,20 +168,20 @@ def fd_derivatives_from_minv(
 
 
 def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
-    """Return the kinetic energy."""
+    """Return the kinetic energy [J], () or (n,)."""
     checked = checked_arguments(model, q=q, qd=qd)
     return checked.shaped(energy.kinetic_energy(checked.pose, checked.states["qd"]))
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
-    """Return the potential energy."""
+    """Return the potential energy [J], () or (n,)."""
     checked = checked_arguments(model, q=q)
     return checked.shaped(energy.potential_energy(model, checked.states["q"]))
 
 
 def check_method(model: Model, method: str) -> None:
-    """Raise for the column recursion, which supports single-axis joints only."""
+    """Raise for any method except ``composite``, the only one for joints of any kind."""
     if method != "composite":
         raise DynamicsError(
-            f"method is {method!r}, but the joints of {model.name!r} only support 'composite'."
+            f"method is {method!r}, but the joints of {model.name!r} support only 'composite'."
         )

@@ -1,4 +1,4 @@
-r"""One step of a robot with joints of any kind, and its gradient.
+r"""One simulation step of a robot with joints of any kind, and its gradient.
 
 Velocities q' are tangent to positions, which may not be vectors, so a step computes the vector
 ``u`` with ``q+ = integrate(q, u)``, where ``u' = tangent_rates(u, qd)`` and ``qd' = FD``.
@@ -74,12 +74,12 @@ def step_derivatives(
     d_q, d_qd, d_tau = start[:, :nv], start[:, nv : 2 * nv], start[:, 2 * nv :]
 
     def carried(u: Array, d_u: Array) -> Array:
-        """Return the derivative of ``integrate(q, u)``."""
+        """Return the derivative of ``integrate(q, u)`` by the step's [q; qd; tau]."""
         by_q, by_u = integrate_jacobians(model, q, u)
         return by_q @ d_q + by_u @ d_u
 
     def accelerated(u: Array, d_u: Array, rates: Array, d_rates: Array) -> tuple[Array, Array]:
-        """Return forward dynamics at ``integrate(q, u)`` and its derivative."""
+        """Return the accelerations at ``integrate(q, u)`` and their derivative by [q; qd; tau]."""
         qdd, by_q, by_qd, by_tau = gradient(_moved(model, q, u, dt), rates)
         return qdd, by_q @ carried(u, d_u) + by_qd @ d_rates + by_tau @ d_tau
 

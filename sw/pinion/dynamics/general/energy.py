@@ -14,7 +14,7 @@ from .state import BodyPoses, first_moments, placements, velocities
 
 
 def kinetic_energy(pose: BodyPoses, qd: Array) -> Array:
-    """Return the sum of ``1/2 v^T I v`` over the bodies, including the armature's [J]: (n,)."""
+    """Return the sum of ``1/2 v^T I v`` over the bodies and the armature's energy, (n,) [J]."""
     armature = [
         body.joint.armature for body in pose.model.bodies for _ in range(body.joint.kind.nv)
     ]

@@ -103,7 +103,7 @@ def random_configuration(
 
 
 def normalise(model: Model, q: ArrayLike) -> Array:
-    """Scale quaternions, and planar joints' cosine and sine, to unit length.
+    """Return q with quaternions, and planar joints' cosine and sine, scaled to unit length.
 
     ``q`` : (nq,) or (n, nq) float. Raises :class:`DynamicsError` for a wrong shape, a number that
     is not finite, or a quaternion of length zero.

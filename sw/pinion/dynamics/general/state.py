@@ -120,7 +120,7 @@ def pose_of(model: Model, q: Array) -> BodyPoses:
 
 
 def weight(pose: BodyPoses) -> Array:
-    """Return the acceleration of a base at rest in gravity, (6,): minus gravity."""
+    """Return the base's acceleration (6,) that accounts for gravity: minus gravity."""
     return np.concatenate([np.zeros(3), -np.array(pose.model.gravity)])
 
 
@@ -142,7 +142,7 @@ def drifts(pose: BodyPoses, v: list[Array], qd: Array) -> list[Array]:
 
 
 def motion_of(pose: BodyPoses, qd: Array, qdd: Array) -> BodyMotions:
-    """Return velocities, and ``a_i = a_parent + S_i qdd_i + v_i x S_i qd_i``."""
+    """Return every body's velocity and ``a_i = a_parent + S_i qdd_i + v_i x S_i qd_i``."""
     v = velocities(pose, qd)
     drift = drifts(pose, v, qd)
     a: list[Array] = []
@@ -177,7 +177,7 @@ def less_external(pose: BodyPoses, forces: list[Array], f_ext: Array | None) -> 
 
 
 def gathered(pose: BodyPoses, values: list[Array]) -> list[Array]:
-    """Return, for each body, the sum over its subtree."""
+    """Return, for each body, the sum of the values over its subtree."""
     total = list(values)
     for i in reversed(range(len(total))):
         parent = pose.parents[i]

@@ -117,7 +117,7 @@ class OwnFunction(Function):
                 other = self._by_reference(model, states, stream.states)
                 if difference := self._apart(traced, other, SAME_AS_REFERENCE, "its reference"):
                     at = return_of(self.reference)
-                    raise UserError(f"{at}: {difference}: one of the two is wrong.")
+                    raise UserError(f"{at}: {difference}: correct whichever is wrong.")
             if self.joint_space:
                 moved = replace(built, graph=self.trace(model))
                 other = moved.follow(model, states)[0]
@@ -145,7 +145,7 @@ class OwnFunction(Function):
     def _by_reference(
         self, model: Model, states: Mapping[str, Floats], columns: Mapping[str, Floats]
     ) -> dict[str, Floats]:
-        """Evaluate the reference, with a separate robot in each state if it has parameters."""
+        """Evaluate the reference, with a separate robot in each state if parameters are inputs."""
         if not self.parameters:
             return self.evaluate(model, states)
         inputs, sets = self.inputs[:-1], states[self.inputs[-1].name]
@@ -225,7 +225,7 @@ class OwnFunction(Function):
 
 
 def idle_sentence(function: Function, model: Model) -> str:
-    """Say which optional inputs of a user-defined function affect no result; "" for none."""
+    """Return a sentence on a function's optional inputs that affect no result, "" for none."""
     if not isinstance(function, OwnFunction) or function.robotless:
         return ""
     idle = function.idle_inputs(model)
@@ -259,7 +259,7 @@ def function(
     reference: Callable[..., Any] | None = None,
     joint_space: bool = False,
 ) -> Callable[[Callable[..., Any]], OwnFunction]:
-    """Make a function for hardware from a Python function: a decorator.
+    """Return a decorator that turns a Python function into a function for hardware.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ def _algorithm(
 def _batches(
     reference: Callable[..., Any], name: str, inputs: Sequence[Block], outputs: Sequence[Block]
 ) -> Callable[..., list[Floats]]:
-    """Return a reference as a row's float model, with results of the right shapes."""
+    """Return a reference as a row's float model that checks the shapes of its results."""
     place, ends = place_of(reference), return_of(reference)
     extra = python_parameters(reference, inputs, name, place)
 
@@ -450,7 +450,7 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
 
 
 def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict[str, int]]:
-    """Return masks, a bit per input or state, of those that affect any output and each output."""
+    """Return bit masks of the inputs and states that affect any output, and each output."""
     # Without terms that cancel, however they are grouped, or are multiplied by zero. If constants
     # divide by zero, the comparison with numbers reports it, and where.
     with suppress(ZeroDivisionError), np.errstate(all="ignore"):

@@ -116,7 +116,7 @@ def array(
 def state(
     *shape: int | str, unit: str = "1", initial: float | Sequence[Any] | Floats = 0.0
 ) -> State:
-    """Describe a state of :func:`function`: an array that each request leaves to the next one.
+    """Describe a state of :func:`function`: an array that each request passes to the next one.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def state(
 
 
 def uniform(low: float, high: float) -> Uniform:
-    """Sample an input uniformly: every element lies between two bounds.
+    """Return a sampling that draws every element of an input uniformly between two bounds.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def check_name(name: Any, subject: str, place: CodePosition) -> None:
 def blocks_of(
     described: Blocks, kind: str, function: str, dims: Mapping[str, int], place: CodePosition
 ) -> tuple[Block, ...]:
-    """Return arrays of a kind with their names, and axis lengths as numbers where known."""
+    """Check the inputs, outputs or states, and return them with names and known axis lengths."""
     try:
         items = described.items() if isinstance(described, Mapping) else described
         pairs = [(name, block) for name, block in items]

@@ -31,7 +31,7 @@ def boxed(value: Any) -> Any:
 
 
 def ordered(returned: Any, outputs: Sequence[Block], name: str, place: CodePosition) -> list[Any]:
-    """Return the returned values of the outputs, in their order."""
+    """Return what a function returned as a list of values, one per output, in their order."""
     names = [block.name for block in outputs]
     listed = ", ".join(names)
     if returned is None:

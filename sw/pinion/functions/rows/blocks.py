@@ -1,4 +1,4 @@
-"""Arrays and members that several rows share."""
+"""Arrays and keyword arguments that several rows share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def single(scalars: Any, floats: Any) -> dict[str, Any]:
 
 
 def of_frames(scalars: Any, floats: Any = None) -> dict[str, Any]:
-    """Return members of a row with the results of frames, or of the tip.
+    """Return keyword arguments of a row whose results belong to frames, by default the tip.
 
     ``scalars``, ``floats`` : functions of the model, the inputs and the name of a frame, which
     return the outputs of that frame; without ``floats`` the algorithm runs on arrays.

@@ -1,4 +1,4 @@
-"""The robot's inertia as seen by a force at its tip."""
+"""Operational-space inertia at the robot's tip."""
 
 from __future__ import annotations
 

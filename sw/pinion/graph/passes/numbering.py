@@ -1,4 +1,4 @@
-"""Numeric value numbering: nodes that are equal on random states become one.
+"""Numeric value numbering: merging of nodes whose values are equal in random states.
 
 Equal values need not be equal expressions: composite quantities that two passes of an algorithm
 compute in different ways, entries that are symmetric for a reason no rewriting rule knows, terms
@@ -22,9 +22,9 @@ from .simplify import Folder, Signed
 
 
 def number_values(graph: Graph, search: States, check: States, *, costs: Costs) -> Graph:
-    """Merge nodes of equal value, and put constants in place of nodes that do not vary.
+    """Merge nodes of equal value, and replace nodes that do not vary by constants.
 
-    Of equal nodes the one that is ready first stays.
+    Of several equal nodes, the one that is ready first stays.
 
     Parameters
     ----------

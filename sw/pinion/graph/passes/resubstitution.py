@@ -1,4 +1,4 @@
-"""Numeric resubstitution: a value that follows from two existing ones costs one operation.
+"""Numeric resubstitution: replacement of nodes by single operations on existing nodes.
 
 Logic synthesis replaces the function of a node by a smaller one of existing nodes and keeps the
 change if more logic dies than is added (Mishchenko, Chatterjee and Brayton 2006, "DAG-aware AIG
@@ -54,7 +54,7 @@ _MANTISSA = 52
 
 @dataclass(frozen=True)
 class Definition:
-    """Another way to compute a node.
+    """An alternative definition of a node, as one operation on other nodes.
 
     Members
     -------
@@ -70,7 +70,7 @@ class Definition:
     factors: tuple[float, ...]
 
     def price(self, costs: Costs) -> float:
-        """Return the price of the operation."""
+        """Return the price of the definition's operation."""
         if self.form == "sum":
             return costs.price(names.ADD)
         return costs.price(names.MUL, constant=self.form == "multiple")
@@ -93,7 +93,7 @@ class _Candidates:
     factors: tuple[Floats, ...]
 
     def values(self, of: Floats) -> Floats:
-        """Return the nodes' values (k, n) from those of all nodes."""
+        """Return the values (k, n) of the candidate definitions from those of all nodes."""
         result: Floats = of[self.args[0]] * self.factors[0][:, None]
         if self.form == "sum":
             result = result + of[self.args[1]] * self.factors[1][:, None]
@@ -102,7 +102,7 @@ class _Candidates:
         return result
 
     def definitions(self, holds: Flags) -> Iterator[Definition]:
-        """Yield the definitions that hold true."""
+        """Yield the definitions that ``holds`` (k,) marks as true."""
         nodes = self.nodes[holds].tolist()
         args, factors = (
             zip(*(column[holds].tolist() for column in columns), strict=True)
@@ -121,7 +121,7 @@ def resubstitute(
     rounds: int = 4,
     progress: Progress = SILENT,
 ) -> Graph:
-    """Redefine nodes by others where that saves products or sums, until nothing is left to save.
+    """Recompute nodes from other nodes where that saves products or sums.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def _round(
 
 
 class _Network:
-    """A graph whose nodes get other definitions, and the number of uses of each node."""
+    """A graph whose nodes can be redefined, and the number of uses of each node."""
 
     def __init__(self, graph: Graph, costs: Costs) -> None:
         self.graph = graph
@@ -178,7 +178,7 @@ class _Network:
             self.prices.append(costs.price(node.op, constant=constant))
 
     def release(self, i: int) -> float:
-        """Remove the operands of a node; return the price of all that is then unused."""
+        """Release a node's operands; return the price of the node and of those then unused."""
         total, todo = 0.0, [i]
         while todo:
             dead = todo.pop()
@@ -206,7 +206,7 @@ class _Network:
         return total
 
     def revived(self, i: int) -> float:
-        """Return the price of the nodes that a use of this node revives."""
+        """Return the price of the unused nodes that a use of this node would need again."""
         if self.uses[i]:
             return 0.0
         revived, todo, total = {i}, [i], 0.0
@@ -298,7 +298,7 @@ class _Network:
 
 
 class _Sieve:
-    """A sieve that tells which of many magnitudes may be near a known one.
+    """A filter of magnitudes that keeps all that are near a known one, and few others.
 
     It is a table with a place for each value of a mantissa's first bits. Magnitudes that share a
     place need not be near, so a search decides, but it is spared nearly all of them.
@@ -324,7 +324,7 @@ class _Sieve:
         return places
 
     def near(self, values: Floats) -> Flags:
-        """Return whether a known magnitude may be near a value's, whatever its sign."""
+        """Return whether a known magnitude may be near the magnitude of each value."""
         near: Flags = self.table.take(self._places(values))
         return near
 
@@ -370,7 +370,7 @@ class _Finder:
         self.value_rank[self.by_value] = self.size_rank[self.by_size] = np.arange(len(usable))
 
     def definitions(self, progress: Progress = SILENT) -> list[Definition]:
-        """Return definitions that hold, are in time and precise, and cost less than they may save.
+        """Return definitions that hold, delay no result, are precise, and may save operations.
 
         They are in the order of the nodes.
 
@@ -398,7 +398,7 @@ class _Finder:
         return sorted(definitions, key=lambda new: new.node)
 
     def _early(self, nodes: Ints, args: Ints, op: str) -> Flags:
-        """Return which operands, other than the nodes, are ready in time for the operation."""
+        """Return which operands are ready in time for the operation and not the node itself."""
         starts = self.latest[nodes] - self.costs.latency(op)
         early: Flags = (self.ready[args] <= starts) & (args != nodes)
         return early
@@ -437,7 +437,7 @@ class _Finder:
         yield _Candidates("product", node, (i, j), (sign,))
 
     def _sifted(self, t: Floats, least: Floats, rest: np.ufunc) -> tuple[Ints, Ints]:
-        """Return first operands for which there may be second ones.
+        """Return pairs of a node and a first operand for which a second operand may exist.
 
         Parameters
         ----------
@@ -461,7 +461,7 @@ class _Finder:
         return np.concatenate(rows), np.concatenate(places)
 
     def _near(self, j: Ints, sizes: Floats, slack: Floats) -> Flags:
-        """Return which nodes have these magnitudes."""
+        """Return which nodes ``j`` have these magnitudes, within ``slack``."""
         size = np.abs(self.first[j])
         near: Flags = (size >= sizes - slack) & (size <= sizes + slack)
         return near
@@ -469,7 +469,7 @@ class _Finder:
     def _pairs(
         self, nodes: Ints, op: str, at: Ints, second: Floats, largest: Floats
     ) -> tuple[Ints, Ints, Ints]:
-        """Return pairs of nodes that may define others and are ready early enough.
+        """Return nodes with pairs of operands that may define them and are ready in time.
 
         Parameters
         ----------
@@ -525,7 +525,7 @@ class _Finder:
         return samples.agree(new.nodes, new.values(samples.search), new.values(samples.check))
 
     def _precise(self, new: _Candidates) -> Flags:
-        """Return which definitions are as precise as those that they replace."""
+        """Return which definitions have errors about as small as those that they replace."""
         errors, result = self.errors, np.ones(len(new.nodes), dtype=np.bool_)
         x = [self.samples.search[a] for a in new.args]
         for variances, rounding in (
@@ -547,7 +547,7 @@ class _Finder:
 
 
 def _ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """Return all k, and all numbers from low[k] up to high[k] for each."""
+    """Return each k with each integer from low[k] to high[k] - 1, as two arrays."""
     counts = high - low
     rows = np.repeat(np.arange(len(low)), counts)
     before = np.cumsum(counts) - counts

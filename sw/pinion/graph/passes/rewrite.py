@@ -1,4 +1,4 @@
-"""Rebuilding a graph node by node, which every pass does."""
+"""Node-by-node rebuilding of a graph, which the passes share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pinion.graph.ops import OPS
 
 
 class Rewriter:
-    """A graph under construction.
+    """A graph under construction by a pass.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Rewriter:
     def emit(
         self, op: str, args: tuple[int, ...], params: tuple[Param, ...] = (), *, like: Node
     ) -> int:
-        """Append a node with the region and line of ``like``, or return its equal."""
+        """Append a node with the region and line of ``like``, or reuse an equal one."""
         if self.intern and OPS[op].commutative:
             args = tuple(sorted(args))
         key = (op, args, params)

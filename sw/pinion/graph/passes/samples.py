@@ -1,4 +1,4 @@
-"""Properties of a graph from samples: values, errors, arrival times."""
+"""Properties of a graph's nodes for passes: sampled values, errors, arrival times."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Samples:
 
     @classmethod
     def of(cls, graph: Graph, search: States, check: States) -> Samples:
-        """Evaluate a graph of the real dialect."""
+        """Evaluate a graph of the real dialect in both batches of states."""
         both = {word: np.concatenate([np.atleast_1d(search[word]), check[word]]) for word in search}
         values, others = np.split(_columns(graph, both), [_count(search)], axis=1)
         largest = np.max(np.abs(values), axis=1).tolist()
@@ -173,7 +173,7 @@ class Errors:
 
     @classmethod
     def of(cls, graph: Graph, values: Floats) -> Errors:
-        """Propagate errors through a graph whose nodes have these values."""
+        """Propagate rounding errors through a graph whose nodes have the values (nodes, n)."""
         steps = np.max(np.abs(values), axis=1) ** 2
         both = np.zeros((2, *values.shape))
         for i, node in enumerate(graph.nodes):

@@ -1,4 +1,4 @@
-"""Folding, common subexpressions, dead code."""
+"""Folding, and elimination of common subexpressions and of dead code."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class Folder:
                 return 1, self.to.emit(names.INPUT, (), node.params, like=node)
         if OPS[node.op].family is Family.FUNCTION:
             return self.function(node, x)
-        raise ValueError(f"Folding needs traced operations; '{node.op}' comes from a later pass.")
+        raise ValueError(
+            f"Only traced operations can be folded, and '{node.op}' comes from a later pass: fold "
+            "the graph first."
+        )
 
     def sum(self, a: Signed, b: Signed, like: Node) -> Signed:
         """Return the sum of two rebuilt nodes."""

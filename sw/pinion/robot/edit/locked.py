@@ -53,7 +53,7 @@ def parse_lock(text: str) -> tuple[str, float | None]:
 
 
 def held_positions(lock: Lock) -> dict[str, float | None]:
-    """Return the positions of joints to lock, None for a joint's default.
+    """Return the positions of joints to lock by name, None for a joint's default position.
 
     Raises
     ------
@@ -71,7 +71,9 @@ def held_positions(lock: Lock) -> dict[str, float | None]:
     for text in [lock] if isinstance(lock, str) else lock:
         name, position = parse_lock(text)
         if name in positions:
-            raise RobotError(f"The joint '{name}' is locked twice, the second time by '{text}'.")
+            raise RobotError(
+                f"The joint '{name}' is locked twice, the second time by '{text}'; lock it once."
+            )
         positions[name] = position
     return positions
 
@@ -196,7 +198,7 @@ def _default(joint: Joint) -> tuple[float, str]:
 
 
 def _inside(joint: Joint, requested: float) -> float:
-    """Check a requested position: the usual mistake is degrees for radians."""
+    """Return a requested position as a float; raise if it is outside the joint's limits."""
     try:
         position = float(requested)
     except (TypeError, ValueError):
@@ -221,7 +223,7 @@ def _inside(joint: Joint, requested: float) -> float:
 def _merge(
     model: Model, locked: Mapping[str, float], residues: Residues
 ) -> tuple[list[tuple[int, Transform]], list[Body]]:
-    """Return each old body's new body and its pose there, and new bodies with unmerged inertias."""
+    """Return each body's new body and pose in it, and the new bodies before merging inertias."""
     homes: list[tuple[int, Transform]] = []
     bodies: list[Body] = []
     for body in model.bodies:

@@ -144,7 +144,7 @@ def canonicalise(
 def _place_links(
     urdf: Urdf, residues: Residues, notes: list[str], floating_base: bool
 ) -> tuple[dict[str, _Placed], list[_Moving]]:
-    """Walk the tree depth first and give every link its pose in a body."""
+    """Return every link's pose in its body, and the moving joints in depth-first order."""
     children = children_of(urdf)
     root = root_of(urdf)
     moving: list[_Moving] = []
@@ -207,7 +207,7 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
 
 
 def alignment(name: str, axis: Vec3, residues: Residues, notes: list[str]) -> Mat3:
-    """Return the rotation that takes a joint's axis to +z, with a note on it."""
+    """Return the rotation that aligns z with a joint's axis, and note it unless the axis is z."""
     unit = unit_axis(axis, residues, f"the axis of joint {name!r}")
     if unit != (0.0, 0.0, 1.0):
         components = " ".join(f"{value:.6g}" for value in unit)
@@ -255,7 +255,7 @@ def _merge(
 
 
 def _members(placed: dict[str, _Placed], count: int) -> dict[int, tuple[str, ...]]:
-    """Return each body's links in the order of the walk: the moving link (or root) comes first."""
+    """Return each body's links in depth-first order, its moving link (or the root) first."""
     members: dict[int, list[str]] = {body: [] for body in range(-1, count)}
     for name, link in placed.items():
         members[link.body].append(name)
@@ -263,7 +263,7 @@ def _members(placed: dict[str, _Placed], count: int) -> dict[int, tuple[str, ...
 
 
 def _tips(urdf: Urdf, placed: dict[str, _Placed]) -> tuple[str, ...]:
-    """Return the moving links that are no joint's parent, in the order of the walk."""
+    """Return the moving links that are no joint's parent, in depth-first order."""
     parents = {joint.parent for joint in urdf.joints}
     return tuple(name for name, link in placed.items() if name not in parents and link.body >= 0)
 

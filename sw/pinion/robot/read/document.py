@@ -80,7 +80,7 @@ def _unreadable(name: str, error: Exception) -> RobotError:
 
 
 def robot_element(text: str | bytes, *, source: str) -> tuple[ElementTree.Element, list[str]]:
-    """Return the ``<robot>`` of a URDF's text, and sentences on repeated elements that are unread.
+    """Return the ``<robot>`` of a URDF's text, and sentences on repeated elements that are ignored.
 
     Tags keep their prefixes, declared or not: URDF readers ignore namespaces.
 

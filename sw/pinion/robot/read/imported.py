@@ -38,7 +38,7 @@ from .urdf import LARGEST, UrdfInertial
 
 @dataclass(frozen=True, kw_only=True)
 class Pose:
-    """A frame in an outer one: ``rotation`` to outer coordinates, ``offset`` in the outer frame."""
+    """Pose of a frame: ``rotation`` to outer coordinates, ``offset`` [m] in the outer frame."""
 
     rotation: Mat3 = IDENTITY
     offset: Vec3 = (0.0, 0.0, 0.0)

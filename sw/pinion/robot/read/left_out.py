@@ -49,7 +49,7 @@ _COUNTED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def left_out(robot: ElementTree.Element) -> list[str]:
-    """Return a sentence on each kind of element that is left out, wherever it is in the file."""
+    """Return a sentence on each kind of element in the file that the model leaves out."""
     holders: dict[tuple[str, str], dict[str, None]] = {}
     pinion_keys = {
         joint.get("name", "").strip(): {

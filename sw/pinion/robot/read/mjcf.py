@@ -152,7 +152,7 @@ def _names(accessor: Callable[[int], Any], size: int, prefix: str) -> list[str]:
 
 
 def _unused(name: str, used: set[str]) -> str:
-    """Return the name, with a number if it is used, and mark it as used."""
+    """Return the name, with a number appended if it is already used, and mark it as used."""
     candidates = (name if n == 1 else f"{name}_{n}" for n in count(1))
     unused = next(candidate for candidate in candidates if candidate not in used)
     used.add(unused)
@@ -160,7 +160,7 @@ def _unused(name: str, used: set[str]) -> str:
 
 
 def _massless_links(compiled: Any, names: list[str], joint_names: list[str]) -> dict[int, str]:
-    """Return a link for each joint but the last of a body."""
+    """Return the name of a massless link for each joint but a body's last, by joint number."""
     used, links = set(names), {}
     for body, name in enumerate(names):
         first = int(compiled.body_jntadr[body])

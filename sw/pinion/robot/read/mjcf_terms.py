@@ -115,7 +115,7 @@ def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> F
 
 
 def _geared(compiled: Any) -> list[tuple[int, float]]:
-    """Return the actuators of joints, each with the square of its first gear."""
+    """Return the actuators of joints by number, each with the square of its gear ratio."""
     addresses = getattr(compiled, "actuator_outadr", range(len(compiled.actuator_trntype)))
     return [
         (at, float(compiled.actuator_gear[addresses[at], 0]) ** 2)
@@ -178,7 +178,7 @@ def _of_free_joints(
 
 
 def _left_out(compiled: Any, gravity: Vec3, springs: int) -> list[str]:
-    """Return a sentence for each thing in the file that affects dynamics and is left out.
+    """Return a sentence on each feature of the file that affects dynamics and is left out.
 
     ``gravity`` is the model's.
     """

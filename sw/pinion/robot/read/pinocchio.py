@@ -263,7 +263,7 @@ def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
 
 
 def _both_ways(pin_model: Any, name: str, older: str, at: slice) -> list[float]:
-    """Return values that newer releases store per direction and older ones only once."""
+    """Return limits or friction; if directions differ, the smaller limit or the larger friction."""
     (choose,) = (choose for _, key, choose, _ in _TWO_SIDED if key == name)
     upper = _entries(pin_model, (f"upper{name}Limit", older), at)
     if not hasattr(pin_model, f"lower{name}Limit"):

@@ -30,7 +30,7 @@ _NAMED = 4
 
 
 def right_angle(angle: float, rounding: float) -> float:
-    """Return the multiple of pi/2 of which ``angle`` is a rounding, or ``angle`` itself.
+    """Return the multiple of pi/2 that ``angle`` is rounded from, or ``angle`` itself.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def right_angle(angle: float, rounding: float) -> float:
 
 
 def right_position(position: float) -> float:
-    """Apply `right_angle` to a float [rad], written with the fewest digits that give it."""
+    """Apply `right_angle` to a float [rad] with the rounding of its shortest decimal form."""
     return right_angle(position, half_unit(repr(position)))
 
 
@@ -64,11 +64,11 @@ class RoundedAngles:
 
     @property
     def places(self) -> frozenset[str]:
-        """The places of the angles."""
+        """The places of the rounded angles, as notes and messages name them."""
         return frozenset(where for where, _ in self.angles)
 
     def notes(self, snapped: bool) -> list[str]:
-        """Return a sentence, if there are any angles: whether ``exact`` is used, and the change."""
+        """Return a sentence on the rounded angles and whether they were snapped, [] for none."""
         if not self.angles:
             return []
         count, plural = len(self.angles), "s" if len(self.angles) > 1 else ""

@@ -38,7 +38,8 @@ def root_of(urdf: Urdf) -> str:
         if joint.child in above:
             raise RobotError(
                 f"The link {joint.child!r} has two parents, through the joints "
-                f"{above[joint.child].name!r} and {joint.name!r}; only trees are supported."
+                f"{above[joint.child].name!r} and {joint.name!r}; remove one of them, and close "
+                "the loop with the option loops (--loop)."
             )
         above[joint.child] = joint
     _check_cycles(urdf, above)
@@ -53,7 +54,7 @@ def root_of(urdf: Urdf) -> str:
 
 
 def _check_cycles(urdf: Urdf, above: dict[str, UrdfJoint]) -> None:
-    """Follow every link upwards; a link met twice on one path closes a cycle."""
+    """Raise `RobotError` if links form a cycle."""
     safe: set[str] = set()
     for link in urdf.links:
         path: dict[str, None] = {}
@@ -63,7 +64,10 @@ def _check_cycles(urdf: Urdf, above: dict[str, UrdfJoint]) -> None:
                 loop = list(path)[list(path).index(name) :]
                 downwards = [name, *reversed(loop)]  # ends where it starts
                 cycle = " -> ".join(map(repr, downwards))
-                raise RobotError(f"The links {cycle} form a cycle; only trees are supported.")
+                raise RobotError(
+                    f"The links {cycle} form a cycle; remove one of their joints, and close the "
+                    "loop with the option loops (--loop)."
+                )
             path[name] = None
             name = above[name].parent
         safe.update(path)

@@ -113,7 +113,7 @@ class Urdf:
 
 
 def read(path: str | os.PathLike[str]) -> Urdf:
-    """Read a URDF file.
+    """Read a URDF file, without checking that its joints form a tree.
 
     Errors
     ------
