@@ -18,7 +18,7 @@ from .units import mixed_units_sentence
 
 
 class Closing(Protocol):
-    """An object that is closed at the end of a ``with`` block."""
+    """A context manager that closes itself at the end of its ``with`` block."""
 
     def close(self) -> None:
         """Release the resources of the object; by default there are none."""
@@ -37,7 +37,7 @@ class Closing(Protocol):
 
 
 class Backend(Closing, Protocol):
-    """A function of a robot, wherever it runs; a context manager.
+    """A function of a robot on any device; a context manager.
 
     Pinion's backends derive from it and implement `run`; others need only the same methods.
     """

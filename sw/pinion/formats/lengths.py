@@ -97,7 +97,7 @@ class Lengths:
 
 
 def _joined(*vectors: Vector) -> dict[int, int]:
-    """Merge the coordinates of several vectors into one."""
+    """Merge several vectors into one, adding the weights of coordinates that they share."""
     joined: dict[int, int] = {}
     for vector in vectors:
         for node, weight in vector.items():

@@ -87,7 +87,7 @@ words below 12 bits have no certain digit by themselves."""
 
 
 def part_of(wide: int, narrow: int, *, adds: bool) -> Multiplier:
-    """Return a block used with shorter operands, for words of any length up to the block's.
+    """Return a multiplier block that is used with shorter operands than it supports.
 
     Parameters
     ----------

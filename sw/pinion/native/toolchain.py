@@ -233,7 +233,7 @@ class _Run:
         return path
 
     def _all(self, commands: Sequence[tuple[str, Sequence[str]]], *, jobs: int) -> None:
-        """Run the compiler once for each name and its arguments, ``jobs`` at a time."""
+        """Run the compiler once for each pair of name and arguments, ``jobs`` at a time."""
         waiting = list(commands)[::-1]
         running: dict[subprocess.Popen[bytes], tuple[str, bytearray]] = {}
         pause = 0.001
@@ -323,14 +323,14 @@ class _Run:
 
 
 class _Signs:
-    """Signals between a thread and its waiter; each is set once, by one side."""
+    """Flags shared by a worker thread and the thread that waits for it; each is set once."""
 
     go = stop = finished = False
     raised: BaseException | None = None
 
 
 def _undisturbed(work: Callable[[_Signs], None]) -> None:
-    """Run work in a thread, which no KeyboardInterrupt can reach.
+    """Run work in a separate thread, out of reach of KeyboardInterrupt.
 
     In the main thread an interrupt between the start of a process and the line that stores it would
     leave the process running. An interrupt while the main thread waits here sets ``stop``, which
@@ -374,7 +374,7 @@ def _undisturbed(work: Callable[[_Signs], None]) -> None:
 
 
 def _chosen(choice: str) -> Compiler:
-    """Find the user's compiler."""
+    """Return the compiler that the user chose."""
     try:
         words = [choice] if shutil.which(choice) else shlex.split(choice)
     except ValueError:  # an unmatched quotation mark
@@ -399,7 +399,7 @@ def _chosen(choice: str) -> Compiler:
 
 
 def _zig() -> str | None:
-    """Find zig on the search path or in the Python package ``ziglang``."""
+    """Return the path of zig, on the search path or in the package ``ziglang``, or None."""
     path = shutil.which("zig")
     if path is not None:
         return path

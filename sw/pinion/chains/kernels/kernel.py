@@ -214,7 +214,7 @@ class _Data:
         return cls(record=record, arrays=(bodies, compliances, gravity))
 
     def kernel(self, pattern: int, names: tuple[str, ...]) -> KernelStruct:
-        """Copy a library's kernel with these arrays, the last of which is the result."""
+        """Return a copy of a library's kernel struct with these arrays, the result last."""
         count = self.record.bodies
         # The chain itself follows the inputs, as an array without elements.
         arrays = [ArrayStruct(name.encode(), count) for name in names]

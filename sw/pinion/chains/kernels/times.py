@@ -124,7 +124,7 @@ def _rows(state: RandomState, name: str, dtype: str = "float64") -> NDArray[Any]
 
 
 def _theirs(function: str) -> str:
-    """Return Pinocchio's function that computes the same result as a kernel."""
+    """Return the name of the Pinocchio function that computes the same result as a kernel."""
     return "rnea" if function == "rnea" else "aba"
 
 

@@ -1,4 +1,4 @@
-"""Dynamics in JAX: a function with value and gradients as custom calls of XLA.
+"""Dynamics in JAX: a function whose values and gradients are XLA custom calls.
 
 >>> from pinion.compute.frameworks.jax import dynamics  # doctest: +SKIP
 >>> forward = dynamics("iiwa14", "aba", dtype="float32")                  # doctest: +SKIP
@@ -57,7 +57,7 @@ _PRODUCTS = SimpleNamespace(
 
 
 class JaxDevice(Protocol):
-    """A CPU or GPU that computes arrays."""
+    """A CPU or GPU that runs kernels on JAX arrays."""
 
     @property
     def platform(self) -> str:

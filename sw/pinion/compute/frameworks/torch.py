@@ -46,7 +46,7 @@ _LEGACY = 1  # the driver's handle of stream 0; 0 itself also means "no stream"
 
 
 class TorchDevice(Protocol):
-    """A CPU or GPU that computes tensors.
+    """A CPU or GPU that runs kernels on tensors.
 
     Members
     -------
@@ -118,7 +118,7 @@ class _TorchProcessor:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream with the protocol that other libraries accept."""
+    """A CUDA stream that implements the protocol ``__cuda_stream__``."""
 
     handle: int
 

@@ -66,7 +66,7 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 
 
 def arrange(program: KernelProgram, *, registers: int) -> tuple[KernelProgram, Allocation]:
-    """Return the program in the known order that needs the fewest moves to and from memory."""
+    """Return the program in the cheapest of the `ORDERS`, with its allocation."""
     candidates = []
     for order in ORDERS.values():
         ordered = program.ordered(order(program))
