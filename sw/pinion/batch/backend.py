@@ -81,8 +81,8 @@ class Backend(Closing, Protocol):
         """
         del mass, com, inertia
         raise InputError(
-            f"This {type(self).__name__} does not accept loads: to attach one, open the backend by "
-            f"pinion.api.backend with parameters=({link!r},) and the default layout 'aos'."
+            f"This {type(self).__name__} does not accept loads: to attach one, open it with "
+            f"pinion.api.backend, parameters=({link!r},) and the default layout 'aos'."
         )
 
 

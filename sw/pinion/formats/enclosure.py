@@ -217,7 +217,7 @@ class Enclosure:
         return total
 
     def _turn_in(self, term: Term) -> tuple[SineOrCosine, int] | None:
-        """Return a product's factor that is a sine or cosine, and the other one; None without any."""
+        """Return a product's factor that is a sine or cosine, and the other one, or None."""
         if term.second is not None:
             for factor, other in ((term.first, term.second), (term.second, term.first)):
                 if factor in self.turns:

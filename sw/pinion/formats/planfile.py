@@ -88,9 +88,9 @@ class SavedPlan:
         }
         if strays := sorted(set(self.signals.values) ^ signals):
             raise PlanError(
-                f"The plan has no signal {strays[0]}."
+                f"The plan has no signal {strays[0]}: restore it."
                 if strays[0] in signals
-                else f"The plan has a signal {strays[0]}, but its core has none with that number."
+                else f"The plan has a signal {strays[0]}, but its core has not: remove it."
             )
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         for i in sorted(signals):

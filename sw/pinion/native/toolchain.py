@@ -189,7 +189,7 @@ def compile_library(
         reason = error.strerror or str(error)
         raise StorageError(
             f"No library can be compiled in '{out.parent}' ({reason}): check that it is a "
-            "writable folder with room, or choose another one.",
+            "writable folder with free space, or choose another one.",
             reason=reason,
         ) from error
 

@@ -74,7 +74,7 @@ _NUMBERS = np.dtype("<i4")
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramFolder:
-    """A program folder, read back.
+    """A program folder that was read and found intact.
 
     Members
     -------
@@ -152,7 +152,7 @@ def open_program_folder(
 
 
 def program_address(device: str) -> str:
-    """Return the card that a device for programs names, empty for the model.
+    """Return the card's address in a device name such as ``processor:sim``, empty for the model.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def _columns(rows: NDArray[np.void]) -> dict[str, str]:
 
 
 def _program(data: Mapping[str, Any]) -> Program:
-    """Return the program in JSON data.
+    """Return the program that JSON data describes.
 
     Raises
     ------

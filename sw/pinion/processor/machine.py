@@ -59,7 +59,7 @@ MANTISSA = 26
 
 
 class Half(IntEnum):
-    """The bits of B by which a slot multiplies."""
+    """The part of operand B that a slot multiplies."""
 
     IDLE = 0
     """No product."""
@@ -72,7 +72,7 @@ class Half(IntEnum):
 
 
 class Finish(IntEnum):
-    """What becomes of a sum that ends."""
+    """Conversion of a finished sum to a word."""
 
     CLIP = 0
     """The nearest integer of a word, and a flag if the sum exceeds it."""

@@ -104,7 +104,7 @@ class _Ports:
     used: set[int] = field(default_factory=set)
 
     def take(self, cycle: int) -> int:
-        """Return the first free cycle that is not before this one, and use it."""
+        """Reserve and return the first free cycle that is not before this one."""
         while cycle in self.used:
             cycle += 1
         self.used.add(cycle)
@@ -164,7 +164,7 @@ class _Lister:
         self.earliest: dict[int, int] = {}
 
     def _ways(self) -> list[int]:
-        """Return minus the number of cycles from the start of each value to the last result."""
+        """Return the negated number of cycles from each value's start to the last result."""
         ways = [0] * len(self.sums.values)
         for number in reversed(range(len(ways))):
             value = self.sums.values[number]
