@@ -1,4 +1,4 @@
-"""Results of a run."""
+"""Results of a batch: named arrays, flags and clock cycles."""
 
 from __future__ import annotations
 

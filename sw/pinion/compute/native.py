@@ -69,7 +69,7 @@ class View(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Runtime:
-    """A loaded runtime.
+    """The loaded runtime library of one instruction set.
 
     Members
     -------
@@ -90,7 +90,7 @@ class Runtime:
         flags: np.ndarray[Any, Any],
         threads: int,
     ) -> None:
-        """Compute ``count`` samples.
+        """Compute ``count`` samples with a kernel.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Intervals of floats, rounded outward: statements about them hold for the real numbers inside.
+"""Interval arithmetic on floats, rounded outward to enclose the exact results.
 
 Each bound is moved to the next float outward after every operation, so that rounding never makes an
 interval too narrow (Moore, Kearfott and Cloud, "Introduction to Interval Analysis", 2009, chapter

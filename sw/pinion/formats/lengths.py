@@ -1,4 +1,4 @@
-"""Lengths of rotated vectors: rotations by any angles leave them unchanged.
+"""Bounds on the lengths of rotated vectors, which rotations do not change.
 
 A vector's coordinates are nodes that are sums, each with parts ``x cos(t) + y sin(t)`` of some
 angles. Then the vector is X cos(t) + Y sin(t) + P with vectors X, Y and P. If X and Y are

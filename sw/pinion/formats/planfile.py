@@ -70,7 +70,7 @@ class SavedPlan:
     task: str = ""
 
     def check(self, graph: Graph) -> None:
-        """Raise `PlanError` for a graph that the plan was not made for.
+        """Raise `PlanError` unless the plan was made for this graph and obeys the hardware's rules.
 
         Raises
         ------

@@ -308,7 +308,7 @@ class _Run:
         if no_room is not None:
             return StorageError(
                 f"The compiler '{self.compiler}' could not write its files in "
-                f"'{self.folder.parent}' ({no_room[0]}): make room there, or use another folder.",
+                f"'{self.folder.parent}' ({no_room[0]}): free space there, or use another folder.",
                 reason=no_room[0],
             )
         if status < 0 or "terminated program" in log:

@@ -1,4 +1,4 @@
-"""Errors of a program on states that its compiler did not use, next to single precision's."""
+"""Errors of a program, and of single precision, on states that its compiler did not use."""
 
 from __future__ import annotations
 

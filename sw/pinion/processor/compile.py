@@ -180,7 +180,7 @@ def _fewest_slots(
     keeps: Callable[[Points], bool],
     progress: Progress,
 ) -> tuple[Points, float]:
-    """Return the points with the fewest slots that keep :data:`MAX_ERROR`, and their error.
+    """Return the binary points with the fewest slots within :data:`MAX_ERROR`, and their error.
 
     A product gets one slot if rounding a factor changes the results by less than a threshold, which
     is found by bisection, and lowered until more states keep the limit.

@@ -1,4 +1,4 @@
-"""Rows of a program as bits: what hardware reads, each field in the cycle in which it is used.
+"""Binary encoding of a program's rows, each field in the cycle in which hardware uses it.
 
 A slot passes through stages, and its fields are needed some cycles after its addresses. They are
 stored as many rows later, so that lanes need no registers to delay them.

@@ -1,4 +1,4 @@
-r"""The dynamics processor as its programs see it: lanes, words, and what a row of a program does.
+r"""The programming model of the dynamics processor: lanes, words, and rows of programs.
 
 A **lane** is a multiply-accumulator with a memory of words in two's complement. A **team** is a few
 lanes that run one program: row *t* of the program is what the team does in cycle *t*, without

@@ -1,4 +1,4 @@
-"""A compiled program: what each row does, and the words that a lane holds before it starts."""
+"""A compiled program: its rows, and the constants that lanes hold before it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When and on which lane each sum is computed, and when and where its result is written.
+"""Schedules: when and on which lane each sum is computed, and when its result is written.
 
 List schedules, longest path to a result first or in the function's order. Each runs twice: with a
 write port for every result, which distributes the sums among the lanes, and with the machine's
@@ -55,7 +55,7 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSchedule:
-    """The schedule of a program.
+    """Lanes and cycles of a program's sums, writes and reciprocals.
 
     Members
     -------

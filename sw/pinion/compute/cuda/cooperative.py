@@ -418,7 +418,7 @@ class _Printer:
         self.threads = _WARP * -(-width // _WARP)
 
     def printed(self) -> CooperativeSource:
-        """Return the kernel."""
+        """Return the kernel's source and launch configuration."""
         n, row, tree = self.n, self.row, self.tree
         phases = [phase for step in self.steps for phase in step.phases]
         cleared = self._cleared({name for phase in phases for name in phase.memory})
@@ -500,7 +500,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         return ", ".join([*inputs, *results])
 
     def _body(self) -> str:
-        """Return the steps with the barriers between them."""
+        """Return the kernel's body: its steps, with barriers between them."""
         samples = {
             block.name: f"{block.name} + sample * {_size(block)}"
             for block in (*self.row.inputs, *self.row.results)

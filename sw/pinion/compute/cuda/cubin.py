@@ -49,7 +49,7 @@ class Cubin:
 
 
 def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) -> Cubin:
-    """Compile CUDA source.
+    """Compile CUDA source to a cubin.
 
     Products and sums are fused only where the source says so, so that results do not depend on the
     compiler.

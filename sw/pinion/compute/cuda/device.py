@@ -45,7 +45,7 @@ class Launch:
 
 
 class Memory(Protocol):
-    """Memory of a device.
+    """An allocation of device memory.
 
     Members
     -------

@@ -40,7 +40,7 @@ _PARAMETERS = "parameters"
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is computed for gradients with respect to some inputs.
+    """Terms, operands and calls for gradients with respect to some inputs.
 
     Members
     -------
@@ -161,7 +161,7 @@ class Differentiable:
         return namedtuple(self.row, tuple(self.results))
 
     def compile(self) -> None:
-        """Compile what the function and its first-order gradients need."""
+        """Compile all kernels that the function and its first-order gradients need."""
         _ = self.kernel
         needs = [name for name in self.inputs if not self.refusal([name])]
         for call, results in self._plan(needs).calls.values():
@@ -317,7 +317,7 @@ class Differentiable:
         return block.shape == ("nq",)
 
     def _plan(self, needs: Collection[str]) -> _Plan:
-        """Return what gradients with respect to some inputs need."""
+        """Return the terms, operands and calls for gradients with respect to some inputs."""
         key = frozenset(needs)
         if key not in self._plans:
             terms = [term for term in self.terms if term.by in key]

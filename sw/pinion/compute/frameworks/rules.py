@@ -107,7 +107,7 @@ class Rule:
 
     @cached_property
     def terms(self) -> tuple[GradientTerm, ...]:
-        """All terms."""
+        """All terms, with two for each affine result."""
         lines = list(self.lines)
         for text in self.affine:
             ((name, indices),) = _FACTOR.findall(text)

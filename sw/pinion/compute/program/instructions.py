@@ -52,7 +52,7 @@ _FUSED = {(1, 1): Kind.FMA, (1, -1): Kind.FMS, (-1, 1): Kind.FNMA, (-1, -1): Kin
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction.
+    """One instruction of a kernel.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Orders of instructions that keep few values alive.
+"""Orders of instructions that keep few values live.
 
 A CPU core has 16 or 32 vector registers; other live values are spilled to the stack. Three orders
 are tried. As traced: pass by pass over the robot. Depth first: each result with everything that
@@ -18,7 +18,7 @@ from .instructions import GIVEN, TRIG, KernelProgram
 
 
 def live_values(program: KernelProgram) -> int:
-    """Return the largest number of values alive at once.
+    """Return the largest number of values that are live at once.
 
     Inputs, constants, sines and cosines are in memory and do not count.
     """
