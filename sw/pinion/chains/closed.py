@@ -75,7 +75,7 @@ class TypeI:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TypeII:
-    """A contact, as with friction, whose wrench in free directions follows from the constrained one.
+    """A contact, as with friction, whose wrench in free directions depends on the other one.
 
     ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with ``K_F = phi K_C + d`` (eq. 25).
 

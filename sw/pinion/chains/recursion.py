@@ -185,7 +185,7 @@ def answers(
 def aba(
     chain: Chain, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_tip: ArrayLike | None = None
 ) -> Array:
-    """Compute forward dynamics (articulated-body algorithm) as `rnea`, with tau in place of qdd."""
+    """Compute forward dynamics (articulated-body algorithm), as `rnea` but from tau, not qdd."""
     tip = {} if f_tip is None else {"f_tip": f_tip}
     at = state_of(chain, q, wrenches=tip, qd=qd, tau=tau, **tip)
     v = velocities(at)

@@ -487,7 +487,7 @@ class Kernel(Compiled):
             self.__class__ = called_by(Kernel, self.run)
 
     def __call__(self, /, *values: Any, **arrays: Any) -> Result:
-        """Compute a batch.
+        """Compute a batch from input arrays and return named result arrays.
 
         Parameters
         ----------

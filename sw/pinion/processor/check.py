@@ -38,7 +38,7 @@ class ProgramCheckError(ProgramError):
 
 
 def check_program(program: Program, sums: Sums, points: Points) -> None:
-    """Check that a program computes a function's sums and relies on nothing undefined.
+    """Check that a program computes a function's sums and reads no undefined value.
 
     Raises
     ------

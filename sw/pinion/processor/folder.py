@@ -93,7 +93,7 @@ class ProgramFolder:
 
     @classmethod
     def read(cls, folder: Path) -> ProgramFolder:
-        """Read a program folder, all of whose files must be as they were written.
+        """Read a program folder, whose files must all be unchanged since it was written.
 
         Raises
         ------
@@ -134,7 +134,7 @@ _DAMAGE = (
 def open_program_folder(
     folder: ProgramFolder, device: str = DEVICE, *, progress: Progress = SILENT
 ) -> Backend:
-    """Open the program in a folder.
+    """Open a program folder's program as a backend.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Summand:
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """A word that a program computes or is given.
+    """A word that a program computes, or receives as an input or a constant.
 
     Members
     -------

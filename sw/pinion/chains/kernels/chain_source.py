@@ -78,7 +78,7 @@ class KernelSource:
     part: str = "ALL"
 
     def launch(self, robots: int) -> Launch:
-        """Return the launch configuration for a number of robots; a grid computes one robot."""
+        """Return the launch configuration for a number of robots; a grid handles one robot."""
         blocks = self.shape.blocks(robots * self.per_robot)
         cooperative = self.shape.scope == "Grid"
         return Launch(blocks, self.shape.threads, self.shared_bytes, cooperative)
@@ -106,7 +106,7 @@ class KernelSource:
         return 0 if first else _COUNTER_BYTES
 
     def at_once(self, robots: int) -> int:
-        """Return the number of robots per launch; a grid computes one robot."""
+        """Return the number of robots per launch; a grid handles one robot."""
         return 1 if self.shape.scope == "Grid" else robots
 
 

@@ -182,7 +182,7 @@ class CudaChainKernel:
         self._tips = self._uploaded(np.concatenate(tips)) if source.function == "closed" else None
 
     def __call__(self, **arrays: Any) -> Any:
-        """Compute a batch.
+        """Compute a batch from input arrays by name and return the result, or several by name.
 
         Parameters
         ----------
@@ -241,7 +241,7 @@ class CudaChainKernel:
         return DeviceArray(self.device.index, memory, flat.shape, strides, self.dtype)
 
     def close(self) -> None:
-        """Free the device's memory, except that of the chains."""
+        """Free the device memory of states and results; the chains' memory stays allocated."""
         if self._room is not None:
             self._room.close()
         self._room = None
@@ -419,7 +419,7 @@ class CudaChainKernel:
         places: Mapping[str, int],
         strides: tuple[int, int],
     ) -> None:
-        """Queue kernels for all robots; grids compute one robot after another."""
+        """Queue kernels for all robots; grids handle one robot after another."""
         source, size = self.source, self.dtype.itemsize
         at_once = min(kernel.at_once(robots) for kernel, _ in steps)
         apart = {name: prod(shape) for name, shape in HELD.items()} | dict(source.between)

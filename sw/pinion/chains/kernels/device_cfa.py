@@ -70,7 +70,7 @@ _PARAMETERS = (
 
 
 def cfa_shape(n: int, robots: int, solver: str) -> ThreadShape:
-    """Return the threads that compute a robot.
+    """Return the threads that compute one robot's dynamics.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def cfa_shape(n: int, robots: int, solver: str) -> ThreadShape:
         return ThreadShape("Block", links, -(-n // (links * WARP)) * WARP, 1)
     if robots > 1:
         raise ComputeError(
-            f"There are {robots} robots of {n} links, but a grid computes one robot: launch them "
+            f"There are {robots} robots of {n} links, but a grid handles one robot: launch them "
             f"one by one, or give chains of at most {BLOCK_LINKS} links."
         )
     return ThreadShape("Grid", 1, GRID_THREADS, -(-n // GRID_THREADS))

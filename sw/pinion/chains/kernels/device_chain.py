@@ -49,7 +49,7 @@ SCALARS = {"float32": "float", "float64": "double"}
 
 @dataclass(frozen=True, slots=True)
 class ThreadShape:
-    """Threads that compute a robot.
+    """Threads that compute one robot's dynamics.
 
     Members
     -------
@@ -66,7 +66,7 @@ class ThreadShape:
     blocks_a_robot: int
 
     def blocks(self, robots: int) -> int:
-        """Return the number of blocks of the launch; a `Grid` computes one robot."""
+        """Return the number of blocks of the launch; a `Grid` handles one robot."""
         if self.scope == "Grid":
             return self.blocks_a_robot
         if self.scope == "Block":

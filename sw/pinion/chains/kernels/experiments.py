@@ -218,7 +218,7 @@ def _arguments(shape: ExperimentPoint, state: RandomState) -> dict[str, NDArray[
 def a_thread_each(
     kernel: ChainKernel, arguments: Mapping[str, NDArray[Any]], out: NDArray[Any]
 ) -> None:
-    """Compute each robot in a separate thread, as the papers' baseline does."""
+    """Compute each robot's dynamics in a separate thread, as the papers' baseline does."""
 
     def compute(k: int) -> None:
         kernel(out=out[k], **{name: array[k] for name, array in arguments.items()})

@@ -158,7 +158,7 @@ class ChainKernel(Compiled):
         self._name = self.results[0].name
 
     def __call__(self, *, out: NDArray[Any] | None = None, **arrays: ArrayLike) -> NDArray[Any]:
-        """Compute a batch.
+        """Compute a batch from input arrays by name and return the result array.
 
         Parameters
         ----------

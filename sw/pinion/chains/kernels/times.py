@@ -47,7 +47,7 @@ def chain_times(
     seconds: float = 0.05,
     cache: Path | None = None,
 ) -> list[Row]:
-    """Measure kernels called from Python with arrays of states, (B, nv), and of results.
+    """Measure the time of kernels called from Python with arrays of states and of results.
 
     Parameters
     ----------

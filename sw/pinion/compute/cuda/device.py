@@ -208,7 +208,7 @@ class Gpu:
     """
 
     def __init__(self, index: int, compile_kernel: Callable[[str, str, str], bytes]) -> None:
-        """Open a device.
+        """Open a GPU by its index.
 
         Parameters
         ----------

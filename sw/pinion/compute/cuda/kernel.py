@@ -167,7 +167,7 @@ class CudaKernel:
         crossover: Crossover | Callable[[Callable[[], Crossover]], Crossover] | None = None,
         check_rotations: bool = True,
     ) -> None:
-        """Load the kernels.
+        """Load the kernels on the device.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class CudaKernel:
         workspace: Any = None,
         **arrays: Any,
     ) -> Result:
-        """Compute a batch.
+        """Compute a batch from input arrays and return named result arrays.
 
         Parameters
         ----------

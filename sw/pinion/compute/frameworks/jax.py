@@ -76,7 +76,7 @@ class JaxDevice(Protocol):
 
 @dataclass(frozen=True)
 class JaxGpu:
-    """A GPU, or a stand-in in a test.
+    """A GPU that runs kernels on JAX arrays, or a stand-in in a test.
 
     Members
     -------
@@ -123,7 +123,7 @@ class JaxGpu:
 
 @dataclass(frozen=True)
 class _JaxProcessor:
-    """This machine's CPU."""
+    """This machine's CPU, which runs kernels on JAX arrays."""
 
     target: str
     threads: int

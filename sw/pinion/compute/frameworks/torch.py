@@ -65,7 +65,7 @@ class TorchDevice(Protocol):
 
 @dataclass(frozen=True)
 class TorchGpu:
-    """A GPU, or a stand-in in a test.
+    """A GPU that runs kernels on tensors, or a stand-in in a test.
 
     Members
     -------
@@ -102,7 +102,7 @@ class TorchGpu:
 
 @dataclass(frozen=True)
 class _TorchProcessor:
-    """This machine's CPU."""
+    """This machine's CPU, which runs kernels on tensors."""
 
     device: torch.device
 
