@@ -13,7 +13,7 @@ _TURN = 22
 
 @dataclass(frozen=True, kw_only=True)
 class Multiplier:
-    """A signed multiplier that is one block of the FPGA.
+    """A signed multiplier in one DSP block of an FPGA.
 
     Members
     -------

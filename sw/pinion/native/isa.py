@@ -34,7 +34,7 @@ class InstructionSet:
 
     @property
     def features(self) -> frozenset[str]:
-        """CPU features that it needs, as compilers and Linux spell them."""
+        """CPU features that the set needs, as compilers and Linux spell them."""
         return frozenset(flag.removeprefix("-m") for flag in self.flags)
 
 

@@ -73,7 +73,7 @@ class Compiler:
 
     @cached_property
     def version(self) -> str:
-        """First line of its version output, for reports; runs the compiler."""
+        """First line of the compiler's version output, for reports; runs the compiler."""
         lines = _version_text(self.command).splitlines()
         return lines[0].strip() if lines else "unknown version"
 
