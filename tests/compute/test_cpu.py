@@ -265,7 +265,7 @@ def test_wrong_outputs_are_named(arm: Kernel) -> None:
         ({}, "no array for the result 'tau'"),
         (
             np.zeros((3, 7)),
-            "'out' must be a mapping .* such as {\"tau\": ...}, not of type ndarray",
+            "'out' must be a mapping .* such as {\"tau\": ...}, not an object of type ndarray",
         ),
     ]
     for out, message in wrong:

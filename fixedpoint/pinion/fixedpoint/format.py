@@ -142,7 +142,7 @@ def round_shift(x: Ints, shift: int, rounding: Rounding) -> Ints:
 
 
 def limit(x: Ints, target: Format, overflow: Overflow) -> tuple[Ints, Flags]:
-    """Limit integers to the target's range; the flags mark the elements that changed."""
+    """Limit integers to the target's range; return them, and flags of those that changed."""
     if overflow is Overflow.SATURATE:
         y = np.clip(x, target.min_int, target.max_int)
     else:

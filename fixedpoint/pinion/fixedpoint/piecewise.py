@@ -223,7 +223,7 @@ class Piecewise:
 
     @cached_property
     def first(self) -> int:
-        """Number of the first segment, counted from the one that starts at 0."""
+        """Index of the first segment; segment 0 is the one that starts at 0."""
         return segments(self.low, self.high, self.step)[0]
 
     @property
@@ -237,7 +237,7 @@ class Piecewise:
         return np.array(self.coefficients).reshape(self.count, self.degree + 1)
 
     def _segment(self, x: Floats) -> NDArray[np.int64]:
-        """Return each operand's segment: the nearest one if outside, the first one for NaN."""
+        """Return the index of each operand's segment: the nearest if outside, the first for NaN."""
         index = np.floor(x * 2.0**-self.step) - self.first
         number: NDArray[np.int64] = np.nan_to_num(np.clip(index, 0, self.count - 1)).astype(
             np.int64
@@ -308,6 +308,6 @@ def _values(function: Callable[[float], Any], at: Floats) -> Floats:
 
 
 def segments(low: float, high: float, step: int) -> tuple[int, int]:
-    """Return the number of the first segment of width ``2**step``, and how many are needed."""
+    """Return the index of the first segment of width ``2**step``, and the number of segments."""
     first = math.floor(low * 2.0**-step)
     return first, max(math.ceil(high * 2.0**-step) - first, 1)

@@ -266,8 +266,8 @@ class Reciprocal:
 
     @property
     def _crowded(self) -> bool:
-        """Whether magnitudes of `_first_bits` bits reach the right end of a segment, where
-        coefficients have the largest effect, and not just its middle."""
+        """Whether magnitudes of `_first_bits` bits reach the right end of a segment, not just its
+        middle: the coefficients have their largest effect there."""
         return self.low_bits > self.segment_bits + 2
 
     # -- Constants and errors -------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Limb(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TurnTable(SinCosTable):
-    """Sine and cosine by turns, derived from two formats.
+    """Sine and cosine by reduction to one turn, derived from two formats.
 
     The constructor takes keyword arguments only.
 

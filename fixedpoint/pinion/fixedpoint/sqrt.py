@@ -64,7 +64,7 @@ class Sqrt:
 
     @property
     def digits(self) -> int:
-        """Binary digits of the root, including the one that decides the rounding."""
+        """Number of binary digits of the root, including the one that decides the rounding."""
         radicand = self.source.width - 1 + self.shift
         return max(min(-(-radicand // 2), self.target.width), FIRST_DIGITS)
 

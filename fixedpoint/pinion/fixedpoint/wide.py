@@ -32,7 +32,7 @@ class Wide:
 
     @classmethod
     def of(cls, x: Ints) -> Wide:
-        """Widen an array."""
+        """Return an int64 array as a wide array."""
         x = np.asarray(x, dtype=np.int64)
         return cls(x >> _LIMB, x & _MASK)
 
@@ -59,7 +59,7 @@ class Wide:
     def __lshift__(self, shift: int) -> Wide:
         """Shift left exactly by 0 to 31 bits."""
         if not 0 <= shift < _LIMB:
-            raise ValueError(f"A wide integer shifts left by 0 to 31 bits, not {shift}.")
+            raise ValueError(f"A wide integer can be shifted left by 0 to 31 bits, not {shift}.")
         low = self.lo << shift
         return Wide((self.hi << shift) + (low >> _LIMB), low & _MASK)
 
@@ -85,7 +85,7 @@ class Wide:
         return cls(np.asarray(value >> _LIMB, np.int64), np.asarray(value & _MASK, np.int64))
 
     def to_objects(self) -> np.ndarray[tuple[int, ...], np.dtype[np.object_]]:
-        """Return the same integers as Python objects, for tests and for printing."""
+        """Return the integers as an array of Python integers, for tests and printing."""
         wide: np.ndarray[tuple[int, ...], np.dtype[np.object_]] = self.hi.astype(object)
         wide = wide * (1 << _LIMB) + self.lo.astype(object)
         return wide

@@ -18,7 +18,7 @@ BLOCK = 1 << 15
 
 
 class Named(Protocol):
-    """Anything with a name: an array, or a block that becomes one."""
+    """An object with a name, such as an array or a block."""
 
     @property
     def name(self) -> str:
@@ -74,7 +74,7 @@ def by_name(
 
 
 def check_arrays(expected: Sequence[Array], named_arrays: Mapping[str, ArrayLike]) -> RequestArrays:
-    """Check named arrays against a record and convert them to float32.
+    """Check named arrays against the expected ones and convert them to float32.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def validate_arrays(
 
 
 def check_mask(array: Array, values: NDArray[Any]) -> None:
-    """Raise `InputError` if a mask contains anything but 0 and 1; the message has the index."""
+    """Raise `InputError` if a mask contains anything but 0 and 1; the message names the index."""
     wrong = (values != 0) & (values != 1)
     if wrong.any():
         raise InputError(

@@ -18,7 +18,7 @@ from .units import mixed_units_sentence
 
 
 class Closing(Protocol):
-    """An object that is closed at the end of a ``with`` block."""
+    """A context manager that closes itself at the end of its ``with`` block."""
 
     def close(self) -> None:
         """Release the resources of the object; by default there are none."""
@@ -37,7 +37,7 @@ class Closing(Protocol):
 
 
 class Backend(Closing, Protocol):
-    """A function of a robot, wherever it runs; a context manager.
+    """A function of a robot on any device; a context manager.
 
     Pinion's backends derive from it and implement `run`; others need only the same methods.
     """
@@ -81,8 +81,8 @@ class Backend(Closing, Protocol):
         """
         del mass, com, inertia
         raise InputError(
-            f"This {type(self).__name__} does not accept loads: to attach one, open the backend by "
-            f"pinion.api.backend with parameters=({link!r},) and the default layout 'aos'."
+            f"This {type(self).__name__} does not accept loads: to attach one, open it with "
+            f"pinion.api.backend, parameters=({link!r},) and the default layout 'aos'."
         )
 
 

@@ -1,4 +1,4 @@
-"""Results of a run."""
+"""Results of a batch: named arrays, flags and clock cycles."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def not_finite(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.boo
 def written(
     out: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]], saturated: NDArray[np.bool_]
 ) -> Result:
-    """Return the result of a run on a CPU or GPU: ``out`` itself if that is a result."""
+    """Return the result of a run on a CPU or GPU, which is ``out`` itself if that is a `Result`."""
     if not isinstance(out, Result):
         return Result(arrays=arrays, saturated=saturated, cycles=None)
     object.__setattr__(out, "_arrays", {**arrays, SATURATED: saturated})

@@ -1,4 +1,4 @@
-"""Units of arrays for two kinds of joints: ``N m | N`` is N m for joints that rotate."""
+"""Units that depend on the joint: ``N m | N`` is N m for rotation and N for translation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ row's unit is for two joints of the same kind.)"""
 
 
 def mixed_units_sentence(arrays: Iterable[Array]) -> str:
-    """Return a sentence on arrays with two units, and on matrices between two kinds of joints.
+    """Return sentences that explain arrays with two units, or an empty string if there are none.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ PINOCCHIO = "Pinocchio"
 
 
 def forward_algorithms() -> dict[str, Algorithm]:
-    """Return this package's forward dynamics algorithms that use recursions and scans."""
+    """Return the forward dynamics algorithms that use recursions and scans, by name."""
     return {
         "ABA": aba,
         "JSIIA": jsiia,
@@ -62,7 +62,7 @@ def inverse_algorithms() -> dict[str, Algorithm]:
 
 @dataclass(frozen=True, kw_only=True)
 class Accuracy:
-    """Errors on chains of one kind and length.
+    """Errors of algorithms on chains of one kind and length.
 
     Members
     -------

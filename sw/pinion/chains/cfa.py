@@ -218,7 +218,7 @@ def free_bodies(
 
 
 class ConditionWarning(UserWarning):
-    """Warning that constraint forces refined once have less than half the digits of their type."""
+    """Warning that fewer than half the digits of once-refined constraint forces are correct."""
 
 
 def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:

@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chain:
-    """Bodies with a path from the base to a tip, the links of the chain, and side branches.
+    """A tree of bodies: the links, which are the path from the base to a tip, and side branches.
 
     Coordinates and velocities are in the order of the bodies; those of a joint are adjacent.
 
@@ -145,7 +145,7 @@ class Chain:
 
     @property
     def branches(self) -> NDArray[np.int64]:
-        """Numbers of the bodies of side branches, in order."""
+        """Indices of the bodies on side branches, in ascending order."""
         return np.setdiff1d(np.arange(self.bodies), self.main)
 
     @property

@@ -52,7 +52,7 @@ from .state import ChainState, state_of
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TypeI:
-    """A contact that holds the tip in some directions and pushes it in the others.
+    """A contact that constrains the tip in some directions and sets its wrench in the others.
 
     ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with the unknown K_C (eq. 27-29).
 
@@ -75,7 +75,7 @@ class TypeI:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TypeII:
-    """A contact whose wrench in free directions depends on that in the others, as with friction.
+    """A contact, as with friction, whose wrench in free directions depends on the other one.
 
     ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with ``K_F = phi K_C + d`` (eq. 25).
 
@@ -274,7 +274,7 @@ def _tip_acceleration(
 
 
 def _pushed(at: ChainState, f: Array, method: str, count: Count | None) -> Array:
-    """Return the efforts (B, bodies, k) of a wrench (B, 6) of the last link, eq. 87 and 88."""
+    """Return the efforts (B, bodies, k) for a wrench (B, 6) of the last link, eq. 87 and 88."""
     forces = np.zeros((at.count, at.chain.bodies, 6, 1), at.dtype)
     forces[:, at.chain.main[-1], :, 0] = f
     return columns_of_efforts(at, forces, method=method, count=count)[..., 0]

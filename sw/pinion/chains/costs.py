@@ -1,4 +1,4 @@
-r"""Costs of the constraint force algorithm: operations per link, and levels on two arrays.
+r"""Costs of the constraint force algorithm: operations per link, levels on two processor arrays.
 
 **Operations** are counted from the equations, for a link of a long chain of revolute joints about
 z, with frames in the modified convention of Denavit and Hartenberg: a constant screw along x, then
@@ -136,7 +136,7 @@ def cfa_operations(refine: int = 0) -> Operations:
 
 @dataclass(frozen=True)
 class CostPhase:
-    """Simultaneous work of the two arrays of processors.
+    """A phase of the schedule: the simultaneous work of two processor arrays.
 
     Members
     -------
@@ -208,7 +208,7 @@ def prices() -> dict[str, int]:
 def depth(
     phases: tuple[CostPhase, ...], *, arrays: int = 2, price: Mapping[str, int] | None = None
 ) -> int:
-    """Return the length of a schedule on one array or two.
+    """Return the length of a schedule on one or two processor arrays, in units of `price`.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(kw_only=True)
 class Count:
-    """Counts of an algorithm: pass a new one as ``count=`` and read it afterwards.
+    """Depth and work of an algorithm: pass a new `Count` as ``count=`` and read it afterwards.
 
     Members
     -------

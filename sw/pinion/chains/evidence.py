@@ -90,7 +90,7 @@ def _row(name: str, n: int, count: Count) -> dict[str, Any]:
 
 
 def facts() -> dict[str, Any]:
-    """Return the evidence for claims that do not depend on time, by the names in the claims."""
+    """Return the evidence for claims that do not depend on time, by its name in the claims."""
     return {
         "hybrid": _hybrid(),
         "upper_blocks": _upper_blocks(),
@@ -103,7 +103,7 @@ def facts() -> dict[str, Any]:
 
 
 def _hybrid() -> dict[str, int]:
-    """Count scans, by their levels, and recursions over the links in the combined form."""
+    """Count the scans, by their levels, and the recursions over links of the combined form."""
     chain = random_chain(_LINKS, 1)
     state = random_state(chain, 1)
     count = Count()

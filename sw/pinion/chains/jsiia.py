@@ -1,4 +1,4 @@
-"""Forward dynamics by the inverse of the joint space inertia, JSIIA.
+"""Forward dynamics by inversion of the joint space inertia (JSIIA).
 
 Source: Yang, Wu and Pan 2017, III-D and Algorithm 2.
 """
@@ -31,7 +31,7 @@ def jsiia(
     f_tip: ArrayLike | None = None,
     count: Count | None = None,
 ) -> Array:
-    """Compute forward dynamics by nv + 1 inverse dynamics in one batch, and a factorisation.
+    """Compute forward dynamics by a batch of nv + 1 inverse dynamics and a factorisation.
 
     ``qdd = M^-1 (tau - ID(q, qd, 0))``, with the columns of M from ``ID(q, 0, e_j)`` without
     gravity (equation 17). All of them share their transforms: a scan has nv + 1 right-hand sides.

@@ -123,7 +123,7 @@ QUATERNION = Rotation(quaternion_product, quaternion_turned, _no_turn, quaternio
 
 
 def _moved(rotation: Rotation, R: Array, p: Array, x: Array) -> Array:
-    """Ad_g of a motion (..., 6): ``[R w; p x R w + R v]``."""
+    """Return Ad_g of a motion (..., 6): ``[R w; p x R w + R v]``."""
     w = rotation.turned(R, x[..., :3])
     return np.concatenate([w, np.cross(p, w) + rotation.turned(R, x[..., 3:])], axis=-1)
 
@@ -234,7 +234,7 @@ def quadratic_matrix(X: Array, acc: Array, vel: Array, I: Array) -> Array:  # no
 
 
 def _once(like: Array) -> Array:
-    """Return (6,): 0 for squares of w's components, 1 for the others, which ``w w^T`` has twice."""
+    """Return (6,): 0 for squares of w's components, 1 for products, which ``w w^T`` has twice."""
     return np.asarray([a != b for a, b in zip(_FIRST, _SECOND, strict=True)], like.dtype)
 
 

@@ -171,7 +171,7 @@ def _directions(rng: np.random.Generator, count: int, width: int) -> Array:
 def _joint(
     rng: np.random.Generator, joint: str | int | JointKind, length: float
 ) -> tuple[Array, JointKind | None]:
-    """Return the columns of S, and the kind if the displacement is not the exponential."""
+    """Return a joint's columns of S, and its kind if its displacement is not the exponential."""
     if isinstance(joint, JointKind):
         if joint.nq == joint.nv:
             raise DynamicsError(

@@ -31,7 +31,7 @@ from .state import ChainState, state_of
 def rnea(
     chain: Chain, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, f_tip: ArrayLike | None = None
 ) -> Array:
-    """Compute inverse dynamics.
+    """Compute inverse dynamics (recursive Newton-Euler algorithm).
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def inwards(at: ChainState, f: Array, which: Iterable[int]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ArticulatedBodies:
-    """Articulated bodies; those not requested have their initial values.
+    """Articulated inertias and bias forces; bodies not requested keep their initial values.
 
     Members
     -------
@@ -185,7 +185,7 @@ def answers(
 def aba(
     chain: Chain, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_tip: ArrayLike | None = None
 ) -> Array:
-    """Compute forward dynamics (articulated-body algorithm); as `rnea`, but with tau for qdd."""
+    """Compute forward dynamics (articulated-body algorithm), as `rnea` but from tau, not qdd."""
     tip = {} if f_tip is None else {"f_tip": f_tip}
     at = state_of(chain, q, wrenches=tip, qd=qd, tau=tau, **tip)
     v = velocities(at)

@@ -79,7 +79,7 @@ def scan(
     exclusive: bool = False,
     from_tip: bool = False,
 ) -> Array | Elements:
-    """Return all prefixes of a sequence of elements.
+    """Return all prefix sums of a sequence of elements under an associative operator.
 
     Parameters
     ----------

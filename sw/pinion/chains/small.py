@@ -67,7 +67,7 @@ def solve_factored(L: Array, d: Array, R: Array) -> Array:
 
 
 def solve_general(A: Array, R: Array) -> Array:
-    """Solve ``A x = R`` by L U with row exchanges: A (..., k, k), R (..., k, m).
+    """Solve ``A x = R`` by L U with partial pivoting: A (..., k, k), R (..., k, m).
 
     Raises
     ------
@@ -78,7 +78,7 @@ def solve_general(A: Array, R: Array) -> Array:
 
 
 def factorise_general(A: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return L and U in one array (..., k, k), and the order of A's rows (..., k).
+    """Return L and U in one array (..., k, k), and the permutation of A's rows (..., k).
 
     Raises
     ------

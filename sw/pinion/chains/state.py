@@ -75,7 +75,7 @@ class ChainState:
         return self.X.dtype
 
     def shaped(self, x: Array) -> Array:
-        """Return (B, ...) without the batch axis if the caller gave one state."""
+        """Return (B, ...), or without the batch axis if the caller gave a single state."""
         return np.asarray(x).reshape((*self.batch, *x.shape[1:]))
 
     def flat(self, x: Array) -> Array:

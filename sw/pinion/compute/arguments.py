@@ -37,7 +37,7 @@ def dtype_name(dtype: DTypeLike) -> str:
 
 
 def check_threads(threads: object) -> int:
-    """Return the largest number of threads; 0 means one per CPU core.
+    """Check the largest number of threads and return it as an int; 0 means one per CPU core.
 
     Raises
     ------
@@ -81,8 +81,8 @@ def check_out(out: object, results: Sequence[Array]) -> None:
     if not isinstance(out, Mapping):
         named = ", ".join(f'"{array.name}": ...' for array in results)
         raise InputError(
-            f"'out' must be a mapping from result names to arrays, such as {{{named}}}, not of "
-            f"type {type(out).__name__}."
+            f"'out' must be a mapping from result names to arrays, such as {{{named}}}, not an "
+            f"object of type {type(out).__name__}."
         )
     names = [array.name for array in results]
     for name in out:
@@ -99,7 +99,7 @@ def check_out(out: object, results: Sequence[Array]) -> None:
 
 
 def flags_for(out: Mapping[str, Any] | None, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    """Return the array of ``out`` for the flags, or None if it has no suitable one.
+    """Return the array in ``out`` for the saturation flags, or None if there is no suitable one.
 
     Parameters
     ----------

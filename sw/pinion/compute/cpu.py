@@ -63,7 +63,7 @@ def source(
     comments: bool = False,
     **options: Unpack[RowOptions],
 ) -> Source:
-    """Return the C++ source that `compile` compiles, with its counts, for the same arguments."""
+    """Return the C++ source and operation counts of the kernel that `compile` compiles."""
     model = load(model) if isinstance(model, str) else model
     row = row_of(function, **options)
     return kernel_of(
@@ -180,7 +180,7 @@ def compile(
 
 @dataclass(frozen=True)
 class Native:
-    """Loaded objects that a kernel depends on.
+    """Runtime, library and data of a loaded kernel.
 
     Members
     -------
@@ -258,7 +258,7 @@ class Compiled:
             )
 
     def _restrictions(self) -> tuple[tuple[int, int, int], ...]:
-        """Return unit vectors and mask elements, each as (input, first element, size)."""
+        """Return the places of unit vectors and mask elements as (input, first element, size)."""
         restrictions = []
         for k, array in enumerate(self.inputs):
             for vector, _ in self._rotations.get(array.name, ()):
@@ -296,7 +296,7 @@ class Compiled:
             flags = native.runtime.empty(shape, np.dtype(np.bool_), reuse=self.reuse)
         elif any(np.may_share_memory(flags, x) for x in (*converted, *arrays.values())):
             raise InputError(
-                "The array for 'saturated' overlaps an input or a result: give separate memory."
+                "The array for 'saturated' overlaps an input or a result: give a separate array."
             )
         native.runtime.run(native.address, count, (views, filled), flags, self.threads)
         return written(out, arrays, flags)
@@ -304,7 +304,7 @@ class Compiled:
     def _inputs(
         self, requests: Mapping[str, ArrayLike]
     ) -> tuple[int, bool, list[View], list[NDArray[Any]]]:
-        """Return the number of samples, whether the request is single, the views and the arrays."""
+        """Check inputs; return sample count, whether it is a single request, views and arrays."""
         dtype = np.float32 if self.dtype == np.float32 else np.float64
         if self.layout == "aos":
             checked = validate_arrays(self.inputs, requests, dtype=dtype, finite=self.finite)
@@ -345,7 +345,7 @@ class Compiled:
         return count, False, views, converted
 
     def _named(self, requests: Mapping[str, ArrayLike]) -> list[tuple[Array, NDArray[Any]]]:
-        """Return the inputs in order, for the layouts ``soa`` and ``blocks``."""
+        """Return each input with its values, in order, for the layouts ``soa`` and ``blocks``."""
         check_inputs(requests, self.inputs)
         pairs = []
         for array in self.inputs:
@@ -361,7 +361,7 @@ class Compiled:
         return pairs
 
     def _placed(self, array: Array, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the values where the kernel can read them, without a copy if possible."""
+        """Return the values in memory that the kernel can read; copy them only if necessary."""
         if self.layout == "soa" and values.flags.aligned and row_stride(array, values) is not None:
             return values
         return np.require(values, requirements=("C", "A"))
@@ -401,8 +401,8 @@ class Compiled:
             ]:
                 if np.may_share_memory(values, other):
                     raise InputError(
-                        f"The array given for the result '{name}' overlaps {owner}: give separate "
-                        "memory."
+                        f"The array given for the result '{name}' overlaps {owner}: give a "
+                        "separate array."
                     )
             results[name] = values
         return results
@@ -487,7 +487,7 @@ class Kernel(Compiled):
             self.__class__ = called_by(Kernel, self.run)
 
     def __call__(self, /, *values: Any, **arrays: Any) -> Result:
-        """Compute a batch.
+        """Compute a batch from input arrays and return named result arrays.
 
         Parameters
         ----------
@@ -519,12 +519,12 @@ def _compiled(model: Model, function: PortableFunction, options: Mapping[str, An
 
 
 def graph_of(model: Model, row: Function) -> Graph:
-    """Return the graph of a row as CPUs and GPUs compute it.
+    """Return the simplified graph of a function that CPUs and GPUs compute.
 
     Raises
     ------
     InputError
-        If the row keeps states, because they compute the requests of a batch in parallel.
+        If the function keeps states: CPUs and GPUs compute the requests of a batch in parallel.
     """
     if row.states:
         names = " and ".join(f"'{state.name}'" for state in row.states)
@@ -548,7 +548,7 @@ def kernel_of(
     comments: bool = False,
     vector: bool = True,
 ) -> Source:
-    """Return the source of a row's graph for an instruction set, which this machine may lack."""
+    """Return a kernel's source for an instruction set, which this machine need not support."""
     return kernel_source(
         graph,
         inputs=[b.resolved(model) for b in row.inputs],

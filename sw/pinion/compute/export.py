@@ -118,7 +118,7 @@ class _FunctionLibrary(LibraryFolder):
         return f"{self.name}_{_TYPES[dtype][1]}_{isa.name}.cpp"
 
     def units(self) -> dict[str, InstructionSet]:
-        """Return the sources that are compiled for one instruction set, with that set."""
+        """Return the instruction set of each source file that is compiled for only one."""
         units = {self._unit(dtype, isa): isa for dtype in self.dtypes for isa in INSTRUCTION_SETS}
         return units | {f"runtime_{isa.name}.cpp": isa for isa in INSTRUCTION_SETS}
 
@@ -150,7 +150,7 @@ class _FunctionLibrary(LibraryFolder):
         return texts
 
     def files(self) -> dict[str, bytes]:
-        """Return the example and a README."""
+        """Return the contents of the example and of the README, by file name."""
         return {"example.c": self._example().encode(), "README.md": self._readme().encode()}
 
     def _arguments(self, dtype: str) -> str:

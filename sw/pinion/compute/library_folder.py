@@ -33,7 +33,7 @@ _CMAKE = {"x86_64": "^(x86_64|AMD64)$", "aarch64": "^(aarch64|arm64)$"}
 
 
 def library_name(name: str | None, *parts: str) -> str:
-    """Return a library's name, by default made of other names.
+    """Return a valid library name: `name`, or by default the parts joined by underscores.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def library_name(name: str | None, *parts: str) -> str:
 
 
 def _check_free(folder: Path) -> None:
-    """Refuse a folder that has files.
+    """Raise an error if a path exists and is not an empty folder.
 
     Raises
     ------
@@ -90,7 +90,7 @@ class LibraryFolder(ABC):
 
     @abstractmethod
     def units(self) -> dict[str, InstructionSet]:
-        """Return the sources that are compiled for one instruction set, with that set."""
+        """Return the instruction set of each source file that is compiled for only one."""
 
     @abstractmethod
     def sources(self, progress: Progress) -> dict[str, str]:
@@ -102,7 +102,7 @@ class LibraryFolder(ABC):
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """Return the other files by their paths."""
+        """Return the contents of the other files by path."""
 
     def export(self, folder: Path, *, compiler: str | None, progress: Progress) -> list[str]:
         """Write the folder, compile the library for this machine, and return the files' paths.
@@ -147,7 +147,7 @@ class LibraryFolder(ABC):
             (folder / file).write_bytes(data)
 
     def machine(self, rows: Mapping[str, str]) -> str:
-        """Return ``machine()`` in C++: the ``Machine`` of the best set of the processor it runs on.
+        """Return the C++ function ``machine()``, which selects the processor's best set.
 
         ``rows`` has the initialiser of each set's ``Machine``.
         """

@@ -69,7 +69,7 @@ class View(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Runtime:
-    """A loaded runtime.
+    """The loaded runtime library of one instruction set.
 
     Members
     -------
@@ -90,7 +90,7 @@ class Runtime:
         flags: np.ndarray[Any, Any],
         threads: int,
     ) -> None:
-        """Compute ``count`` samples.
+        """Compute ``count`` samples with a kernel.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ class Runtime:
         return aligned(shape, dtype)
 
     def first_nonfinite(self, array: np.ndarray[Any, Any]) -> int:
-        """Return the position of the first NaN or infinity in a contiguous array, or -1."""
+        """Return the flat index of the first NaN or infinity in a contiguous array, or -1."""
         return int(
             self.library.pinion_first_nonfinite(
                 ctypes.c_void_p(array.ctypes.data),
@@ -150,7 +150,7 @@ def cached_library(
     include: Sequence[Path] = (HEADERS,),
     defines: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the library of some sources, compiling it if it is not in the cache.
+    """Return the path of the sources' shared library, compiling it if it is not in the cache.
 
     Parameters
     ----------

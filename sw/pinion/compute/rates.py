@@ -206,7 +206,7 @@ def record_bytes(kernel: Kernel) -> tuple[int, int]:
 
 
 def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArray[Any]]:
-    """Return 1,000 states of the reference distribution."""
+    """Return 1,000 random states from the reference distribution, as arrays by input."""
     return dict(sample(model, function, 1000, distribution="reference", seed=seed))
 
 
@@ -234,5 +234,5 @@ def _padded(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def median(values: Sequence[float]) -> float:
-    """Return the median."""
+    """Return the median of a sequence of numbers."""
     return float(np.median(np.asarray(values)))

@@ -1,4 +1,4 @@
-"""Formats chosen per signal, until the results are as accurate as requested."""
+"""Formats chosen per signal and refined until the results are as accurate as requested."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PrecisionError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class AutoFormats:
-    """Formats by range and sensitivity (:mod:`pinion.formats.signals`).
+    """Choice of formats by range and sensitivity (:mod:`pinion.formats.signals`).
 
     Members
     -------
@@ -139,7 +139,7 @@ class AutoFormats:
         return plan_signals(real, ranges, self.tables, margin=self.margin, precise=precise)
 
     def lower(self, real: Graph, precise: frozenset[int] = frozenset()) -> Graph:
-        """Return a real graph, rewritten in the fixed dialect."""
+        """Return a real graph rewritten in the fixed dialect."""
         return lower_signals(real, self.plan(real, precise), stored=self.tables.stored)[0]
 
     def error(self, real: Graph, fixed: Graph) -> float:
@@ -238,7 +238,7 @@ class AutoFormats:
         )
 
     def _advice(self, error: float, finer: str = "") -> str:
-        """Return what to do if an error is out of reach.
+        """Return advice for a requested error that is out of reach.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class AutoFormats:
 def _decided_alike(
     fixed: Graph, states: Mapping[str, Floats], rounded: list[Floats], count: int
 ) -> NDArray[np.bool_]:
-    """Return the states (count,) in which rounding does not change any comparison."""
+    """Return a mask (count,) of the states in which rounding changes no comparison."""
     alike = np.ones(count, dtype=np.bool_)
     if any(OPS[node.op].decides for node in fixed.nodes):
         exact, rounded_decisions = (

@@ -36,7 +36,7 @@ from .slopes import Slopes
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Result of :func:`error_bounds`.
+    """Bounds on the errors and magnitudes of results, from :func:`error_bounds`.
 
     Members
     -------
@@ -49,7 +49,7 @@ class Bounds:
 
 
 def error_bounds(graph: Graph, box: Mapping[str, tuple[float, float]]) -> Bounds:
-    """Bound |core - real value| of each result, over all requests in a box without a flag.
+    """Bound |core - real value| of each result over all requests in a box that raise no flag.
 
     The real value is that of the graph in exact arithmetic, for the inputs as transmitted; the
     core's is the float32 number that it returns.

@@ -72,7 +72,7 @@ class _Strayed:
 def state_budgets(
     graph: Graph, inputs: Mapping[str, Floats], progress: Progress = SILENT
 ) -> dict[str, Floats]:
-    """Return first-order bounds of each result's error at each state, by output name, (n,).
+    """Return first-order bounds on each result's error at each state, by output name, (n,).
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def decision_budget(graph: Graph, inputs: Mapping[str, Floats]) -> dict[int, flo
 def undecided(
     graph: Graph, inputs: Mapping[str, Floats], bounds: Mapping[int, float], count: int
 ) -> NDArray[np.bool_]:
-    """Return the requests in which a comparison may be decided either way, (count,).
+    """Return a mask (count,) of the requests in which a comparison may be decided either way.
 
     Parameters
     ----------

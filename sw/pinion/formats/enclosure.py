@@ -35,7 +35,7 @@ BENDS = (names.ABS, names.MINIMUM, names.MAXIMUM, names.CLAMP)
 
 
 def check_bounded(graph: Graph) -> None:
-    """Raise `GraphError` unless rules bound every operation of a graph everywhere.
+    """Raise `GraphError` unless every operation of a graph has a bound that holds everywhere.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class Enclosure:
             self.real[self.exact[i]] = real  # both have the same value
 
     def middle(self, i: int) -> Interval:
-        """Return the range of the mean of a node's real and core values, the slope of a product."""
+        """Return the range of the mean of a node's real and core values, as a product's slope."""
         return self.real[i].middle(self.core[i])
 
     def slope(self, node: Node) -> Interval:
@@ -217,7 +217,7 @@ class Enclosure:
         return total
 
     def _turn_in(self, term: Term) -> tuple[SineOrCosine, int] | None:
-        """Return the sine or cosine among a product's factors, and the other factor."""
+        """Return a product's factor that is a sine or cosine, and the other one, or None."""
         if term.second is not None:
             for factor, other in ((term.first, term.second), (term.second, term.first)):
                 if factor in self.turns:

@@ -1,4 +1,4 @@
-"""Intervals of floats, rounded outward: statements about them hold for the real numbers inside.
+"""Interval arithmetic on floats, rounded outward to enclose the exact results.
 
 Each bound is moved to the next float outward after every operation, so that rounding never makes an
 interval too narrow (Moore, Kearfott and Cloud, "Introduction to Interval Analysis", 2009, chapter
@@ -41,7 +41,7 @@ def up_hypot(x: Any, y: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """All real numbers between two floats, both included.
+    """A closed interval of real numbers between two floats.
 
     Members
     -------
@@ -109,7 +109,7 @@ class Interval:
         return Interval(np.maximum(self.low, other.low), np.minimum(self.high, other.high))
 
     def middle(self, other: Interval) -> Interval:
-        """Return the range of the means of a number in each interval."""
+        """Return the range of the mean of two numbers, one in each interval."""
         return Interval(
             down((self.low + other.low) * 0.5),
             up((self.high + other.high) * 0.5),
@@ -130,7 +130,7 @@ class Interval:
         return Interval(low, up(up(self.high - quarter + off))).cosine()
 
     def _holds(self, angle: float) -> NDArray[np.bool_]:
-        """Return whether an angle may be inside, up to whole turns."""
+        """Return whether the interval may contain an angle, up to whole turns."""
         turn = 2 * math.pi
         nearest = np.ceil((self.low - angle) / turn - _NEAR)
         return nearest * turn + angle <= self.high + _NEAR

@@ -1,4 +1,4 @@
-"""Lengths of rotated vectors: rotations by any angles leave them unchanged.
+"""Bounds on the lengths of rotated vectors, which rotations do not change.
 
 A vector's coordinates are nodes that are sums, each with parts ``x cos(t) + y sin(t)`` of some
 angles. Then the vector is X cos(t) + Y sin(t) + P with vectors X, Y and P. If X and Y are
@@ -97,7 +97,7 @@ class Lengths:
 
 
 def _joined(*vectors: Vector) -> dict[int, int]:
-    """Merge the coordinates of several vectors into one."""
+    """Merge several vectors into one, adding the weights of coordinates that they share."""
     joined: dict[int, int] = {}
     for vector in vectors:
         for node, weight in vector.items():

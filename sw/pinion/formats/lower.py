@@ -86,7 +86,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         )
 
     def at_points(node: Node, args: tuple[int, ...], fmt: Format) -> tuple[tuple[int, ...], Format]:
-        """Return a function's operands at the binary points that its row requires, and its format.
+        """Return a function's operands at the binary points that it requires, and its format.
 
         The format is that of the operands if they are read at its point and share a format.
         """

@@ -13,7 +13,7 @@ _TURN = 22
 
 @dataclass(frozen=True, kw_only=True)
 class Multiplier:
-    """A signed multiplier that is one block of the FPGA.
+    """A signed multiplier in one DSP block of an FPGA.
 
     Members
     -------
@@ -87,7 +87,7 @@ words below 12 bits have no certain digit by themselves."""
 
 
 def part_of(wide: int, narrow: int, *, adds: bool) -> Multiplier:
-    """Return a block used with shorter operands, for words of any length up to the block's.
+    """Return a multiplier block that is used with shorter operands than it supports.
 
     Parameters
     ----------

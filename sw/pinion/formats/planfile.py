@@ -1,4 +1,4 @@
-"""The plan of per-signal formats as a file: to read, to review, to edit and to build from."""
+"""Plan files: per-signal formats to review, to edit and to build from."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class SavedPlan:
-    """A plan, with the graph and purpose that it was made for.
+    """A plan of formats, with the graph and the purpose that it was made for.
 
     Members
     -------
@@ -70,7 +70,7 @@ class SavedPlan:
     task: str = ""
 
     def check(self, graph: Graph) -> None:
-        """Raise `PlanError` for a graph that the plan was not made for.
+        """Raise `PlanError` unless the plan was made for this graph and obeys the hardware's rules.
 
         Raises
         ------
@@ -88,9 +88,9 @@ class SavedPlan:
         }
         if strays := sorted(set(self.signals.values) ^ signals):
             raise PlanError(
-                f"The plan has no signal {strays[0]}."
+                f"The plan has no signal {strays[0]}: restore it."
                 if strays[0] in signals
-                else f"The plan has a signal {strays[0]}, but its core has none with that number."
+                else f"The plan has a signal {strays[0]}, but its core has not: remove it."
             )
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         for i in sorted(signals):
@@ -149,7 +149,7 @@ class SavedPlan:
         return ""
 
     def _broken_function(self, node: Node, ports: tuple[Format, ...], value: Format) -> str:
-        """Return the rule that a function breaks; its row says which binary points must agree."""
+        """Return the rule that a function's formats break, in words, or an empty string."""
         stored, points = self.tables.stored, OPS[node.op].points
         if {fmt.width for fmt in (*ports, value)} != {stored}:
             return f"the ports and the value of {node.op} must have {stored} bits each"
@@ -213,7 +213,7 @@ def plan_text(plan: SavedPlan, graph: Graph, reach: Mapping[int, float]) -> str:
 
 
 def _multiplier_lines(multiplier: Multiplier) -> list[str]:
-    """Return the lines for a multiplier that does not follow from the words' length."""
+    """Return the TOML lines for a multiplier that the words' length does not determine."""
     try:
         if multiplier == multiplier_of(multiplier.wide):
             return []

@@ -192,7 +192,7 @@ class _Planner:
                     self._products(i, node, frac_of_range)
 
     def _function(self, i: int, node: Node) -> None:
-        """Read operands at the binary points that the row requires, none finer than stored."""
+        """Choose a function's formats: operands at the required points, none finer than stored."""
         row = OPS[node.op]
         finest = [self.summand(a) for a in node.args]
         frac = tight(max(float(self.reach[i]), row.least_of(node)), self.stored)

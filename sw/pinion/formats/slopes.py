@@ -76,7 +76,7 @@ class _Sum:
         self._begin(None)
 
     def add_all(self, other: _Sum, sign: int, source: Source) -> None:
-        """Add the slopes of a user that passes them on, times a sign."""
+        """Add the slopes with respect to a node of which this one is a summand, times its sign."""
         begun = self.begun
         if other.plain is not None:
             self.add(other.plain.times(sign))

@@ -1,4 +1,4 @@
-"""Nodes as sums of products, with roundings ignored: for statements about real values."""
+"""Nodes as sums of products without roundings, for statements about their real values."""
 
 from __future__ import annotations
 

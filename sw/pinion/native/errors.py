@@ -13,7 +13,7 @@ class ComputeError(InputError):
 
 
 class StorageError(ComputeError):
-    """A file could not be written: no room or no permission.
+    """A failure to write a file, for example for lack of space or permission.
 
     Members
     -------

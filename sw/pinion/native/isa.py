@@ -34,7 +34,7 @@ class InstructionSet:
 
     @property
     def features(self) -> frozenset[str]:
-        """CPU features that it needs, as compilers and Linux spell them."""
+        """CPU features that the set needs, as compilers and Linux spell them."""
         return frozenset(flag.removeprefix("-m") for flag in self.flags)
 
 
@@ -75,7 +75,7 @@ def best() -> InstructionSet:
 
 
 def named(name: str) -> InstructionSet:
-    """Return the instruction set with this name.
+    """Return the instruction set with this name, which this machine must support.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def linux_features(lines: Iterable[str]) -> frozenset[str]:
 
 
 def _sysctl(key: str) -> bool:
-    """Return whether a setting of macOS is 1; unknown features have no setting."""
+    """Return whether a macOS setting, read by ``sysctl``, exists and is 1."""
     value = ctypes.c_uint64(0)
     size = ctypes.c_size_t(ctypes.sizeof(value))
     ask = ctypes.CDLL(None).sysctlbyname

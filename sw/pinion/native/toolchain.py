@@ -73,7 +73,7 @@ class Compiler:
 
     @cached_property
     def version(self) -> str:
-        """First line of its version output, for reports; runs the compiler."""
+        """First line of the compiler's version output, for reports; runs the compiler."""
         lines = _version_text(self.command).splitlines()
         return lines[0].strip() if lines else "unknown version"
 
@@ -189,7 +189,7 @@ def compile_library(
         reason = error.strerror or str(error)
         raise StorageError(
             f"No library can be compiled in '{out.parent}' ({reason}): check that it is a "
-            "writable folder with room, or choose another one.",
+            "writable folder with free space, or choose another one.",
             reason=reason,
         ) from error
 
@@ -233,7 +233,7 @@ class _Run:
         return path
 
     def _all(self, commands: Sequence[tuple[str, Sequence[str]]], *, jobs: int) -> None:
-        """Run the compiler once for each name and its arguments, ``jobs`` at a time."""
+        """Run the compiler once for each pair of name and arguments, ``jobs`` at a time."""
         waiting = list(commands)[::-1]
         running: dict[subprocess.Popen[bytes], tuple[str, bytearray]] = {}
         pause = 0.001
@@ -308,7 +308,7 @@ class _Run:
         if no_room is not None:
             return StorageError(
                 f"The compiler '{self.compiler}' could not write its files in "
-                f"'{self.folder.parent}' ({no_room[0]}): make room there, or use another folder.",
+                f"'{self.folder.parent}' ({no_room[0]}): free space there, or use another folder.",
                 reason=no_room[0],
             )
         if status < 0 or "terminated program" in log:
@@ -323,14 +323,14 @@ class _Run:
 
 
 class _Signs:
-    """Signals between a thread and its waiter; each is set once, by one side."""
+    """Flags shared by a worker thread and the thread that waits for it; each is set once."""
 
     go = stop = finished = False
     raised: BaseException | None = None
 
 
 def _undisturbed(work: Callable[[_Signs], None]) -> None:
-    """Run work in a thread, which no KeyboardInterrupt can reach.
+    """Run work in a separate thread, out of reach of KeyboardInterrupt.
 
     In the main thread an interrupt between the start of a process and the line that stores it would
     leave the process running. An interrupt while the main thread waits here sets ``stop``, which
@@ -374,7 +374,7 @@ def _undisturbed(work: Callable[[_Signs], None]) -> None:
 
 
 def _chosen(choice: str) -> Compiler:
-    """Find the user's compiler."""
+    """Return the compiler that the user chose."""
     try:
         words = [choice] if shutil.which(choice) else shlex.split(choice)
     except ValueError:  # an unmatched quotation mark
@@ -399,7 +399,7 @@ def _chosen(choice: str) -> Compiler:
 
 
 def _zig() -> str | None:
-    """Find zig on the search path or in the Python package ``ziglang``."""
+    """Return the path of zig, on the search path or in the package ``ziglang``, or None."""
     path = shutil.which("zig")
     if path is not None:
         return path

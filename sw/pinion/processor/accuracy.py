@@ -1,4 +1,4 @@
-"""Errors of a program on states that its compiler did not use, and those of single precision."""
+"""Errors of a program, and of single precision, on states that its compiler did not use."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ProgramErrors:
 def accuracies(
     model: Model, function: Function, compiled: CompiledProgram, *, states: int, seed: int
 ) -> Iterator[ProgramErrors]:
-    """Measure a program on fresh states of every distribution.
+    """Measure a program's errors on new states of every distribution.
 
     Raises
     ------
@@ -87,12 +87,12 @@ def accuracies(
 
 
 def program_scales(model: Model, function: Function, graph: Graph) -> dict[str, float]:
-    """Return the scales of a function's result blocks over the states of its compiler."""
+    """Return the scale of each result block over the states that the compiler uses."""
     return block_scales(graph, state_columns(model, function, HOME, STATES, SEED))
 
 
 def _single(graph: Graph, columns: dict[str, Floats]) -> Floats:
-    """Return results (n, words) of a function in single precision."""
+    """Return a function's results (n, words), computed in single precision."""
     count = len(next(iter(columns.values())))
     with np.errstate(all="ignore"):
         values = evaluate_floats(graph, columns, np.float32)

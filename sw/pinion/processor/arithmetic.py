@@ -17,14 +17,14 @@ HALF_UNIT = np.int64(1 << GUARD - 1)
 
 
 def product(a: Ints, b: Ints, half: int, shift: int, *, negate: bool, machine: Machine) -> Ints:
-    """Return what a slot adds to the accumulator."""
+    """Return the shifted product that a slot adds to the accumulator."""
     exact: Ints = a * narrow(b, half, machine)
     term: Ints = exact >> shift if shift >= 0 else exact << -shift
     return np.asarray(-term if negate else term)
 
 
 def finished(total: Ints, finish: int, machine: Machine) -> tuple[Ints, Flags]:
-    """Return a sum as a word, and whether it had to be clipped."""
+    """Return a sum as a word, as `finish` specifies, and whether it was clipped."""
     value = total >> GUARD
     if finish != Finish.CLIP:
         spare = 64 - machine.word
@@ -37,7 +37,7 @@ def finished(total: Ints, finish: int, machine: Machine) -> tuple[Ints, Flags]:
 
 
 def narrow(b: Ints, half: int, machine: Machine) -> Ints:
-    """Return the bits of B that a product takes, as integers of ``NARROW`` bits."""
+    """Return the half of B that a slot multiplies, as integers of ``NARROW`` bits."""
     match half:
         case Half.LOW:
             return np.asarray(b & (1 << machine.low) - 1)

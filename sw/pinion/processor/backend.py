@@ -36,7 +36,7 @@ class ProcessorBackend(Backend):
         self.program = program
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch.
+        """Compute a batch from input arrays and return named float32 arrays.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Programs on a card that has a processor."""
+"""Programs on a card with a dynamics processor."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def load(
         connection = Connection(transport=transport, card=loading(image.machine))
     except WrongBuildError as error:
         raise WrongBuildError(
-            f"The card at {transport.where} does not hold the processor that the programs are "
-            f"for, with {amount(image.machine.lanes, 'lane')} and its memories: compile for the "
-            "number of lanes that the card has, or load the bitstream of this processor."
+            f"The card at {transport.where} does not hold the processor that the programs were "
+            f"compiled for, which has {amount(image.machine.lanes, 'lane')}: compile for the "
+            "number of lanes that the card has, or load the bitstream of that processor."
         ) from error
     try:
         _load(connection, image)
@@ -87,7 +87,7 @@ def load(
 
 
 def _load(connection: Connection, image: Image) -> None:
-    """Store programs in a card; after a fault, store all of them again.
+    """Write programs to a card's memories; after a fault, write all of them again.
 
     Names come last and alone, so that a program is resident only if all of it arrived.
 
@@ -116,8 +116,8 @@ def _transport(device: str, machine: Machine, progress: Progress) -> Transport:
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         raise DriverError(
-            f"There is no processor '{device}': give one of {', '.join(sorted(points))}, followed "
-            "by a colon and an address if it needs one; 'processor:' precedes it in a device name."
+            f"There is no processor '{device}': give 'processor:' with one of "
+            f"{', '.join(sorted(points))}, followed by a colon and an address if it needs one."
         )
     opener = points[name].load()
     transport: Transport = opener(machine, loading(machine), address, progress=progress)

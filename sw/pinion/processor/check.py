@@ -24,7 +24,7 @@ _Key = tuple[tuple[tuple[int, int, bool, int], ...], Finish]
 
 
 class _Slot(NamedTuple):
-    """A slot: operands, bits of b, sign, and the fraction bits that it is shifted to."""
+    """A slot: operands, half of b, sign, and fraction bits after the shift."""
 
     a: int
     b: int
@@ -34,11 +34,11 @@ class _Slot(NamedTuple):
 
 
 class ProgramCheckError(ProgramError):
-    """A program is wrong; the message says in which row."""
+    """A program does not compute its function; the message says where."""
 
 
 def check_program(program: Program, sums: Sums, points: Points) -> None:
-    """Check that a program computes a function's sums and relies on nothing undefined.
+    """Check that a program computes a function's sums and reads no undefined value.
 
     Raises
     ------
@@ -74,7 +74,7 @@ class _Symbols:
         self.results: dict[int, int] = {}
 
     def _representatives(self) -> list[int]:
-        """Return for each value the first with the same integer, perhaps at another point."""
+        """Return for each value the first with the same integer, whatever its binary point."""
         first: dict[object, int] = {}
         same: list[int] = []
         for number, value in enumerate(self.sums.values):
@@ -91,7 +91,7 @@ class _Symbols:
         return same
 
     def _terms(self, number: int, same: Sequence[int]) -> list[tuple[int, int, bool, int]]:
-        """Return a sum's products: representatives, whether negated, and the binary point."""
+        """Return a sum's products as (a, b, negated, point), with representatives a and b."""
         fracs, ends, terms = self.points.fracs, self.points.ends, []
         for t in self.sums.values[number].terms:
             a, b = same[t.a], same[t.b]
@@ -106,7 +106,7 @@ class _Symbols:
         return self.integers[integer]
 
     def _sums(self) -> dict[_Key, int]:
-        """Return the representatives of sums, by their products."""
+        """Return the representatives of sums, by their products and `Finish`."""
         return {
             (tuple(self._terms(number, self.same)), value.finish): self.same[number]
             for number, value in enumerate(self.sums.values)
@@ -184,7 +184,9 @@ class _Symbols:
                 f"{where} shifts by {row['shift']}, outside {SHIFTS[0]} to {SHIFTS[1]}."
             )
         if bool(row["first"]) == bool(self.open[lane]):
-            raise ProgramCheckError(f"{where} begins a sum inside another, or continues none.")
+            raise ProgramCheckError(
+                f"{where} begins a sum within another, or continues one that has not begun."
+            )
         operands = []
         for name in ("a", "b"):
             place = int(row[name])
@@ -193,7 +195,7 @@ class _Symbols:
                     f"{where} reads word {place}, which is written in this cycle."
                 )
             if place not in self.memory[lane]:
-                raise ProgramCheckError(f"{where} reads word {place}, which holds nothing.")
+                raise ProgramCheckError(f"{where} reads word {place}, which has not been written.")
             operands.append(self.memory[lane][place])
         a, b = operands
         fracs, half = self.points.fracs, Half(int(row["half"]))
@@ -206,7 +208,7 @@ class _Symbols:
             self._later(cycle + self.machine.delay - 1, lane, number)
 
     def _close(self, where: str, slots: list[_Slot], finish: Finish) -> int:
-        """Return the sum that the slots make up."""
+        """Return the function's sum that these slots compute."""
         high = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.HIGH)
         low = Counter((s.a, s.b, s.negate, s.point) for s in slots if s.half is Half.LOW)
         if low - high:

@@ -1,4 +1,4 @@
-"""Rows of a program as bits: what hardware reads, each field in the cycle in which it is used.
+"""Binary encoding of a program's rows, each field in the cycle in which hardware uses it.
 
 A slot passes through stages, and its fields are needed some cycles after its addresses. They are
 stored as many rows later, so that lanes need no registers to delay them.
@@ -44,12 +44,12 @@ class Encoding:
 
     @property
     def sources(self) -> int:
-        """Width of a source."""
+        """Width of a field that selects a source."""
         return (self.machine.lanes + 2).bit_length()
 
     @property
     def lane(self) -> Mapping[str, Field]:
-        """Fields of a lane."""
+        """Fields of a row for one lane."""
         address = (self.machine.words - 1).bit_length()
         return {
             "a": Field(address),
@@ -68,7 +68,7 @@ class Encoding:
 
     @property
     def team(self) -> Mapping[str, Field]:
-        """Fields of the team."""
+        """Fields of a row for the whole team."""
         return {
             "output_source": Field(self.sources),
             "output": Field((MOST_RESULTS - 1).bit_length()),
@@ -78,7 +78,7 @@ class Encoding:
 
     @property
     def constant(self) -> Mapping[str, Field]:
-        """Fields of a constant that a program begins with: lanes, and where it goes in each."""
+        """Fields of an initial constant: its lanes, its address in each, and its word."""
         machine = self.machine
         return {
             "lanes": Field(machine.lanes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ProgramError(ValueError):
-    """A function has no program on a processor; the message says what is missing."""
+    """A function cannot be compiled for a processor; the message says why."""
 
 
 class WordsError(ProgramError):

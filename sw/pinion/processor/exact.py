@@ -1,4 +1,4 @@
-"""Exact integers of a function's sums, value by value, without lanes or cycles."""
+"""Exact integer evaluation of a function's sums, value by value, without lanes or cycles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .sums import Sums
 def exact_results(
     sums: Sums, points: Points, machine: Machine, columns: dict[str, Floats]
 ) -> tuple[Words, Flags]:
-    """Return results (n, words_out), float32 bits, and flags (n,).
+    """Return results (n, words_out) as float32 bits, and flags (n,).
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ _NUMBERS = np.dtype("<i4")
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramFolder:
-    """A program folder, read back.
+    """A program folder that was read and found intact.
 
     Members
     -------
@@ -93,7 +93,7 @@ class ProgramFolder:
 
     @classmethod
     def read(cls, folder: Path) -> ProgramFolder:
-        """Read a program folder, all of whose files must be as they were written.
+        """Read a program folder, whose files must all be unchanged since it was written.
 
         Raises
         ------
@@ -134,7 +134,7 @@ _DAMAGE = (
 def open_program_folder(
     folder: ProgramFolder, device: str = DEVICE, *, progress: Progress = SILENT
 ) -> Backend:
-    """Open the program in a folder.
+    """Open a program folder's program as a backend.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def open_program_folder(
 
 
 def program_address(device: str) -> str:
-    """Return the card that a device for programs names, empty for the model.
+    """Return the card's address in a device name such as ``processor:sim``, empty for the model.
 
     Raises
     ------
@@ -248,7 +248,7 @@ def _columns(rows: NDArray[np.void]) -> dict[str, str]:
 
 
 def _program(data: Mapping[str, Any]) -> Program:
-    """Return the program in JSON data.
+    """Return the program that JSON data describes.
 
     Raises
     ------

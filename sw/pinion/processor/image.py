@@ -1,4 +1,4 @@
-"""Resident programs: what the memories of a processor hold."""
+"""Resident programs: the contents of a processor's memories."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ STORE_PLACE = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Name:
-    """Program and function that the headers of a program's packets name.
+    """Identifiers of a program and its function in the headers of packets.
 
     Members
     -------
@@ -65,7 +65,7 @@ class Name:
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """Programs side by side in a machine's memories.
+    """Contents of a machine's memories, with one or more programs.
 
     Members
     -------
@@ -78,7 +78,7 @@ class Image:
 
     @classmethod
     def of(cls, programs: Sequence[Program], names: Sequence[Name] = ()) -> Image:
-        """Place programs side by side; the functions are numbered in their order.
+        """Place programs one after another; the functions are numbered in this order.
 
         Parameters
         ----------
@@ -94,7 +94,9 @@ class Image:
             raise ProgramError("There is no program: give at least one.")
         machine = programs[0].machine
         if any(program.machine != machine for program in programs):
-            raise ProgramError("The programs are for different machines: compile all for one.")
+            raise ProgramError(
+                "The programs are for different machines: compile all of them for the same one."
+            )
         encoding = Encoding(machine=machine)
         words: dict[Store, list[int]] = {store: [] for store in Store}
         entries = []

@@ -1,4 +1,4 @@
-r"""The dynamics processor as its programs see it: lanes, words, and what a row of a program does.
+r"""The programming model of the dynamics processor: lanes, words, and rows of programs.
 
 A **lane** is a multiply-accumulator with a memory of words in two's complement. A **team** is a few
 lanes that run one program: row *t* of the program is what the team does in cycle *t*, without
@@ -59,7 +59,7 @@ MANTISSA = 26
 
 
 class Half(IntEnum):
-    """The bits of B by which a slot multiplies."""
+    """The part of operand B that a slot multiplies."""
 
     IDLE = 0
     """No product."""
@@ -72,7 +72,7 @@ class Half(IntEnum):
 
 
 class Finish(IntEnum):
-    """What becomes of a sum that ends."""
+    """Conversion of a finished sum to a word."""
 
     CLIP = 0
     """The nearest integer of a word, and a flag if the sum exceeds it."""

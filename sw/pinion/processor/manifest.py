@@ -100,7 +100,7 @@ def content_digest(program: Program) -> str:
 
 
 def loading(machine: Machine) -> Layout:
-    """Return the layout of packets that load programs, which the card's registers state."""
+    """Return the layout of packets that load programs, as the card reports it in its registers."""
     return Layout(
         function=LOADER,
         build=machine.digest,

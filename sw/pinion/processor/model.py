@@ -1,4 +1,4 @@
-"""The processor cycle by cycle, on the integers of its words: the model that hardware matches."""
+"""A cycle-exact model of the processor on integers, which the hardware must match."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .schedule import INPUT, UNIT
 
 
 def run(program: Program, requests: Words) -> tuple[Words, Flags]:
-    """Run a program for each request.
+    """Run a program for each request and return its results and flags.
 
     Parameters
     ----------

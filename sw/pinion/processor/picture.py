@@ -75,7 +75,7 @@ def picture(compiled: CompiledProgram, *, title: str) -> str:
 
 
 def _others(program: Program) -> Iterator[tuple[str, list[str | None]]]:
-    """Yield the bands below the lanes."""
+    """Yield the name and the colours by cycle of each band below the lanes."""
     cycles = program.cycles
     if (program.team["operand"] != NOTHING).any():
         starts = np.flatnonzero(program.team["operand"] != NOTHING)
@@ -119,7 +119,7 @@ def _label(text: str, y: float) -> str:
 
 
 def _legend(bodies: int) -> Iterator[str]:
-    """Yield the colours of the links, and what dark ones mean."""
+    """Yield the SVG elements of the legend, which explains the colours."""
     text = "links from base to tip; dark: passes from tip to base; grey: no link, and writes"
     for link in range(1, bodies):
         x = LEFT + 12 * (link - 1)
@@ -133,7 +133,7 @@ def _legend(bodies: int) -> Iterator[str]:
 
 
 def _step(cycles: int) -> int:
-    """Return the distance between ticks, for about ten of them."""
+    """Return the distance between ticks in cycles, for about ten ticks."""
     return next(
         step for step in (10, 20, 50, 100, 200, 500, 1000) if step * 12 >= cycles or step == 1000
     )

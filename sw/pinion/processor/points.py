@@ -91,7 +91,7 @@ def choose_points(
     effects: Effects,
     threshold: float,
 ) -> Points:
-    """Choose binary points and slots.
+    """Choose the binary points of a function's values and the slots of its products.
 
     Parameters
     ----------
@@ -145,7 +145,9 @@ def choose_points(
             )
         )
         if value.terms and not slots[-1]:
-            raise ProgramError(f"A sum of {value.line or 'the graph'} is zero in every state.")
+            raise ProgramError(
+                f"A sum of {value.line or 'the graph'} is zero in every state: build a core."
+            )
     return Points(fracs=tuple(fracs), ends=tuple(ends), slots=tuple(slots))
 
 

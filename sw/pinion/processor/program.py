@@ -1,4 +1,4 @@
-"""A compiled program: what each row does, and the words that a lane holds before it starts."""
+"""A compiled program: its rows, and the constants that lanes hold before it starts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ points : fraction bits of its operand and its result together.
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program for a machine.
+    """A compiled program for a machine: rows, constants, and formats of records.
 
     Members
     -------
@@ -185,7 +185,7 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
 
 
 def _inputs(sums: Sums, points: Points, machine: Machine) -> tuple[tuple[Word, Format], ...]:
-    """Return the words of the record with their formats, the widest for words never read."""
+    """Return the request's words with their formats, the widest for words never read."""
     fracs = {place: points.fracs[number] for number, place in sums.arrivals.items()}
     return tuple(
         (word, Format(machine.word, fracs.get(place, EDGE_FRACS[0])))
@@ -202,7 +202,7 @@ def _remedy(machine: Machine, *, rows: bool = False) -> str:
 
 
 class _Memory:
-    """Words of a lane's memory: constants from the start, others as they become free."""
+    """Allocator of a lane's memory: constants from the start, other words as they become free."""
 
     def __init__(self, machine: Machine, lane: int) -> None:
         self.machine = machine
@@ -230,7 +230,7 @@ class _Memory:
 def _place_results(
     sums: Sums, points: Points, plan: ProgramSchedule, memory: list[_Memory]
 ) -> None:
-    """Give each input and result a word of memory for as long as it is read."""
+    """Allocate a word of memory to each input and result until its last read."""
     last_read: dict[tuple[int, int], int] = {}
     for number in range(len(sums.values)):
         lane = plan.lanes[number]

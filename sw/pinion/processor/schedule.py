@@ -1,4 +1,4 @@
-"""When and on which lane each sum is computed, and when and where its result is written.
+"""Schedules: when and on which lane each sum is computed, and when its result is written.
 
 List schedules, longest path to a result first or in the function's order. Each runs twice: with a
 write port for every result, which distributes the sums among the lanes, and with the machine's
@@ -55,7 +55,7 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramSchedule:
-    """The schedule of a program.
+    """Lanes and cycles of a program's sums, writes and reciprocals.
 
     Members
     -------
@@ -104,7 +104,7 @@ class _Ports:
     used: set[int] = field(default_factory=set)
 
     def take(self, cycle: int) -> int:
-        """Return the first free cycle that is not before this one, and use it."""
+        """Reserve and return the first free cycle that is not before this one."""
         while cycle in self.used:
             cycle += 1
         self.used.add(cycle)
@@ -164,7 +164,7 @@ class _Lister:
         self.earliest: dict[int, int] = {}
 
     def _ways(self) -> list[int]:
-        """Return minus the number of cycles from the start of each value to the last result."""
+        """Return the negated number of cycles from each value's start to the last result."""
         ways = [0] * len(self.sums.values)
         for number in reversed(range(len(ways))):
             value = self.sums.values[number]

@@ -27,7 +27,7 @@ def effects(
     blocks: Mapping[str, Sequence[int]],
     scales: Mapping[str, float],
 ) -> Effects:
-    """Return the relative error of any result block for an error of 1 in a factor of a product.
+    """Return, for each factor of a product, the relative error of results per unit of its error.
 
     It is the largest over states, blocks and distributions of the root mean square over the words
     of a block. The other factor is taken state by state: a factor that is large only where results
@@ -74,7 +74,7 @@ def _squares(
 def _derivatives(
     sums: Sums, values: Sequence[Floats], seeds: Mapping[int, Floats]
 ) -> Iterator[tuple[int, Floats]]:
-    """Yield the derivative (n,) of a sum of results with respect to each value in it."""
+    """Yield each value's number and the derivative (n,) of a weighted sum of results by it."""
     bars = dict(seeds)
     for number in reversed(range(len(values))):
         bar = bars.pop(number, None)

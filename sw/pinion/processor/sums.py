@@ -1,4 +1,4 @@
-"""A graph as what a lane computes: sums of products, and reciprocals.
+"""A graph as what the processor computes: sums of products, and reciprocals.
 
 Products go into each sum that reads them, since a slot costs the same there as a copy of the value
 would; so do sums with one reader. Sines and cosines become polynomials of half the angle, which is
@@ -40,7 +40,7 @@ class Summand:
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """A word that a program computes or is given.
+    """A word that a program computes, or receives as an input or a constant.
 
     Members
     -------
@@ -85,7 +85,7 @@ class Sums:
 
     @property
     def arrivals(self) -> dict[int, int]:
-        """Position in the record of each value that is one of its words, by value."""
+        """Position in the request record of each input, by value."""
         places = {str(word): place for place, word in enumerate(self.record)}
         return {
             number: places[str(value.word)]
@@ -222,7 +222,7 @@ class _Gatherer:
         return self.term(sign, value, self.constant(1.0))
 
     def value(self, i: int) -> _Scaled:
-        """Return the value of a node, which a lane keeps."""
+        """Return the value of a node, creating it and those that it needs if they do not exist."""
         # Iterative, because graphs are deeper than Python's stack.
         pending = [i]
         while pending:
@@ -316,7 +316,7 @@ class _Gatherer:
         return self.term(sign, self.placed[a], self.placed[b])
 
     def _less(self, a: _Scaled, b: _Scaled, node: Node) -> _Scaled:
-        """Return 1 where a < b, else 0."""
+        """Return the value of a comparison: 1 where a < b, else 0."""
         return self.sum([self.lone(a), self.lone(b, -1)], node, Finish.SIGN)
 
     def _choice(self, node: Node) -> list[Summand]:

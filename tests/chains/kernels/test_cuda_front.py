@@ -207,7 +207,7 @@ def test_a_grid_is_no_larger_than_the_device(device: ChainDevice) -> None:
     [
         (3, "crba", {}, "Unknown function 'crba': choose one of rnea, aba"),
         (3, "rnea", {"method": "jsiia"}, "choose one of scan, warp, thread"),
-        (3, "rnea", {"dtype": "float16"}, "Kernels have no dtype 'float16'"),
+        (3, "rnea", {"dtype": "float16"}, "Kernels do not support the dtype 'float16'"),
         (0, "rnea", {}, "at least one link, not 0"),
         (3, "aba", {"refine": 2}, "'jsiia' has no refinement.* choose one of cfa_oee"),
         (3, "aba", {"method": "cfa_ldl", "refine": -1}, "'refine' must be 0 or more, not -1"),

@@ -353,5 +353,5 @@ def test_what_has_no_kernel_is_said_in_a_sentence() -> None:
         cooperative.source("chain_80", "fd_derivatives", dtype="float64")
     for row in (named_function("rnea"), LINKS):
         changed_row = replace(row, doc="my own")
-        with pytest.raises(ComputeError, match="differs from the table's function of that name"):
+        with pytest.raises(ComputeError, match="differs from the built-in function of that name"):
             cooperative.source("iiwa14", changed_row)

@@ -432,7 +432,7 @@ def test_wrong_arguments_are_one_sentence(tmp_path: Path, monkeypatch: pytest.Mo
             export_header(model, row, folder=tmp_path / "out", **options)
     (tmp_path / "file").write_text("file")
     for folder in ("file", "file/out"):
-        with pytest.raises(ComputeError, match=r"choose another folder|move it away"):
+        with pytest.raises(ComputeError, match=r"choose another folder|move or delete it"):
             export_header(model, row, folder=tmp_path / folder)
     monkeypatch.setattr(threads, "_ROOMS", {"float32": Room(plain=1, registers=8, slots=10)})
     with pytest.raises(ComputeError, match=r"needs several kernels, .*: export it for CPUs"):

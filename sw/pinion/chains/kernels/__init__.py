@@ -1,4 +1,4 @@
-"""Dynamics of long chains on this machine's CPU, with chains as the data of one program."""
+"""Dynamics of long chains on this machine's CPU by one program, with chains as its data."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _ARGUMENTS = "robots, n, numbers, chain_step, robot_step, step"
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSource:
-    """A kernel and its launch.
+    """A kernel's source and its launch configuration.
 
     Its parameters have eight bytes each: robots, links, address of the chains' numbers, distance
     of robots' chains, distances of robots and of links in the arrays (``kernels/chain.cuh``),
@@ -78,7 +78,7 @@ class KernelSource:
     part: str = "ALL"
 
     def launch(self, robots: int) -> Launch:
-        """Return the launch for a number of robots; a grid computes one robot."""
+        """Return the launch configuration for a number of robots; a grid handles one robot."""
         blocks = self.shape.blocks(robots * self.per_robot)
         cooperative = self.shape.scope == "Grid"
         return Launch(blocks, self.shape.threads, self.shared_bytes, cooperative)
@@ -100,13 +100,13 @@ class KernelSource:
         )
 
     def first_byte(self, *, last: bool = False) -> int:
-        """Return the offset of a grid's scratch memory, or that of the `last` of several parts."""
+        """Return the offset in bytes of a grid's scratch memory, or of that of the `last` part."""
         # Step I, which has no scan, has a separate barrier.
         first = self.part == "ALL" or (self.part == "STEP_I" and not last)
         return 0 if first else _COUNTER_BYTES
 
     def at_once(self, robots: int) -> int:
-        """Return the number of robots per launch; a grid computes one robot."""
+        """Return the number of robots per launch; a grid handles one robot."""
         return 1 if self.shape.scope == "Grid" else robots
 
 
@@ -153,7 +153,7 @@ def source(
     refine: int | None = None,
     damping: float | None = None,
 ) -> ChainSource:
-    """Return the kernels for chains of n links.
+    """Return the kernels of a function for chains of n links.
 
     Parameters
     ----------
@@ -171,7 +171,9 @@ def source(
     if function not in METHODS:
         raise InputError(f"Unknown function '{function}': choose one of {', '.join(METHODS)}.")
     if dtype not in SCALARS:
-        raise InputError(f"Kernels have no dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
+        raise InputError(
+            f"Kernels do not support the dtype '{dtype}': choose one of {', '.join(SCALARS)}."
+        )
     if n < 1:
         raise InputError(f"A chain needs at least one link, not {n}.")
     longest = _longest_jsiia(dtype)
@@ -234,7 +236,7 @@ def source(
 
 
 class _Maker:
-    """Printer of kernels for chains of n links in one dtype."""
+    """Generator of kernels for chains of n links in one dtype."""
 
     def __init__(self, n: int, dtype: str) -> None:
         self.n = n

@@ -182,7 +182,7 @@ class CudaChainKernel:
         self._tips = self._uploaded(np.concatenate(tips)) if source.function == "closed" else None
 
     def __call__(self, **arrays: Any) -> Any:
-        """Compute a batch.
+        """Compute a batch from input arrays by name and return the result, or several by name.
 
         Parameters
         ----------
@@ -241,13 +241,13 @@ class CudaChainKernel:
         return DeviceArray(self.device.index, memory, flat.shape, strides, self.dtype)
 
     def close(self) -> None:
-        """Free the device's memory, except that of the chains."""
+        """Free the device memory of states and results; the chains' memory stays allocated."""
         if self._room is not None:
             self._room.close()
         self._room = None
 
     def _steps(self, robots: int) -> list[tuple[KernelSource, Any]]:
-        """Return the loaded kernels for a number of robots."""
+        """Return the kernels for a number of robots, in order, each with its loaded function."""
         steps = []
         kernels = self.source.kernels_for(robots)
         if not all(map(self._fits, kernels)):
@@ -274,7 +274,7 @@ class CudaChainKernel:
         if not self._fits(kernel):
             shape, most = kernel.shape, self._blocks_at_once(kernel)
             raise InputError(
-                f"{self.device.name} can give this kernel {amount(most, 'block')} at once, but a "
+                f"{self.device.name} can run {amount(most, 'block')} of this kernel at once, but a "
                 f"chain of {self.source.n} links needs {shape.blocks_a_robot}: give at most "
                 f"{most * shape.threads * shape.links} links."
             )
@@ -292,7 +292,7 @@ class CudaChainKernel:
         return memory
 
     def _of_chains(self, numbers_of: Callable[[Chain, Any], Array]) -> tuple[Memory, int]:
-        """Upload the numbers of all chains; return the memory and the distance between chains."""
+        """Upload all chains' constants; return their memory and the stride in elements."""
         numbers = np.concatenate([numbers_of(chain, self.dtype) for chain in self.chains])
         step = len(numbers) // len(self.chains) if len(self.chains) > 1 else 0
         return self._uploaded(numbers), step
@@ -336,7 +336,7 @@ class CudaChainKernel:
         return self._given({name: x.copy() for name, x in fetched.items()})
 
     def _given(self, results: Mapping[str, Any]) -> Any:
-        """Return the only result, or all by name."""
+        """Return the result itself if there is only one, otherwise all results by name."""
         return dict(results) if len(results) > 1 else next(iter(results.values()))
 
     def _on_device(self, arrays: Mapping[str, Any]) -> Any:
@@ -419,7 +419,7 @@ class CudaChainKernel:
         places: Mapping[str, int],
         strides: tuple[int, int],
     ) -> None:
-        """Queue kernels for all robots; grids compute one robot after another."""
+        """Queue kernels for all robots; grids handle one robot after another."""
         source, size = self.source, self.dtype.itemsize
         at_once = min(kernel.at_once(robots) for kernel, _ in steps)
         apart = {name: prod(shape) for name, shape in HELD.items()} | dict(source.between)

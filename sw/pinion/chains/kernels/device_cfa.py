@@ -70,7 +70,7 @@ _PARAMETERS = (
 
 
 def cfa_shape(n: int, robots: int, solver: str) -> ThreadShape:
-    """Choose the threads per robot.
+    """Return the threads that compute one robot's dynamics.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def cfa_shape(n: int, robots: int, solver: str) -> ThreadShape:
         return ThreadShape("Block", links, -(-n // (links * WARP)) * WARP, 1)
     if robots > 1:
         raise ComputeError(
-            f"There are {robots} robots of {n} links, but a grid computes one robot: launch them "
+            f"There are {robots} robots of {n} links, but a grid handles one robot: launch them "
             f"one by one, or give chains of at most {BLOCK_LINKS} links."
         )
     return ThreadShape("Grid", 1, GRID_THREADS, -(-n // GRID_THREADS))
@@ -100,7 +100,7 @@ def cfa_shape(n: int, robots: int, solver: str) -> ThreadShape:
 
 @dataclass(frozen=True, kw_only=True)
 class CfaKernel:
-    """A kernel and its launch for a number of robots.
+    """A kernel's source and its launch configuration for a number of robots.
 
     Its parameters have eight bytes each: robots, links, address of the chains' numbers and the
     distance of robots' chains (:func:`.device_chain.packed`), the same for `constraint_numbers`,
@@ -213,7 +213,9 @@ def _kernel(
     part: str,
 ) -> CfaKernel:
     if dtype not in SCALARS:
-        raise ComputeError(f"Kernels have no dtype '{dtype}': choose one of {', '.join(SCALARS)}.")
+        raise ComputeError(
+            f"Kernels do not support the dtype '{dtype}': choose one of {', '.join(SCALARS)}."
+        )
     if n < 1 or robots < 1 or refine < 0:
         raise ComputeError(
             f"At least 1 robot, 1 link and 0 refinements are needed, not {robots}, {n} and "
@@ -266,7 +268,7 @@ def _kernel(
 
 
 def constraint_numbers(chain: Chain, dtype: DTypeLike) -> Array:
-    """Return the numbers of a canonical chain in the layout of ``kernels/cfa.cuh``, (41 n,).
+    """Return a canonical chain's constants in the layout of ``kernels/cfa.cuh``, (41 n,).
 
     Raises
     ------

@@ -49,7 +49,7 @@ SCALARS = {"float32": "float", "float64": "double"}
 
 @dataclass(frozen=True, slots=True)
 class ThreadShape:
-    """Threads that compute a robot.
+    """Threads that compute one robot's dynamics.
 
     Members
     -------
@@ -66,7 +66,7 @@ class ThreadShape:
     blocks_a_robot: int
 
     def blocks(self, robots: int) -> int:
-        """Return the number of blocks of the launch; a `Grid` computes one robot."""
+        """Return the number of blocks of the launch; a `Grid` handles one robot."""
         if self.scope == "Grid":
             return self.blocks_a_robot
         if self.scope == "Block":
@@ -101,7 +101,7 @@ def shape_of(n: int) -> ThreadShape:
 
 
 def canonical(chain: Chain) -> Chain:
-    """Return the chain with every joint about and along its body's z axis.
+    """Return the same chain in body frames whose z axes are the joint axes.
 
     Bodies' frames are moved to and turned onto the joint's axis; joint coordinates and efforts do
     not change (:func:`.frames.screw_axes`). The x axis follows from the smallest rotation: these
@@ -173,7 +173,7 @@ def canonical_tip(chain: Chain, E: Array, r: Array) -> Array:
 
 
 def packed(chain: Chain, dtype: DTypeLike) -> Array:
-    """Return the numbers of a canonical chain in the layout of ``kernels/chain.cuh``, (24 n + 3,).
+    """Return a canonical chain's constants in the layout of ``kernels/chain.cuh``, (24 n + 3,).
 
     Raises
     ------

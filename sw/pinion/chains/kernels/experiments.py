@@ -1,4 +1,4 @@
-"""Times on this machine for the papers' experiments on long chains and many robots.
+"""Timings on this machine of the papers' experiments on long chains and many robots.
 
 :mod:`pinion.bench.scaling.data` has the sources and their claims. Chains have random revolute and
 prismatic joints, states are random, and numbers have double precision.
@@ -83,7 +83,7 @@ _ON_GPU: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class ExperimentPoint:
-    """One point of an experiment.
+    """One point of an experiment: a chain length and a number of robots.
 
     Members
     -------
@@ -156,7 +156,7 @@ def _inverse(name: str) -> bool:
 
 
 class GpuExperiments:
-    """The GPU of this machine, for the same experiments.
+    """The same experiments on this machine's GPU.
 
     Members
     -------
@@ -170,7 +170,7 @@ class GpuExperiments:
         self._device = device
 
     def measured(self, shape: ExperimentPoint, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-        """Measure everything that the GPU computes at one point; arguments as for `measured`.
+        """Measure everything that the GPU computes at one point, as the function `measured` does.
 
         With host arrays, including copies, and, except for the hybrid, with arrays on the device.
         Every call waits for its result.
@@ -218,7 +218,7 @@ def _arguments(shape: ExperimentPoint, state: RandomState) -> dict[str, NDArray[
 def a_thread_each(
     kernel: ChainKernel, arguments: Mapping[str, NDArray[Any]], out: NDArray[Any]
 ) -> None:
-    """Compute each robot in a separate thread, as the papers' baseline does."""
+    """Compute each robot's dynamics in a separate thread, as the papers' baseline does."""
 
     def compute(k: int) -> None:
         kernel(out=out[k], **{name: array[k] for name, array in arguments.items()})
@@ -231,7 +231,7 @@ def a_thread_each(
 
 
 def beside_pinocchio(pinocchio: Any, groups: Sequence[int] = PEER_GROUPS) -> list[Row]:
-    """Measure kernels for chains of 10 links and Pinocchio's calls, on one core and on all.
+    """Measure kernels and Pinocchio's functions on a chain of 10 links, on one core and on all.
 
     Parameters
     ----------

@@ -247,7 +247,7 @@ def screw_axes(S: Array) -> tuple[Array, Array]:
 
 
 def rigid_parts(inertia: Array) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Return masses (n,), first moments (n, 3), and which inertias no rigid body has."""
+    """Return masses (n,), first moments (n, 3), and indices of inertias that no rigid body has."""
     mass = np.trace(inertia[:, 3:, 3:], axis1=1, axis2=2) / 3
     H = inertia[:, :3, 3:]
     lever = np.stack([H[:, 2, 1], H[:, 0, 2], H[:, 1, 0]], axis=-1)

@@ -158,7 +158,7 @@ class ChainKernel(Compiled):
         self._name = self.results[0].name
 
     def __call__(self, *, out: NDArray[Any] | None = None, **arrays: ArrayLike) -> NDArray[Any]:
-        """Compute a batch.
+        """Compute a batch from input arrays by name and return the result array.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class _Data:
         return cls(record=record, arrays=(bodies, compliances, gravity))
 
     def kernel(self, pattern: int, names: tuple[str, ...]) -> KernelStruct:
-        """Copy a library's kernel with these arrays, the last of which is the result."""
+        """Return a copy of a library's kernel struct with these arrays, the result last."""
         count = self.record.bodies
         # The chain itself follows the inputs, as an array without elements.
         arrays = [ArrayStruct(name.encode(), count) for name in names]

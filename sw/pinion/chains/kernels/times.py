@@ -47,7 +47,7 @@ def chain_times(
     seconds: float = 0.05,
     cache: Path | None = None,
 ) -> list[Row]:
-    """Measure kernels called from Python with arrays of states, (B, nv), and of results.
+    """Measure the time of kernels called from Python with arrays of states and of results.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def _rows(state: RandomState, name: str, dtype: str = "float64") -> NDArray[Any]
 
 
 def _theirs(function: str) -> str:
-    """Return Pinocchio's function that computes the same result as a kernel."""
+    """Return the name of the Pinocchio function that computes the same result as a kernel."""
     return "rnea" if function == "rnea" else "aba"
 
 

@@ -120,7 +120,9 @@ def compile(
     row, dtype = row_of(function, **options), dtype_name(dtype)
     store = Cache(default_folder(os.environ) if cache is None else cache)
     if layout not in ("aos", "soa"):
-        raise ComputeError(f"Kernels for GPUs have no layout '{layout}': choose aos or soa.")
+        raise ComputeError(
+            f"Kernels for GPUs do not support the layout '{layout}': choose aos or soa."
+        )
     gpu = open_gpu(device, cache, progress) if isinstance(device, int) else device
     program = source(model, row, dtype=dtype, layout=layout)
     small = small_batches(model, row, dtype)
@@ -168,7 +170,7 @@ def open_gpu(index: int, cache: Path | None = None, progress: Progress = SILENT)
 
 
 def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource | None:
-    """Return the kernel with one block per sample, or None if no such kernel fits."""
+    """Return the kernel with one block per sample, or None if it is unsupported or too large."""
     try:
         program = cooperative.source(model, row, dtype=dtype)
     except ComputeError:
@@ -177,7 +179,7 @@ def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource 
 
 
 class Kept:
-    """Kernel compiler with a cache."""
+    """Compiler of CUDA source to cubins, with a cache."""
 
     def __init__(self, store: Cache, progress: Progress) -> None:
         self._store = store

@@ -327,7 +327,7 @@ def source(
 
 
 def _row(function: str | Function, outputs: Sequence[str]) -> Function:
-    """Return the row, which may differ from the table's only in its formulation."""
+    """Return the function with these outputs; raise an error unless it equals the built-in one."""
     name = function if isinstance(function, str) else function.name
     if name not in _STEPS:
         raise ComputeError(
@@ -342,14 +342,14 @@ def _row(function: str | Function, outputs: Sequence[str]) -> Function:
         reference = None
     if reference != function:
         raise ComputeError(
-            f"The function '{name}' differs from the table's function of that name, and only "
-            f"functions of the table have kernels with one block per sample: {_OTHER}."
+            f"The function '{name}' differs from the built-in function of that name, and only "
+            f"built-in functions have kernels with one block per sample: {_OTHER}."
         )
     return row_of(function, outputs=outputs)
 
 
 def _known(name: str, formulation: str, outputs: Sequence[str]) -> Function:
-    """Return the row with this name."""
+    """Return the built-in function of this name in a formulation and with the given outputs."""
     if name == RNEA_DERIVATIVES_FROM_LINKS.name:
         return RNEA_DERIVATIVES_FROM_LINKS.formulated(formulation).asked(outputs)
     return named_function(name, derivatives=formulation, outputs=outputs)
@@ -418,7 +418,7 @@ class _Printer:
         self.threads = _WARP * -(-width // _WARP)
 
     def printed(self) -> CooperativeSource:
-        """Return the kernel."""
+        """Return the kernel's source and launch configuration."""
         n, row, tree = self.n, self.row, self.tree
         phases = [phase for step in self.steps for phase in step.phases]
         cleared = self._cleared({name for phase in phases for name in phase.memory})
@@ -500,7 +500,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         return ", ".join([*inputs, *results])
 
     def _body(self) -> str:
-        """Return the steps with the barriers between them."""
+        """Return the kernel's body: its steps, with barriers between them."""
         samples = {
             block.name: f"{block.name} + sample * {_size(block)}"
             for block in (*self.row.inputs, *self.row.results)
@@ -520,7 +520,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         return "".join(f"    {line}\n" for line in lines)
 
     def _numbers(self) -> list[float]:
-        """Return the numbers of the kernel's table, ordered by component, then by link."""
+        """Return the links' constants for the kernel's table, by component, then by link."""
         columns: list[list[float]] = []
         for dof in self.tree.dof:
             body = self.model.bodies[dof]
@@ -559,7 +559,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
         return sums
 
     def _places(self, cleared: Sequence[str]) -> tuple[dict[str, int], int]:
-        """Return the offset of each array, and the end of the last one.
+        """Return each array's offset in shared memory and the total size, in words.
 
         Arrays share words if at least one barrier separates the last read of one from the first
         write of the other. There is no barrier between the last step of a sample and the first of
@@ -595,12 +595,12 @@ extern "C" __global__ void __launch_bounds__({self.threads})
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return the offset of each part, for consecutive parts of the given sizes."""
+    """Return the offsets of consecutive parts of the given sizes."""
     return [sum(sizes[:k]) for k in range(len(sizes))]
 
 
 def _size(block: Block) -> str:
-    """Return the C++ expression for a sample's size: every named axis has length n."""
+    """Return a C++ expression for the number of elements per sample; named axes have length n."""
     return " * ".join(str(axis) if isinstance(axis, int) else "n" for axis in block.shape)
 
 

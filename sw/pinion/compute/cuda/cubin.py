@@ -49,7 +49,7 @@ class Cubin:
 
 
 def compile_cubin(text: str, *, architecture: str, names: Sequence[str] = ()) -> Cubin:
-    """Compile CUDA source.
+    """Compile CUDA source to a cubin.
 
     Products and sums are fused only where the source says so, so that results do not depend on the
     compiler.
@@ -107,7 +107,7 @@ def compiler_version() -> str:
 
 
 def _usage(log: str) -> dict[str, Usage]:
-    """Parse the report of ``ptxas -v`` on every kernel."""
+    """Parse the output of ``ptxas -v``; return the resource usage of each kernel by name."""
     usages = {}
     for name, text in re.findall(
         r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S

@@ -29,7 +29,7 @@ OLDEST = (7, 5)
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Configuration of a launch.
+    """Configuration of a kernel launch.
 
     Members
     -------
@@ -45,7 +45,7 @@ class Launch:
 
 
 class Memory(Protocol):
-    """Memory of a device.
+    """An allocation of device memory.
 
     Members
     -------
@@ -75,7 +75,7 @@ class Recorded(Protocol):
 
 
 class CudaStream(Protocol):
-    """Asynchronous, ordered work of a device.
+    """A queue of operations that a device runs asynchronously, in order.
 
     Every call raises a ComputeError if the device or its driver refuses.
     """
@@ -90,16 +90,16 @@ class CudaStream(Protocol):
         """
 
     def upload(self, to: Memory, source: NDArray[Any]) -> None:
-        """Copy pinned host memory to the beginning of memory of the device."""
+        """Copy pinned host memory to the beginning of a device allocation."""
 
     def download(self, to: NDArray[Any], source: Memory) -> None:
-        """Copy the beginning of memory of the device to pinned host memory."""
+        """Copy the beginning of a device allocation to pinned host memory."""
 
     def copy(self, to: Memory, source: Memory) -> None:
-        """Copy memory of the device to other memory of the same size."""
+        """Copy a device allocation to another of the same size."""
 
     def launch(self, kernel: Any, launch: Launch, args: Sequence[int]) -> None:
-        """Launch a kernel.
+        """Queue a kernel launch.
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class CudaStream(Protocol):
         """
 
     def record(self, work: Callable[[CudaStream], None]) -> Recorded:
-        """Record work without running it.
+        """Record work for repeated launches, without running it now.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class CudaStream(Protocol):
         """Make work queued from now on wait for the work already queued in another stream."""
 
     def wait(self) -> None:
-        """Wait until all work is done.
+        """Wait until all work queued in this stream is done.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class CudaDevice(Protocol):
     clock_ghz: float
 
     def allocate(self, size: int) -> Memory:
-        """Allocate memory of the device for all of its streams.
+        """Allocate device memory that all of the device's streams can use.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class CudaDevice(Protocol):
         """
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Allocate pinned host memory, which the device reads and writes by itself.
+        """Allocate pinned host memory, which the device can access directly.
 
         Raises
         ------
@@ -208,7 +208,7 @@ class Gpu:
     """
 
     def __init__(self, index: int, compile_kernel: Callable[[str, str, str], bytes]) -> None:
-        """Open a device.
+        """Open a GPU by its index.
 
         Parameters
         ----------
@@ -271,13 +271,13 @@ class Gpu:
             self._host = core.LegacyPinnedMemoryResource()
 
     def allocate(self, size: int) -> Memory:
-        """Allocate memory of the device for all of its streams."""
+        """Allocate device memory that all of the device's streams can use."""
         memory = self._own.allocate(size)
         self._own.wait()  # until then only this stream may use it
         return memory
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Allocate pinned host memory, which the device reads and writes by itself."""
+        """Allocate pinned host memory, which the device can access directly."""
         with self._asked(f"pin {size:,} bytes of the host's memory", memory=True):
             buffer = self._host.allocate(max(size, 1))
             block = (ctypes.c_uint8 * size).from_address(int(buffer.handle))
@@ -315,7 +315,7 @@ class Gpu:
         return config
 
     def _asked(self, action: str, *, memory: bool = False) -> _Asked:
-        """Return a context that turns errors of the driver calls in it into messages.
+        """Return a context manager that turns errors of driver calls into Pinion's exceptions.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class Gpu:
 
 
 class _Asked:
-    """Context for calls to the driver: makes the device current and turns errors into messages.
+    """Context manager for driver calls: makes the device current and translates errors.
 
     A class, since a generator would take longer than some of the calls.
     """

@@ -1,4 +1,4 @@
-"""Export of a function as a single CUDA header that hooks extend without edits to it."""
+"""Export of a function as a single CUDA header, which users extend by hooks instead of edits."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _digest(content: bytes) -> str:
 
 
 def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
-    """Raise an error if a file differs both from its record and from what would be written."""
+    """Raise an error if the export would overwrite a file that was edited by hand."""
     record = folder / f"{name}.json"
     digests: Any = {}
     try:
@@ -178,7 +178,7 @@ def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
             digest = _digest(file.read_bytes())
         except OSError as error:
             raise StorageError(
-                f"'{file}' cannot be read ({error.strerror}): move it away.",
+                f"'{file}' cannot be read ({error.strerror}): move or delete it.",
                 reason=error.strerror or str(error),
             ) from error
         if digest not in (digests.get(path), _digest(text.encode())):
@@ -190,7 +190,7 @@ def _refuse_changed(folder: Path, name: str, files: Mapping[str, str]) -> None:
 
 
 def _put(folder: Path, files: Mapping[str, str]) -> None:
-    """Write all files, or leave everything as it was."""
+    """Write all files, or leave the folder unchanged if one fails."""
     with undone_on_failure(folder, "header"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".export-") as scratch:
@@ -234,7 +234,7 @@ def _replace(work: Path, folder: Path, old: Path, files: Mapping[str, str]) -> N
 
 
 def _for_cuda(text: str) -> str:
-    """Return a header of the runtime without its parts for CPUs."""
+    """Return a runtime header without its CPU-only parts."""
     lines: list[str] = []
     stack: list[tuple[bool, bool, bool]] = []  # decided here; had a branch; this branch is in
     for line in text.splitlines():
@@ -263,7 +263,7 @@ def _for_cuda(text: str) -> str:
 
 
 def _answer(condition: str) -> bool | None:
-    """Evaluate a preprocessor condition for CUDA; None if it does not depend on the machine."""
+    """Return the value of a preprocessor condition in CUDA, or None if the target is irrelevant."""
     if "PINION_CUDA_HOST" in condition or "__clang__" in condition:  # whose pragmas nvcc takes
         return True
     if match := re.fullmatch(r"(!?)PINION_ISA_(\w+)", condition):
@@ -273,7 +273,7 @@ def _answer(condition: str) -> bool | None:
 
 @dataclass(frozen=True)
 class _Array:
-    """An array of the interface.
+    """An input or result array of the exported header.
 
     Members
     -------
@@ -288,7 +288,7 @@ class _Array:
 
 
 def _named(blocks: Sequence[Block], reserved: Sequence[str]) -> tuple[_Array, ...]:
-    """Return arrays under names that C++ and the header do not use."""
+    """Return the arrays, renamed where C++ or the header already uses a name."""
     # The header's own sizes are called size_ARRAY.
     names = [f"array_{b.name}" if b.name.startswith("size_") else b.name for b in blocks]
     arrays = []
@@ -323,7 +323,7 @@ class _Header:
         return self.body.pitch * self.body.near * (4 if self.dtype == "float32" else 8)
 
     def files(self) -> dict[str, str]:
-        """Return all files except the record by path."""
+        """Return the text of all files except the record, by path."""
         values = self._values()
         text = _fill(texts.INTERFACE, values)
         values["CODE"] = text
@@ -350,7 +350,7 @@ class _Header:
         return qdd > 0 and sizes.get("q") == sizes.get("qd") == qdd
 
     def _values(self) -> dict[str, str]:
-        """Return the values of the templates' placeholders."""
+        """Return the values of the templates' placeholders by name."""
         first = self.results[0]
         return {
             "NAME": self.name,
@@ -447,7 +447,7 @@ class _Header:
         types: Sequence[str],
         initialisers: str,
     ) -> str:
-        """Return the struct of a kernel's arrays, whose ``at(sample)`` is a sample's accessor."""
+        """Return a C++ struct of a batch's arrays, whose ``at(sample)`` returns an accessor."""
         members = ""
         for array in arrays:
             space = "" if member.endswith("*") else " "
@@ -474,7 +474,7 @@ class _Header:
         )
 
     def _own(self, struct: str, arrays: Sequence[_Array]) -> str:
-        """Return the struct of a sample's arrays in the memory of its thread."""
+        """Return a C++ struct that holds one sample's arrays in its thread's own memory."""
         members = "".join(f"  real {a.name}[{max(a.size, 1)}];\n" for a in arrays)
         get = self._method("Input", arrays, "return {name}[e]")
         put = self._method("Result", arrays, "{name}[e] = x").replace(") const {", ") {")

@@ -1,4 +1,4 @@
-"""A function on a device: host batches in chunks, or arrays that are already on the device."""
+"""A function on a GPU, for host batches, computed in chunks, and for device arrays."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Placed:
 
 @dataclass
 class _Lent:
-    """Memory of the device that belongs to the caller."""
+    """Device memory that belongs to the caller."""
 
     address: int
     size: int
@@ -167,7 +167,7 @@ class CudaKernel:
         crossover: Crossover | Callable[[Callable[[], Crossover]], Crossover] | None = None,
         check_rotations: bool = True,
     ) -> None:
-        """Load the kernels.
+        """Load the kernels on the device.
 
         Parameters
         ----------
@@ -210,7 +210,7 @@ class CudaKernel:
         workspace: Any = None,
         **arrays: Any,
     ) -> Result:
-        """Compute a batch.
+        """Compute a batch from input arrays and return named result arrays.
 
         Parameters
         ----------
@@ -439,7 +439,7 @@ class CudaKernel:
                 if begin < last and first < end:
                     raise InputError(
                         f"The array for the result '{a.name}' overlaps '{other.name}': give "
-                        "separate memory."
+                        "a separate array."
                     )
             others.append((a, begin, end))
 
@@ -451,7 +451,7 @@ class CudaKernel:
         return (1, *(count * stride for stride in contiguous(array.shape)))
 
     def _view(self, array: Array, value: Any, verb: str) -> Placed:
-        """Check an array and return its place."""
+        """Check a device array and return its address and strides."""
         shape, strides, address, dtype, device = described(array.name, value)
         if device is not None and device != self.device.index:
             raise InputError(
@@ -592,7 +592,7 @@ class CudaKernel:
 
     @property
     def loaded(self) -> tuple[Sequence[Any], Any]:
-        """Loaded kernels of `source`, and that of `small`, or None without `small`."""
+        """Loaded kernels of `source`, and the loaded kernel of `small` or None."""
         return self._loaded, self._loaded_small
 
     def workspace_bytes(self, count: int) -> int:
@@ -600,7 +600,7 @@ class CudaKernel:
         return -(-count // WARP) * WARP * self.source.workspace * self.dtype.itemsize
 
     def close(self) -> None:
-        """Free the memory for chunks on the device as soon as no other thread's call uses it."""
+        """Free the chunks' device memory as soon as no call in another thread uses it."""
         with self._turn:
             for lane in self._lanes:
                 lane.close()
@@ -754,7 +754,7 @@ class _Lane:
 
 
 def _placed(arrays: Sequence[Array], count: int, dtype: np.dtype[Any]) -> tuple[list[int], int]:
-    """Return the offset of each array of a chunk, in bytes, and the end of the last one."""
+    """Return the offset of each array of a chunk, and their total size, in bytes."""
     places, end = [], 0
     for a in arrays:
         places.append(end)
@@ -776,7 +776,7 @@ def _fastest(stream: CudaStream, run: Callable[[], None]) -> float:
 
 
 def is_on_a_device(value: Any) -> bool:
-    """Return whether a value is an array in a device's memory, by its array protocols."""
+    """Return whether a value is a device array, according to its array protocols."""
     if type(value) is DeviceArray:
         return True
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
@@ -788,7 +788,7 @@ def is_on_a_device(value: Any) -> bool:
 def described(
     name: str, value: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...], int, np.dtype[Any], int | None]:
-    """Return shape, strides in elements, address, dtype and device of an array on a device."""
+    """Return the shape, strides in elements, address, dtype and device of a device array."""
     if type(value) is DeviceArray:
         return value.shape, value.strides, value.address, value.dtype, value.device
     try:
@@ -832,7 +832,7 @@ def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def _one_distance(shape: Sequence[int], strides: Sequence[int]) -> int | None:
-    """Return the common distance between successive elements, row by row; None if it varies."""
+    """Return the distance between successive elements in C order, or None if it varies."""
     apart, size = None, 1
     for axis, stride in zip(reversed(shape), reversed(strides), strict=True):
         if axis == 1:

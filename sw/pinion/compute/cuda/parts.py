@@ -32,7 +32,7 @@ _MOST_GROUPS = 16
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Capacity of a thread.
+    """Numbers of values that a thread can hold.
 
     Members
     -------
@@ -169,7 +169,7 @@ def split(program: KernelProgram, groups: int) -> list[KernelProgram]:
 def _runs(
     program: KernelProgram, columns: dict[int, list[tuple[Word, int]]], groups: int
 ) -> list[list[int]]:
-    """Return the columns in ordered groups of about equal work."""
+    """Return groups of adjacent columns, each of about equal work."""
     order = sorted(columns)
     work = [len(program.cone((at for _, at in columns[c]))) for c in order]
     runs: list[list[int]] = [[] for _ in range(max(1, groups))]
@@ -184,7 +184,7 @@ def _runs(
 def _piece(
     program: KernelProgram, outputs: Sequence[tuple[Word, int]], words: dict[int, Word]
 ) -> KernelProgram:
-    """Return the part of a program for some outputs, with some values as inputs."""
+    """Return the program of the given outputs alone, with the given values as inputs."""
     cone = program.cone((at for _, at in outputs), words)
     place = {old: new for new, old in enumerate(cone)}
     instructions = []

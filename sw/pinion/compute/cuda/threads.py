@@ -37,7 +37,7 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True)
 class ThreadKernel:
-    """One kernel of a source.
+    """One kernel of a function's CUDA source.
 
     Members
     -------
@@ -218,7 +218,7 @@ class _Printer:
     title: str
 
     def kernel(self, part: Part, name: str) -> ThreadKernel:
-        """Return a part as text with its counts."""
+        """Return the CUDA source of a part, with its counts."""
         work = (Block(name=WORKSPACE, shape=(self.workspace,), unit=""),) if self.workspace else ()
         inputs, results = (*self.inputs, *work), (*self.results, *work)
         printed = print_program(
@@ -305,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
         return f"Shared{kind}<T, {place.pitch}>" if place.staged else f"Strided{kind}<T>"
 
     def _accessor(self, name: str, kind: str, blocks: Sequence[Block], place: _Place) -> str:
-        """Return a struct that accesses elements of arrays, which are numbered."""
+        """Return a C++ struct that accesses elements of arrays by the array's number."""
         method, result = ("get(int e)", "T") if kind == "Input" else ("put(int e, T x)", "void")
         call = "get(e)" if kind == "Input" else "put(e, x)"
         members = "".join(f"  {self._type(kind, b, place)} a{k};\n" for k, b in enumerate(blocks))
@@ -318,7 +318,7 @@ extern "C" __global__ void __launch_bounds__(PINION_THREADS)
         )
 
     def _made(self, side: str, blocks: Sequence[Block], place: _Place) -> list[str]:
-        """Return the initialisers of a thread's accessors."""
+        """Return the C++ initialisers of a thread's accessors."""
         kind = "Input" if side == "in" else "Result"
         at = 0 if side == "in" else sum(map(_words, self.inputs))
         views = []

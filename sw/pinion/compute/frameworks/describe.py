@@ -18,19 +18,19 @@ _ALL, _SIMPLE, _NONE = "all joints", "joints of one position", "-"
 
 
 def terms_of(row: str, results: Collection[str]) -> list[GradientTerm]:
-    """Return the terms of a row for some of its results."""
+    """Return the gradient terms of a function for some of its results."""
     return [term for term in RULES[row].terms if term.of in results] if row in RULES else []
 
 
 def returned(row: str) -> tuple[str, ...]:
-    """Return the results that a row returns by default."""
+    """Return the names of the results that a function returns by default."""
     function = FUNCTIONS[row]
     usual = tuple(b.name for b in function.outputs if b.name not in function.optional)
     return RULES[row].results or usual
 
 
 def sources(row: str, results: Collection[str]) -> dict[str, set[str]]:
-    """Return the rows whose results are factors in the gradient, and those results by row."""
+    """Return the results that are factors in the gradient, by the function that computes them."""
     rows: dict[str, set[str]] = {}
     outputs = {block.name for block in FUNCTIONS[row].outputs}
     for term in terms_of(row, results):
@@ -44,7 +44,7 @@ def sources(row: str, results: Collection[str]) -> dict[str, set[str]]:
 
 
 def once(row: str, results: Collection[str]) -> str:
-    """Return a table entry: the joints for which these results of a row have a gradient."""
+    """Return a table entry: the joints for which these results can be differentiated once."""
     if not set(results) <= {term.of for term in terms_of(row, results)}:
         return _NONE
     second = {function.name for function in SUBJECTS["second order"]}
@@ -52,13 +52,13 @@ def once(row: str, results: Collection[str]) -> str:
 
 
 def twice(row: str, results: Collection[str]) -> str:
-    """Return a table entry: the joints for which the gradient of these results has one, too."""
+    """Return a table entry: the joints for which these results can be differentiated twice."""
     joints = {once(other, used) for other, used in sources(row, results).items()}
     return next((kind for kind in (_NONE, _SIMPLE) if kind in joints), _ALL)
 
 
 def rule_table() -> str:
-    """Render the rows with reverse mode."""
+    """Return a Markdown table of the functions with reverse mode."""
     rows = []
     for row in RULES:
         results = returned(row)
@@ -81,7 +81,7 @@ def rule_table() -> str:
 
 
 def without_table() -> str:
-    """Render the rows without reverse mode."""
+    """Return a Markdown table of the functions without reverse mode."""
     rows = [(f"`{row}`", text.replace("'", "`")) for row, text in WITHOUT.items()]
     return markdown_table(("function", "instead"), rows)
 

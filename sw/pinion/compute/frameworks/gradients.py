@@ -1,4 +1,4 @@
-"""Rows of the table of functions with their gradients, for PyTorch and JAX.
+"""Functions of a robot with their gradients, for any array framework.
 
 The gradients are analytic: the rows that :mod:`.rules` names for a row are compiled and multiplied
 with the cotangents of its results; no algorithm is differentiated automatically. Frameworks
@@ -40,7 +40,7 @@ _PARAMETERS = "parameters"
 
 @dataclass(frozen=True)
 class _Plan:
-    """Requirements of gradients with respect to some inputs.
+    """Terms, operands and calls for gradients with respect to some inputs.
 
     Members
     -------
@@ -55,7 +55,7 @@ class _Plan:
 
 
 class RowKernels:
-    """Compiled rows of a robot, each compiled when it is first needed.
+    """Kernels of a robot's functions, each compiled when it is first needed.
 
     Members
     -------
@@ -78,7 +78,7 @@ class RowKernels:
         self._functions: dict[tuple[str, tuple[str, ...]], Differentiable] = {}
 
     def __call__(self, row: str, results: Collection[str]) -> Any:
-        """Return the kernel of a row with at least these results."""
+        """Return the kernel of a function with at least these results."""
         outputs = tuple(name for name in FUNCTIONS[row].optional if name in results)
         key = row, outputs
         if key not in self._compiled:
@@ -88,14 +88,14 @@ class RowKernels:
         return self._compiled[key]
 
     def function(self, row: str, results: Sequence[str]) -> Differentiable:
-        """Return the differentiable function of a row with these results."""
+        """Return a function with these results in differentiable form."""
         key = row, tuple(results)
         if key not in self._functions:
             self._functions[key] = Differentiable(self, row, results)
         return self._functions[key]
 
     def of(self, row: str) -> RowKernels:
-        """Return the kernels for a row: without gravity as a parameter if the row ignores it."""
+        """Return the kernels for a function: without gravity as a parameter if it ignores it."""
         return self._weightless if row in _WEIGHTLESS and GRAVITY in self.parameters else self
 
     @cached_property
@@ -104,7 +104,7 @@ class RowKernels:
         return RowKernels(self.model, self._compile, names, self._options)
 
     def places(self, names: Collection[str]) -> list[int]:
-        """Return the indices of some parameters' values among those of all parameters."""
+        """Return the indices of the named parameters' values among those of all parameters."""
         return [
             p.first + k
             for p in parameters_of(self.model, self.parameters)
@@ -161,14 +161,14 @@ class Differentiable:
         return namedtuple(self.row, tuple(self.results))
 
     def compile(self) -> None:
-        """Compile what the function and its first-order gradients need."""
+        """Compile all kernels that the function and its first-order gradients need."""
         _ = self.kernel
         needs = [name for name in self.inputs if not self.refusal([name])]
         for call, results in self._plan(needs).calls.values():
             _ = self.kernels.function(call.row, results).kernel
 
     def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the axes of the batch for shapes of the inputs, in their order.
+        """Return the batch shape that is common to the inputs' shapes, given in their order.
 
         Raises
         ------
@@ -317,7 +317,7 @@ class Differentiable:
         return block.shape == ("nq",)
 
     def _plan(self, needs: Collection[str]) -> _Plan:
-        """Return what gradients with respect to some inputs need."""
+        """Return the terms, operands and calls for gradients with respect to some inputs."""
         key = frozenset(needs)
         if key not in self._plans:
             terms = [term for term in self.terms if term.by in key]
@@ -388,7 +388,7 @@ def differentiable(
     compile: Callable[..., Any] = cpu.compile,
     **options: Any,
 ) -> Differentiable:
-    """Return a row of the table with its gradients, compiled.
+    """Return a compiled function of a robot with its gradients.
 
     Parameters
     ----------
@@ -412,8 +412,8 @@ def differentiable(
     for name in ("frames", "reference"):
         if options.pop(name, None):
             raise InputError(
-                f"Gradients have no option '{name}': functions of a frame have them only for the "
-                f"robot's tip, in their own reference frame; omit '{name}'."
+                f"Gradients do not support the option '{name}': functions of a frame have them "
+                f"only for the robot's tip, in the default reference frame; omit '{name}'."
             )
     row, rule = FUNCTIONS[function], RULES[function]
     outputs, parameters = (

@@ -1,4 +1,4 @@
-"""Dynamics in JAX: a function with value and gradients as custom calls of XLA.
+"""Dynamics in JAX: a function whose values and gradients are XLA custom calls.
 
 >>> from pinion.compute.frameworks.jax import dynamics  # doctest: +SKIP
 >>> forward = dynamics("iiwa14", "aba", dtype="float32")                  # doctest: +SKIP
@@ -57,7 +57,7 @@ _PRODUCTS = SimpleNamespace(
 
 
 class JaxDevice(Protocol):
-    """A CPU or GPU that computes arrays."""
+    """A CPU or GPU that runs kernels on JAX arrays."""
 
     @property
     def platform(self) -> str:
@@ -76,7 +76,7 @@ class JaxDevice(Protocol):
 
 @dataclass(frozen=True)
 class JaxGpu:
-    """A GPU, or a stand-in in a test.
+    """A GPU that runs kernels on JAX arrays, or a stand-in in a test.
 
     Members
     -------
@@ -123,7 +123,7 @@ class JaxGpu:
 
 @dataclass(frozen=True)
 class _JaxProcessor:
-    """This machine's CPU."""
+    """This machine's CPU, which runs kernels on JAX arrays."""
 
     target: str
     threads: int

@@ -23,7 +23,7 @@ from pinion.robot import JointKind, Model
 
 @dataclass(frozen=True)
 class Space:
-    """An array module.
+    """An array module, such as NumPy, with its constants.
 
     Members
     -------
@@ -63,7 +63,7 @@ def tangent(space: Space, model: Model, q: Any, cotangent: Any) -> Any:
 
 
 def _turned(space: Space, kind: JointKind, q: Any, x: Any, *, back: bool) -> list[Any]:
-    """Convert a joint's part of a gradient from tangent coordinates, or with `back` to them."""
+    """Convert a joint's part of a gradient from tangent coordinates, or to them if `back`."""
     product = space.module.einsum
     if kind is JointKind.PLANAR:
         plane = space.constant("plane", PLANE)

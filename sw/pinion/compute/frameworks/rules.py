@@ -1,4 +1,4 @@
-"""Reverse mode as data: the gradient of each row as products with results of other rows.
+"""Reverse mode as data: each function's gradient as products with other functions' results.
 
 A term is one line, a sum over repeated indices as in Einstein's convention. The first factor is the
 cotangent of a result; the others are arrays, named
@@ -36,7 +36,7 @@ CONSTANTS = frozenset(
 
 @dataclass(frozen=True)
 class Call:
-    """A row of the table, called for its results.
+    """A call of a function whose results a gradient needs.
 
     Members
     -------
@@ -86,7 +86,7 @@ class GradientTerm:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The vector-Jacobian product of a row.
+    """The vector-Jacobian product of a function.
 
     Members
     -------
@@ -107,7 +107,7 @@ class Rule:
 
     @cached_property
     def terms(self) -> tuple[GradientTerm, ...]:
-        """All terms."""
+        """All terms, with two for each affine result."""
         lines = list(self.lines)
         for text in self.affine:
             ((name, indices),) = _FACTOR.findall(text)
@@ -128,7 +128,7 @@ _P_BY_Q = "q[k] = p[a] linear[ae] {}[ek]"
 
 
 def _stepped(row: str) -> dict[str, Call]:
-    """Return the call of an affine row with every parameter one unit larger."""
+    """Return the call of an affine function with each parameter in turn one unit larger."""
     return {"stepped": Call(row, {"parameters": STEP})}
 
 

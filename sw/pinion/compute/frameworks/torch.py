@@ -46,7 +46,7 @@ _LEGACY = 1  # the driver's handle of stream 0; 0 itself also means "no stream"
 
 
 class TorchDevice(Protocol):
-    """A CPU or GPU that computes tensors.
+    """A CPU or GPU that runs kernels on tensors.
 
     Members
     -------
@@ -65,7 +65,7 @@ class TorchDevice(Protocol):
 
 @dataclass(frozen=True)
 class TorchGpu:
-    """A GPU, or a stand-in in a test.
+    """A GPU that runs kernels on tensors, or a stand-in in a test.
 
     Members
     -------
@@ -102,7 +102,7 @@ class TorchGpu:
 
 @dataclass(frozen=True)
 class _TorchProcessor:
-    """This machine's CPU."""
+    """This machine's CPU, which runs kernels on tensors."""
 
     device: torch.device
 
@@ -118,7 +118,7 @@ class _TorchProcessor:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream with the protocol that other libraries accept."""
+    """A CUDA stream that implements the protocol ``__cuda_stream__``."""
 
     handle: int
 

@@ -149,7 +149,7 @@ class _Allocator:
         return Allocation(tuple(steps), self.slots)
 
     def _stays(self, args: tuple[int, ...], outside: list[int]) -> int | None:
-        """Return the operand to read from memory: the one read again last, or never."""
+        """Return the operand to read from memory: the one whose next read is the latest, if any."""
         doubled = len(args) != len(set(args))
         if doubled and len(outside) == 1:
             return None

@@ -10,7 +10,7 @@ from pinion.graph.ops import Family
 
 @dataclass(frozen=True)
 class ProcessorCosts:
-    """Costs in instructions; thousands of independent operations hide every latency.
+    """Costs of operations in instructions; independent operations hide every latency.
 
     A product fused into a sum is free, but which will be is not known when a graph is reduced, so
     sums and products count the same.

@@ -52,7 +52,7 @@ _FUSED = {(1, 1): Kind.FMA, (1, -1): Kind.FMS, (-1, 1): Kind.FNMA, (-1, -1): Kin
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction.
+    """One instruction of a kernel.
 
     Members
     -------
@@ -102,7 +102,7 @@ class KernelProgram:
 
     @property
     def needed(self) -> list[bool]:
-        """Whether each instruction is needed, given sines and cosines of early angles."""
+        """Whether each instruction is needed if sines and cosines of early angles are given."""
         early = self.early_angles
         needed = [False] * len(self.instructions)
         for _, at in self.outputs:
@@ -115,7 +115,7 @@ class KernelProgram:
         return needed
 
     def cone(self, roots: Iterable[int], stop: Iterable[int] = ()) -> list[int]:
-        """Return everything that the roots need, including the roots, not going beyond `stop`."""
+        """Return all instructions on which the roots depend, including them, not beyond `stop`."""
         ends, visited, todo = set(stop), set(), list(roots)
         while todo:
             i = todo.pop()
@@ -381,7 +381,7 @@ def _function(
 
 
 def _without_unread(program: KernelProgram) -> KernelProgram:
-    """Drop constants that were negated for every reader."""
+    """Drop constants that nothing reads because every reader uses their negation."""
     used = {a for it in program.instructions for a in it.args}
     used |= {at for _, at in program.outputs}
     keep = [i for i, it in enumerate(program.instructions) if i in used or it.kind is Kind.INPUT]

@@ -1,4 +1,4 @@
-"""Orders of instructions that keep few values alive.
+"""Orders of instructions that keep few values live.
 
 A CPU core has 16 or 32 vector registers; other live values are spilled to the stack. Three orders
 are tried. As traced: pass by pass over the robot. Depth first: each result with everything that
@@ -18,7 +18,7 @@ from .instructions import GIVEN, TRIG, KernelProgram
 
 
 def live_values(program: KernelProgram) -> int:
-    """Return the largest number of values alive at once.
+    """Return the largest number of values that are live at once.
 
     Inputs, constants, sines and cosines are in memory and do not count.
     """
@@ -66,7 +66,7 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 
 
 def arrange(program: KernelProgram, *, registers: int) -> tuple[KernelProgram, Allocation]:
-    """Return the program in the known order that needs the fewest moves to and from memory."""
+    """Return the program in the cheapest of the `ORDERS`, with its allocation."""
     candidates = []
     for order in ORDERS.values():
         ordered = program.ordered(order(program))

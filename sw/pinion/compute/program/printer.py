@@ -120,7 +120,7 @@ class _Printer:
         return f"{region.name}{'' if region.body is None else region.body}_v{i}"
 
     def printed(self) -> Printed:
-        """Return both functions as text."""
+        """Return the functions ``angles`` and ``kernel`` as C++ text."""
         angles = _function(
             "template <class V, class In, class Turn, class Table>",
             "void angles(In in, Turn turn, Table table)",
@@ -163,7 +163,7 @@ class _Printer:
         return puts
 
     def _written(self) -> list[str]:
-        """Return the kernel with every value in a variable."""
+        """Return the kernel's lines with every value in a variable."""
         needed, puts = self.program.needed, self._puts()
         lines: list[str] = []
         for i, it in enumerate(self.program.instructions):
@@ -182,7 +182,7 @@ class _Printer:
         return [f"turn.put({self.turn[angle]}, {value});"]
 
     def _allocated(self, allocation: Allocation) -> list[str]:
-        """Return the kernel with values in their allocated places."""
+        """Return the kernel's lines with values in their allocated registers and slots."""
         puts = self._puts()
         named: dict[int, str] = {}
         lines: list[str] = []
@@ -244,7 +244,7 @@ class _Printer:
 
 
 def _places(blocks: Sequence[Block]) -> dict[str, list[tuple[int, int]]]:
-    """Return the arrays and elements of each word; halves of a symmetric matrix share words."""
+    """Return each word's (array, element) pairs; halves of a symmetric matrix share words."""
     places: dict[str, list[tuple[int, int]]] = {}
     for array, block in enumerate(blocks):
         for element, index in enumerate(np.ndindex(*map(int, block.shape))):

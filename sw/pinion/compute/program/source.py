@@ -21,7 +21,7 @@ SCALARS = {"float32": "float", "float64": "double"}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel's text and counts.
+    """A kernel's C++ text and operation counts.
 
     Members
     -------
