@@ -183,7 +183,7 @@ class ParametricBackend(Backend):
         return replaced
 
     def _check(self, values: Any, parameters: Sequence[Parameter]) -> None:
-        """Raise an error for a set that no body can have; the backend reports other mistakes."""
+        """Raise an error for a physically impossible set; the backend reports other mistakes."""
         parameters = [parameter for parameter in parameters if parameter in self._to_check]
         if not parameters or hasattr(values, "__cuda_array_interface__"):
             return
@@ -216,7 +216,7 @@ def _possible(parameter: Parameter) -> bool:
 
 
 def _set_of(parameter: Parameter, value: Any) -> Array:
-    """Return the values of a set, (count,) or (n, count)."""
+    """Return the parameter values of a set in any of its forms, (count,) or (n, count)."""
     numbers = len(parameter.file)
     try:
         if isinstance(value, Mapping):

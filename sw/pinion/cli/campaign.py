@@ -1,4 +1,4 @@
-"""``pinion campaign``: many states through a build, on many workers, resumed if interrupted."""
+"""``pinion campaign``: checks of a build on many states by many workers, resumable."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def finish(result: Mapping[str, Any], *, json: bool, show: Callable[[], None]) -
 
 
 def progress_words(now: CampaignProgress) -> str:
-    """Return the progress of a campaign, its rate and the time left, in words."""
+    """Return the progress of a campaign, its rate and the time left, as text."""
     words = [
         f"{now.finished:,} of {now.states:,} states ({now.finished / now.states:.0%})",
         f"{now.rate:,.0f}/s",

@@ -253,7 +253,9 @@ def axes_of(
                 "digits, such as 8."
             )
         if number is not None and number < 1:
-            raise UsageError(f"The interval is {number} cycles: give at least 1, or 'auto'.")
+            raise UsageError(
+                f"The interval (--ii) must be at least 1 cycle, or 'auto', not {number} cycles."
+            )
     return axes
 
 

@@ -1,4 +1,4 @@
-"""``pinion verify``: compare a build's RTL with the integers, and the integers with floats."""
+"""``pinion verify``: compare a build's RTL with the integer model, and that with floats."""
 
 from __future__ import annotations
 
@@ -348,7 +348,7 @@ def _show_bound(result: Mapping[str, Any]) -> None:
 
 
 def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
-    """Return whether each check passed, by the words for its failure."""
+    """Return whether each check passed, by the description of its failure."""
     # Where nothing is promised, the limit is that of the states for which the core is made.
     states = result["home"] if result["promise"] is None else result["distribution"]
     return {

@@ -133,7 +133,7 @@ def show(figures: report.FigureTable) -> None:
 
 
 def margin_words(ratios: Mapping[str, float | None]) -> str | None:
-    """Return the range of the ratios of budgets to largest errors, or None without errors."""
+    """Return the range of the ratios of budgets to largest errors as text; None without errors."""
     low, high = ratios["min"], ratios["max"]
     return None if low is None or high is None else f"{low:.2g} to {high:.2g}"
 

@@ -399,7 +399,7 @@ class Device(Backend):
         return batch.future
 
     def _sets(self, requests: RequestArrays) -> list[tuple[int, int, Floats32]]:
-        """Return the runs of requests with the same parameters: first, end, and the parameters."""
+        """Return (first, end, parameters) of each run of requests with equal parameters."""
         if self._parameters is None:
             return [(0, requests.count, _NO_PARAMETERS)]
         return self._parameters.runs(requests)

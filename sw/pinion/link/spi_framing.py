@@ -76,7 +76,7 @@ class SpiTransfer:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Self:
-        """Return the transfer of a build."""
+        """Return the lengths and the initial checksum of a build's transfers."""
         return cls(
             words_in=manifest.words_in,
             words_out=manifest.words_out,
@@ -136,7 +136,7 @@ class SpiTransfer:
         return answer[1:-CHECK], StatusBits.FLAGGED in status
 
     def seconds(self, *, bit_hz: float) -> float:
-        """Return the time of a transfer at a rate, without chip select."""
+        """Return the duration of a transfer [s] at a bit rate [Hz], without chip select."""
         return 8 * self.size / bit_hz
 
 
