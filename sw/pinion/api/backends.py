@@ -244,7 +244,7 @@ def backend(
     """
     checked: Any = device
     if not isinstance(checked, str):
-        raise DriverError(f"The device cannot be {checked!r}: give its name, such as 'cpu'.")
+        raise DriverError(f"The device must be a name, such as 'cpu', not {checked!r}.")
     name, address = split_device(device)
     remaining: dict[str, Any] = dict(options)
     row_options = cast(RowOptions, _taken(remaining, RowOptions))
@@ -304,7 +304,10 @@ def _loaded(point: EntryPoint) -> Callable[..., Backend]:
     with installation.needs(DriverError):
         opener = point.load()
     if not callable(opener):
-        raise DriverError(f"The entry point '{point.name}' of {GROUP} is not callable: {opener!r}.")
+        raise DriverError(
+            f"The entry point '{point.name}' of {GROUP} must be a function that opens a backend, "
+            f"not {opener!r}."
+        )
     checked: Callable[..., Backend] = opener
     return checked
 

@@ -179,7 +179,7 @@ class BuiltCore:
         arrays: Mapping[str, ArrayLike] | None = None,
         progress: Progress = SILENT,
     ) -> NetlistCheck:
-        """Compare Yosys's netlist for the ECP5 with the integer model, on requests."""
+        """Simulate Yosys's netlist for the ECP5, and compare results with the integer model."""
         with installation.needs(DriverError):
             from pinion.cosim.netlist import check_netlist
         return NetlistCheck.of(

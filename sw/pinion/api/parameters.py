@@ -85,7 +85,7 @@ class ParametricBackend(Backend):
         inertia: Mapping[str, Any] | None = None,
         **arrays: Any,
     ) -> Result:
-        """Compute a batch.
+        """Compute a batch of requests, with the default parameters or others for this call.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class ParametricBackend(Backend):
         if inertia is not None:
             if not isinstance(inertia, Mapping):
                 raise InputError(
-                    f"'inertia' is {str(inertia)[:60]!r}: give a dictionary of sets by link."
+                    f"'inertia' must be a dictionary of sets by link, not {str(inertia)[:60]!r}."
                 )
             current = self._replaced(current, inertia)
         return self.backend.run(*values, **{**arrays, PARAMETERS: current})

@@ -64,11 +64,11 @@ class RequestArguments:
             )
         if self.scheduler is not None and self.workers is not None:
             raise UsageError(
-                f"The scheduler '{self.scheduler}' has its own workers: leave --workers out."
+                f"The scheduler '{self.scheduler}' has its own workers: leave out --workers."
             )
         if self.source is not None and (self.distribution, self.seed) != ("reference", 0):
             raise UsageError(
-                f"The requests come from '{self.source}': leave --distribution and --seed out."
+                f"The requests come from '{self.source}': leave out --distribution and --seed."
             )
 
     def keywords(self) -> dict[str, Any]:

@@ -258,7 +258,7 @@ class WithFunctions(TyperCommand):
     """A command whose help page ends with the table of functions."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the table, which is loaded only when help is asked for."""
+        """Write the table of functions, which is loaded only when help is requested."""
         from pinion.functions import FUNCTIONS, installed, named_function
 
         super().format_epilog(ctx, formatter)

@@ -115,7 +115,7 @@ def pairs(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> Ta
 
 
 def fits(figures: report.FigureTable) -> bool:
-    """Return whether a table fits without breaking a cell."""
+    """Return whether a table fits the terminal without breaking a cell."""
     console = out()
     anywhere = console.options.update(width=_ANY_WIDTH)
     return console.measure(_drawn(figures), options=anywhere).maximum <= console.width

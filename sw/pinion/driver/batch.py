@@ -1,4 +1,4 @@
-"""Batches, their packets, and requests for a reset between them."""
+"""Batches, their packets, and reset requests between them."""
 
 from __future__ import annotations
 

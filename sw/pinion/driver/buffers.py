@@ -129,7 +129,7 @@ class Buffers:
 
 
 class BufferBatch(Batch):
-    """A batch that uses the caller's buffers, without copying requests or results."""
+    """A batch that sends a program's buffers and receives the results into them."""
 
     def __init__(self, *, buffers: Buffers) -> None:
         super().__init__(layout=buffers.layout, count=buffers.count, packet_count=1)

@@ -95,7 +95,7 @@ class Connection:
         Raises
         ------
         DriverError
-            In a callback, which would wait for itself.
+            In a callback, which would deadlock.
         """
         if self.users > 1:
             self.users -= 1
@@ -107,8 +107,7 @@ class Connection:
             return
         if self.session.inside:
             raise DriverError(
-                "close() in a callback of the device would wait for itself: call it in another "
-                "thread."
+                "close() in a callback of the device would deadlock: call it from another thread."
             )
         self.closed = True
         self.session.stop(wait=wait)

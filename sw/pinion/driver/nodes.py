@@ -155,7 +155,7 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
     if action == "open" and number in (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR):
         return MissingCardError(
             f"There is no card at '{node}' ({os.strerror(number)}): load the kernel module xdma, "
-            f"and list the present cards with `pinion devices`."
+            f"and list the available cards with `pinion devices`."
         )
     if number == errno.EFAULT:
         return DmaBufferError(
@@ -168,5 +168,5 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
             f"bus, or its kernel module was unloaded. Open the device again once it is back."
         )
     return LinkError(
-        f"Cannot {action} '{node}' (errno {number}, {error.strerror}): see the kernel's log."
+        f"Cannot {action} '{node}' (errno {number}, {error.strerror}): see the kernel log."
     )

@@ -125,7 +125,7 @@ class Queue:
         self.received.append(self.in_flight.popleft())
 
     def check(self) -> Packet:
-        """Begin to check the first packet of `received`."""
+        """Begin to check the first packet of `received`, and return it."""
         self.checking = self.received.popleft()
         return self.checking
 

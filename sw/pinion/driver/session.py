@@ -463,7 +463,7 @@ def guard(state: SessionState, work: Callable[[], None]) -> None:
 
 
 def with_signals_blocked(threads: list[threading.Thread]) -> None:
-    """Start threads with all asynchronous signals blocked, by a mask that they inherit.
+    """Start threads that inherit a mask with all asynchronous signals blocked.
 
     A signal in the middle of a transfer can wedge a DMA engine.
     """

@@ -58,7 +58,7 @@ POLL_INTERVAL = 0.05
 
 
 class Phase(Enum):
-    """Phase of a session, as in the table above."""
+    """Phase of a session; the module's docstring lists the transitions."""
 
     RUNNING = "running"
     RECOVERING = "recovering"
@@ -234,7 +234,7 @@ class SessionState:
     # Steps of the reader.
 
     def next_read(self) -> Packet | None:
-        """Wait for the next packet to read a response for, and return it; None when stopped."""
+        """Wait for the next packet whose response is to be read, and return it; None at the end."""
         with self._lock:
             while self._phase is not Phase.RUNNING or not self._queue.in_flight:
                 if self._phase is Phase.STOPPED:
@@ -262,7 +262,7 @@ class SessionState:
     # Steps of the writer.
 
     def next_write(self) -> Packet | None:
-        """Wait for the next packet to write, and return it; None when stopped."""
+        """Wait for the next packet to write, and return it; None at the end."""
         with self._lock:
             while (
                 self._phase is not Phase.RUNNING
@@ -423,7 +423,7 @@ class SessionState:
             recovery.request.future.set_result(None)
 
     def break_down(self, reason: Failure, *, until_reset: bool = False) -> None:
-        """Break the session: everything that waits fails with the reason.
+        """Break the session: every unfinished batch and reset request fails with the reason.
 
         Parameters
         ----------

@@ -73,8 +73,8 @@ class Comparison:
         columns = sorted(column for block in blocks.values() for column in block)
         if columns != list(range(references.shape[1])):
             raise ValueError(
-                f"The columns of the blocks, {columns}, must contain each column of the results "
-                f"once (columns: {references.shape[1]})."
+                f"The blocks must contain each of the {references.shape[1]} columns of the results "
+                f"exactly once, not {columns}."
             )
         with np.errstate(invalid="ignore"):  # NaN counts as wrong; no warning
             error = np.abs(values - references)
@@ -103,7 +103,7 @@ class Comparison:
         return np.asarray(error.max(axis=0)) if len(error) else np.full(error.shape[1], np.nan)
 
     def wrong(self, limit: float = math.inf) -> Flags:
-        """Return the mask (n,) of valid requests with an error above a relative limit, or NaN."""
+        """Return the mask (n,) of valid requests with a relative error above a limit, or NaN."""
         right = np.isfinite(self.error).all(axis=1)
         for errors in self.relative.values():
             right &= errors <= limit  # NaN is not

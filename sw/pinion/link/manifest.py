@@ -227,12 +227,12 @@ class Manifest:
 
     @property
     def parameters(self) -> Array | None:
-        """The input that a packet has once, for all its records."""
+        """The input that a packet contains once, for all its records; None if there is none."""
         return self.inputs[-1] if self.parameter_low else None
 
     @property
     def records(self) -> tuple[Array, ...]:
-        """Inputs that each record of a packet has."""
+        """Inputs that every record of a packet contains."""
         return self.inputs[:-1] if self.parameter_low else self.inputs
 
     @property
@@ -470,7 +470,7 @@ def _array(data: dict[str, Any]) -> Array:
 
 
 def _check(manifest: Manifest, words: tuple[object, object]) -> None:
-    """Raise an error for values that no build has, so that later code can rely on them."""
+    """Raise an error for values that no build can have; later code relies on this check."""
     for member in fields(manifest):
         value = getattr(manifest, member.name)
         match member.type:

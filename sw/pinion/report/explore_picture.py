@@ -65,7 +65,7 @@ class _Key:
         return red, green, blue, opacity
 
     def size(self, row: Mapping[str, Any]) -> float:
-        """Return the size of a marker, in points."""
+        """Return the size of the marker for a row's formats, in points."""
         return _SIZES[min(list(self.markers).index(row["formats"]), len(_SIZES) - 1)]
 
 

@@ -107,7 +107,7 @@ def _covers(result: Mapping[str, Any], folder: Path) -> bool:
 
 
 def _set_aside(files: Sequence[Path]) -> list[Path]:
-    """Append to all names the first number that none of the files uses; return the new paths."""
+    """Rename files by appending the first number that none of them uses; return the new paths."""
     for number in count(1):
         destinations = [path.with_stem(f"{path.stem}-{number}") for path in files]
         if not any(path.exists() for path in destinations):

@@ -118,7 +118,7 @@ def check_batches(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "compare":
-        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}, not 'compare'")
     _check_rows(data["rows"])
     check_partitions(data.get("partitions", []))
     for key in ("machine", "sources", "left_out"):

@@ -40,7 +40,7 @@ def check_tracking(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError : if it does not.
     """
     if data["bench"] != "mpc":
-        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}, not 'mpc'")
     if not data["rows"]:
         raise ValueError("it has no rows")
     for row in (*data["rows"], data["undisturbed"]):

@@ -135,7 +135,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "scaling":
-        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}, not 'scaling'")
     for row in data["rows"]:
         for key, names in {
             "experiment": EXPERIMENTS,
