@@ -58,7 +58,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Build, simulate and check cores for the KUKA iiwa14, end to end.
+    """Build, simulate and check cores for the KUKA iiwa14.
 
     Inverse dynamics, its gradient and forward dynamics are each built, simulated and checked. The
     first run compiles the simulations, which takes most of its time; the simulations are kept.

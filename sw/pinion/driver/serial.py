@@ -159,9 +159,7 @@ class SerialTransport(Transport):
             self._wait(lambda: bool(self._packets), resets, "sent nothing")
             response = self._packets.popleft()
         if response is None:
-            raise TornStreamError(
-                f"A response from {self.where} arrived damaged: submit the batch again."
-            )
+            raise TornStreamError(f"A response from {self.where} arrived damaged: check the cable.")
         if len(response) != len(packet):
             raise TornStreamError(
                 f"The card at {self.where} sent a response of {len(response)} bytes instead of "

@@ -119,8 +119,8 @@ class SpiTransfer:
         answer = received[self.answered - 1 :]
         if crc_hqx(answer, self.start):
             raise SpiError(
-                "The checksum of the card's answer is wrong: the line is disturbed or too fast, no "
-                "card answers, or the card has another build."
+                "The checksum of the card's answer is wrong: check that the line is connected and "
+                "not too fast, and that the card holds this build."
             )
         status = StatusBits(answer[0])
         if StatusBits.DAMAGED in status:
