@@ -125,7 +125,7 @@ def test_an_option_that_a_device_has_not_is_named() -> None:
 
 def test_a_device_is_named() -> None:
     nothing: Any = None
-    with pytest.raises(ValueError, match="The device cannot be None: give its name"):
+    with pytest.raises(ValueError, match="The device must be a name, such as 'cpu', not None"):
         pinion.backend("two_link", "rnea", device=nothing)
 
 

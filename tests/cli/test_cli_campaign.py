@@ -40,8 +40,8 @@ def test_a_campaign_says_what_it_found_and_goes_on(
     [
         ((), "Give either"),
         (("--states", 5, "--input", "x.npz"), "Give either"),
-        (("--states", 5, "--scheduler", "tcp://x:1", "--workers", 2), "leave --workers out"),
-        (("--input", "x.npz", "--seed", 3), "leave --distribution and --seed out"),
+        (("--states", 5, "--scheduler", "tcp://x:1", "--workers", 2), "leave out --workers"),
+        (("--input", "x.npz", "--seed", 3), "leave out --distribution and --seed"),
         (("--states", 5, "--device", "abacus"), "There is no device 'abacus'"),
         (("--states", 5, "--device", "cuda:0", "--workers", 2), "Each device has one worker"),
     ],
@@ -107,7 +107,7 @@ def test_failed_chunks_are_a_failed_check(
 
 def test_a_sweep_has_jobs_or_a_scheduler(pinion: Pinion) -> None:
     sweep = ("explore", "two_link", "rnea", "--jobs", 2, "--scheduler", "tcp://127.0.0.1:1")
-    pinion(*sweep).refused("leave --jobs out")
+    pinion(*sweep).refused("leave out --jobs")
 
 
 def test_progress_is_in_words() -> None:

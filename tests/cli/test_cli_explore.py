@@ -185,7 +185,7 @@ def test_values_are_numbers_where_they_look_like_numbers() -> None:
     }
     with pytest.raises(UsageError, match=r"'objective' already has values, .* with --objective"):
         explore.axes_of("1", "q16.16", "latency", ["objective=area"])
-    with pytest.raises(UsageError, match="The interval is 0 cycles: give at least 1"):
+    with pytest.raises(UsageError, match="must be at least 1 cycle, or 'auto', not 0 cycles"):
         explore.axes_of("8,0", "q16.16", None, None)
 
 

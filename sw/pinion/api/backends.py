@@ -53,7 +53,7 @@ class CardOptions(CoreOptions, total=False):
 
 
 class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
-    """All options of :func:`backend`: of the row, the robot and the devices.
+    """All options of :func:`backend`: of the function, the robot and the devices.
 
     Members
     -------
@@ -216,7 +216,7 @@ def backend(
     device: str = "cpu",
     **options: Unpack[BackendOptions],
 ) -> Backend:
-    """Open the backend of a device for a function of a robot.
+    """Open a backend that computes a function of a robot on a device.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ def backend(
     """
     checked: Any = device
     if not isinstance(checked, str):
-        raise DriverError(f"The device cannot be {checked!r}: give its name, such as 'cpu'.")
+        raise DriverError(f"The device must be a name, such as 'cpu', not {checked!r}.")
     name, address = split_device(device)
     remaining: dict[str, Any] = dict(options)
     row_options = cast(RowOptions, _taken(remaining, RowOptions))
@@ -275,7 +275,7 @@ def backend(
 def _with_defaults(
     opened: Backend, model: Model, row: Function, layout: str | None, accept_inertia: bool
 ) -> Backend:
-    """Return the backend, with default parameters if it has any and samples are the first axis."""
+    """Return the backend, wrapped to make parameters optional if samples are the first axis."""
     if not row.parameters or layout not in (None, "aos"):
         return opened
     return ParametricBackend(
@@ -284,7 +284,7 @@ def _with_defaults(
 
 
 def _taken(options: dict[str, Any], kind: type) -> dict[str, Any]:
-    """Remove the options of one kind from the others and return them."""
+    """Remove the options that a typed dictionary declares, and return them."""
     return {name: options.pop(name) for name in kind.__annotations__ if name in options}
 
 
@@ -304,7 +304,10 @@ def _loaded(point: EntryPoint) -> Callable[..., Backend]:
     with installation.needs(DriverError):
         opener = point.load()
     if not callable(opener):
-        raise DriverError(f"The entry point '{point.name}' of {GROUP} is not callable: {opener!r}.")
+        raise DriverError(
+            f"The entry point '{point.name}' of {GROUP} must be a function that opens a backend, "
+            f"not {opener!r}."
+        )
     checked: Callable[..., Backend] = opener
     return checked
 

@@ -1,4 +1,4 @@
-"""A build as an object with methods to verify, count, open and export it."""
+"""A build as an object with methods to verify, synthesise, open and export it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class BuildNotes:
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltCore:
-    """A build folder, with operations on it.
+    """A build folder, with methods to verify, synthesise, open and export its core.
 
     Members
     -------
@@ -139,7 +139,7 @@ class BuiltCore:
         function: str | Function | None = None,
         progress: Progress = SILENT,
     ) -> Verification:
-        """Send random requests through the RTL and compare every answer, bit for bit.
+        """Simulate the RTL on random requests and compare each result with the integer model.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class BuiltCore:
         arrays: Mapping[str, ArrayLike] | None = None,
         progress: Progress = SILENT,
     ) -> NetlistCheck:
-        """Compare Yosys's netlist for the ECP5 with the integer model, on requests."""
+        """Simulate Yosys's netlist for the ECP5, and compare results with the integer model."""
         with installation.needs(DriverError):
             from pinion.cosim.netlist import check_netlist
         return NetlistCheck.of(
@@ -189,7 +189,7 @@ class BuiltCore:
     def verify_promises(
         self, *, samples: int | None = None, seed: int = 0, progress: Progress = SILENT
     ) -> PromiseCheck:
-        """Check the promises for every distribution of states, with the integer model alone."""
+        """Check the promised errors on every distribution of states, with the integer model."""
         with installation.needs(DriverError):
             from pinion.cosim.promises import STATES, check_promises
         count = STATES if samples is None else samples
@@ -386,7 +386,7 @@ def build_requested(
     goal: Callable[[Model, Function], Goal] | None = None,
     progress: Progress = SILENT,
 ) -> BuiltCore:
-    """Build a core of a row; the row options in the request are only stored."""
+    """Build a core of a row of the function table; row options in the request are only stored."""
     with installation.needs(DriverError):
         from pinion.flow import build as build_core
         from pinion.flow.objective import PLAN_SUFFIX
@@ -432,7 +432,7 @@ def build_requested(
 
 
 def _replaced(folder: Path, place: Path | None) -> str:
-    """Return what happened to the earlier build."""
+    """Return a note on what happened to the earlier build."""
     if place is None:
         return "The earlier build was replaced, along with its results of verify and synth."
     # `samefile`, since the folder may be a link.

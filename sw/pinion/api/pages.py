@@ -16,7 +16,7 @@ from pinion.link import Manifest
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPage:
-    """A written page.
+    """A report page that was written.
 
     Members
     -------

@@ -85,7 +85,7 @@ class ParametricBackend(Backend):
         inertia: Mapping[str, Any] | None = None,
         **arrays: Any,
     ) -> Result:
-        """Compute a batch.
+        """Compute a batch of requests, with the default parameters or others for this call.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class ParametricBackend(Backend):
         if inertia is not None:
             if not isinstance(inertia, Mapping):
                 raise InputError(
-                    f"'inertia' is {str(inertia)[:60]!r}: give a dictionary of sets by link."
+                    f"'inertia' must be a dictionary of sets by link, not {str(inertia)[:60]!r}."
                 )
             current = self._replaced(current, inertia)
         return self.backend.run(*values, **{**arrays, PARAMETERS: current})
@@ -183,7 +183,7 @@ class ParametricBackend(Backend):
         return replaced
 
     def _check(self, values: Any, parameters: Sequence[Parameter]) -> None:
-        """Raise an error for a set that no body can have; the backend reports other mistakes."""
+        """Raise an error for a physically impossible set; the backend reports other mistakes."""
         parameters = [parameter for parameter in parameters if parameter in self._to_check]
         if not parameters or hasattr(values, "__cuda_array_interface__"):
             return
@@ -216,7 +216,7 @@ def _possible(parameter: Parameter) -> bool:
 
 
 def _set_of(parameter: Parameter, value: Any) -> Array:
-    """Return the values of a set, (count,) or (n, count)."""
+    """Return the parameter values of a set in any of its forms, (count,) or (n, count)."""
     numbers = len(parameter.file)
     try:
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Names of array types."""
+"""NumPy array types, for annotations."""
 
 from __future__ import annotations
 

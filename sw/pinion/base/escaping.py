@@ -53,7 +53,7 @@ def line_comment(text: object) -> str:
 
 
 def markdown(text: object) -> str:
-    """Escape a text as Markdown without markup, for tables too."""
+    """Escape a text for Markdown, also in tables, so that nothing in it acts as markup."""
     marked = _MARKED.sub(r"\\\g<0>", one_line(text))
     # After the backslashes, since entities contain characters that would be escaped.
     safe = html.escape(marked, quote=False).replace("://", "&#58;//").replace("@", "&#64;")

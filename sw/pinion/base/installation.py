@@ -126,7 +126,7 @@ def install_hint(*extras: str) -> str:
 
 
 def missing_module(error: ModuleNotFoundError) -> str | None:
-    """Return the error message for an import that failed for want of a package.
+    """Return the error message for an import that failed because a package is missing.
 
     None if the missing module is part of Pinion or Python: that is a bug and deserves its
     traceback.

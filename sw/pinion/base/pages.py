@@ -21,13 +21,13 @@ class PageError(ValueError):
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Render a table."""
+    """Return a Markdown table with these headings and rows."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
 def rewritten(page: str, tables: Tables) -> str:
-    """Return a page with each table between its markers.
+    """Return a page's text with every table between markers rendered again.
 
     Raises
     ------

@@ -62,7 +62,7 @@ def obstacle(path: Path) -> str:
 
 @contextmanager
 def scratch_beside(folder: Path) -> Iterator[Path]:
-    """Create a scratch folder next to a future folder, on the same file system.
+    """Create a scratch folder beside an output folder, on the same file system; remove it later.
 
     Scratch folders of killed processes are removed, except those that hold an earlier build,
     `BEFORE`: their process ended while it exchanged the two.
@@ -85,7 +85,7 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _claimed(scratch: Path) -> Iterator[None]:
-    """Hold the lock of a file in a folder; the kernel releases it when the process dies.
+    """Hold a lock on a file in a folder; the kernel releases it when the process dies.
 
     The file gets its name once it is locked, so that the folder never looks abandoned.
     """
@@ -107,7 +107,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Lock an open file; return whether it is ours and the system supports locks."""
+    """Try to lock an open file; return False if another process holds it, and on Windows."""
     if sys.platform == "win32":
         return False
     try:

@@ -30,7 +30,7 @@ class Progress:
     shares: Callable[[float], object] | None = None
 
     def step(self, text: str) -> None:
-        """Begin a step, or report where in the current one the work is."""
+        """Begin a step, or report the position of the work within the current step."""
         if self.lines is not None:
             self.lines(text)
 
@@ -52,7 +52,7 @@ SILENT = Progress()
 
 @contextmanager
 def watching(progress: Progress, look: Callable[[], None]) -> Iterator[None]:
-    """Poll from another thread while the caller waits for work that reports no progress.
+    """Call ``look`` from another thread while the caller waits for work that reports nothing.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Digests of Pinion's own sources, so that edited sources never reuse what older ones built."""
+"""Digests of Pinion's own sources, so that results of older sources are never reused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SourceError(RuntimeError):
 
 
 def up_to(package: str) -> tuple[str, ...]:
-    """Return a package and all below it in the list, which includes everything it uses."""
+    """Return the packages up to this one in `PACKAGES`, which include everything it uses."""
     return PACKAGES[: PACKAGES.index(package) + 1]
 
 
@@ -59,7 +59,7 @@ def package_digest(packages: Sequence[str]) -> str:
 
 
 def source_digest(packages: Sequence[str]) -> str:
-    """Return Pinion's version and a digest of the packages' Python code, the same everywhere.
+    """Return Pinion's version and a digest of the packages' code, the same on every machine.
 
     Between releases only the sources differ, not the version number.
 

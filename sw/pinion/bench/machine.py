@@ -16,7 +16,7 @@ from pinion.native.isa import best
 
 
 def machine(gpus: Sequence[str]) -> dict[str, Any]:
-    """Return a description of the machine, and the versions of what was measured."""
+    """Return a description of this machine, and the versions of the measured software."""
     try:
         compiler = find_compiler().version
     except ComputeError:

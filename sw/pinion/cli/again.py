@@ -11,7 +11,7 @@ from pinion.base.amounts import amount
 
 
 def again(context: typer.Context) -> str:
-    """Return the given command line, quoted for a shell."""
+    """Return the command line of the running command, quoted for a shell."""
     words = ["pinion", context.info_name or "explore"]
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -31,7 +31,7 @@ def again(context: typer.Context) -> str:
 
 
 def interrupted(finished: int, noun: str, file: Path, context: typer.Context) -> str:
-    """Return how much an interrupted job has finished, and the command that resumes it."""
+    """Return a message on what an interrupted job has finished, and how to resume it."""
     left = (
         f"with {amount(finished, noun)} finished, which {'is' if finished == 1 else 'are'} kept in "
         f"{file}"

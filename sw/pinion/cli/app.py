@@ -178,7 +178,7 @@ def _usage(error: Exception) -> str:
 
 
 def _number(error: Exception) -> str | None:
-    """Return a message on an invalid number; None for other errors, or without details.
+    """Return a message about an invalid number, or None for any other error.
 
     Typer reads numbers with pydantic, whose error, meant for programmers, is the cause.
     """

@@ -1,4 +1,4 @@
-"""``pinion bench``: measured tables."""
+"""``pinion bench``: benchmarks, as tables and pages."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print a table of measurements.
+    """Run a benchmark and print its tables.
 
     WHAT is core: operations, units, schedule and storage of rnea at many intervals, for many
     robots, then cores compared with published designs; functions: the same for every function of

@@ -48,7 +48,7 @@ def command(
 
 
 def summary(result: Mapping[str, Any]) -> list[tuple[str, object]]:
-    """Return a result as names and values, leaving out empty values."""
+    """Return a bitstream's figures as names and values of a table, without empty values."""
     rows = []
     for name, value in result.items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else value

@@ -233,7 +233,7 @@ def summary(manifest: Manifest) -> list[tuple[str, object]]:
 
 
 def _promised(manifest: Manifest) -> str:
-    """Return the promised errors in words, those of the build's own distribution first."""
+    """Return the promised errors as text, those of the build's own distribution first."""
     from pinion.functions import DISTRIBUTIONS
 
     home = manifest.budget_distribution
@@ -254,5 +254,5 @@ def _promised(manifest: Manifest) -> str:
 
 
 def cycles(count: int) -> str:
-    """Return a number of cycles in words."""
+    """Return a number of cycles as text to follow ``every``: ``cycle`` or ``8 cycles``."""
     return "cycle" if count == 1 else f"{count} cycles"

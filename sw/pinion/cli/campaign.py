@@ -1,4 +1,4 @@
-"""``pinion campaign``: many states through a build, on many workers, resumed if interrupted."""
+"""``pinion campaign``: checks of a build on many states by many workers, resumable."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class RequestArguments:
             )
         if self.scheduler is not None and self.workers is not None:
             raise UsageError(
-                f"The scheduler '{self.scheduler}' has its own workers: leave --workers out."
+                f"The scheduler '{self.scheduler}' has its own workers: leave out --workers."
             )
         if self.source is not None and (self.distribution, self.seed) != ("reference", 0):
             raise UsageError(
-                f"The requests come from '{self.source}': leave --distribution and --seed out."
+                f"The requests come from '{self.source}': leave out --distribution and --seed."
             )
 
     def keywords(self) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def finish(result: Mapping[str, Any], *, json: bool, show: Callable[[], None]) -
 
 
 def progress_words(now: CampaignProgress) -> str:
-    """Return the progress of a campaign, its rate and the time left, in words."""
+    """Return the progress of a campaign, its rate and the time left, as text."""
     words = [
         f"{now.finished:,} of {now.states:,} states ({now.finished / now.states:.0%})",
         f"{now.rate:,.0f}/s",

@@ -51,7 +51,7 @@ def command(
     from pinion.card.stand_in import FaultPlan, StandIn
 
     if not timeout > 0:
-        raise UsageError(f"The timeout is {timeout:g} s: give a number above 0.")
+        raise UsageError(f"The timeout (--timeout) must be positive, not {timeout:g} s.")
     if model not in ("packet", "rtl"):
         raise UsageError(f"There is no card model '{model}': give 'packet' or 'rtl'.")
     plan = FaultPlan() if faults is None else FaultPlan.read(faults)

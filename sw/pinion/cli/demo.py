@@ -1,4 +1,4 @@
-"""``pinion demo``: the main job, end to end, with figures and pictures."""
+"""``pinion demo``: cores for the iiwa14, built and checked end to end, with pictures."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def command(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run the main job, end to end, for the KUKA iiwa14.
+    """Build, simulate and check cores for the KUKA iiwa14.
 
     Inverse dynamics, its gradient and forward dynamics are each built, simulated and checked. The
     first run compiles the simulations, which takes most of its time; the simulations are kept.
@@ -96,7 +96,7 @@ def command(
 def _other(
     demonstration: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
 ) -> None:
-    """Run a demonstration by name."""
+    """Run the demonstration ``mpc``; refuse any other name and options of cores."""
     if demonstration != "mpc":
         raise UsageError(f"There is no demonstration '{demonstration}': give 'mpc', or no name.")
     for option, value in (("--functions", functions), ("--requests", requests)):

@@ -17,7 +17,7 @@ PICTURE, MOVING, STILL = "tracking.png", "motion.gif", "motion.png"
 
 
 def run(*, folder: Path, json: bool) -> None:
-    """Track, draw and print.
+    """Track the figure-eight, draw the pictures, and print or write the figures as JSON.
 
     Parameters
     ----------

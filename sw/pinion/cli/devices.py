@@ -72,7 +72,7 @@ def _address(prefix: Path) -> str:
 
 
 def _function(number: int) -> str:
-    """Return the name of the function with a number, or the number if it is unknown."""
+    """Return the name of the function with this identifier, or the identifier if unknown."""
     from pinion.functions import FUNCTIONS
     from pinion.link import function_id
 

@@ -125,7 +125,7 @@ def command(
     require("hw", *(() if scheduler is None else ("campaign",)))
     if scheduler is not None and jobs is not None:
         raise UsageError(
-            f"The points go to the workers of the scheduler '{scheduler}': leave --jobs out."
+            f"The points go to the workers of the scheduler '{scheduler}': leave out --jobs."
         )
     from pinion.cosim.explore import explore
     from pinion.flow.explore import Measurements, grid
@@ -238,7 +238,7 @@ def axes_of(
         name, equals, listed = text.partition("=")
         name = name.strip().replace("-", "_")
         if not equals or not name:
-            raise UsageError(f"A sweep (--sweep) is written OPTION=A,B,..., not '{text}'.")
+            raise UsageError(f"A sweep (--sweep) must have the form OPTION=A,B,..., not '{text}'.")
         if name in axes:
             once = f"--{name}" if name in ("ii", "formats", "objective") else "one --sweep"
             raise UsageError(
@@ -253,7 +253,9 @@ def axes_of(
                 "digits, such as 8."
             )
         if number is not None and number < 1:
-            raise UsageError(f"The interval is {number} cycles: give at least 1, or 'auto'.")
+            raise UsageError(
+                f"The interval (--ii) must be at least 1 cycle, or 'auto', not {number} cycles."
+            )
     return axes
 
 

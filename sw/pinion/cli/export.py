@@ -182,7 +182,7 @@ def _controller(
     name: str | None,
     dtype: str | None,
 ) -> dict[str, Any]:
-    """Export the controller of a task's file."""
+    """Export the controller that a task file describes, and return the figures."""
     from .task import export_task_controller
 
     if len(sources) != 1:

@@ -225,7 +225,7 @@ def _tip(summary: Summary) -> str:
 
 
 def _show_terms(summary: Summary) -> None:
-    """Show the terms of joints that have any."""
+    """Print the table of joint terms, for the joints that have any."""
     rows = [
         (
             j["name"],
@@ -277,14 +277,14 @@ def _arrays(function: Function, model: Model) -> dict[str, Any]:
 
 
 def _begins(state: State) -> str:
-    """Return the initial value of a state, in words."""
+    """Return the initial value of a state as text."""
     if isinstance(state.initial, tuple):
         return "begins at " + ", ".join(f"{value:g}" for value in state.initial)
     return f"begins at {state.initial:g}"
 
 
 def _sampling(block: Block) -> str:
-    """Return how an input is sampled, in words."""
+    """Return how an input is sampled, as text."""
     from pinion.functions import Quantity, Uniform
 
     match block.sampling:
@@ -296,7 +296,7 @@ def _sampling(block: Block) -> str:
 
 
 def _show_arrays(function: Function, model: Model) -> None:
-    """Show the inputs, outputs and states of a function."""
+    """Print the table of a function's inputs, outputs and states."""
     from pinion.batch import mixed_units_sentence
     from pinion.functions import arrays_of
 
@@ -323,7 +323,7 @@ def _show_arrays(function: Function, model: Model) -> None:
 
 
 def _title(function: Function, model: Model) -> str:
-    """Return the title of a function for a robot."""
+    """Return a heading with a function's name, the robot's sizes and the description."""
     if not model.bodies:
         return f"{function.name}: {function.doc}"
     sizes = f"nq {model.nq}, nv {model.nv}"

@@ -258,7 +258,7 @@ class WithFunctions(TyperCommand):
     """A command whose help page ends with the table of functions."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the table, which is loaded only when help is asked for."""
+        """Write the table of functions, which is loaded only when help is requested."""
         from pinion.functions import FUNCTIONS, installed, named_function
 
         super().format_epilog(ctx, formatter)
@@ -290,14 +290,14 @@ def load_robot(robot: str, options: RobotOptions, *, quiet: bool = False) -> Mod
 
 
 def load_both(robot: str, options: RobotOptions) -> tuple[Model, Model]:
-    """Load a robot without and with the options of snapping; see `load_robot`."""
+    """Load a robot without and with snapped right angles; see `load_robot`."""
     unsnapped = options.copy()
     unsnapped["snap"] = False
     return load_robot(robot, unsnapped, quiet=True), load_robot(robot, options)
 
 
 def three_numbers(gravity: str | None) -> Vec3 | None:
-    """Return the gravity that an option gives, or None if it was left out.
+    """Parse the option --gravity; return None if it was left out.
 
     Raises
     ------
@@ -319,7 +319,7 @@ def three_numbers(gravity: str | None) -> Vec3 | None:
 
 
 def loop_of(text: str) -> tuple[str, str, str]:
-    """Return the two frames and the kind of a loop.
+    """Parse a loop as its two frames and its kind, ``3d`` or ``6d``.
 
     Raises
     ------
@@ -339,7 +339,7 @@ def loop_of(text: str) -> tuple[str, str, str]:
 
 
 def interval(text: str) -> int | None:
-    """Return the cycles between results, or None for ``auto``.
+    """Parse the option --ii as cycles between results, or None for ``auto``.
 
     Raises
     ------

@@ -144,7 +144,7 @@ def command(
 
 
 def _moved(target: Path, earlier: Path | None) -> str:
-    """Return where an earlier folder was moved, as text."""
+    """Return a sentence on where an earlier folder was moved, or ""."""
     if earlier is None:
         return ""
     if earlier == target:

@@ -60,7 +60,7 @@ def _builtin(name: str) -> dict[str, Any]:
 
 
 def _generated(name: str) -> dict[str, Any]:
-    """Return the same for a generated robot; the N of chain_N is any number of joints."""
+    """Return a generated robot's figures, as `_builtin` does; chain_N has any number of joints."""
     from pinion.robot import load
 
     return {

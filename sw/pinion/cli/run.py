@@ -115,7 +115,7 @@ def command(
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """What computes a run's requests.
+    """The function and the device that compute a run's requests.
 
     Members
     -------
@@ -133,7 +133,7 @@ class _Work:
 
 
 def _of_folder(folder: Path, device: str | None) -> _Work:
-    """Return the work of a build or a program."""
+    """Return the work for the folder of a build or a program."""
     from pinion.link import Manifest
     from pinion.processor.folder import PROGRAM, ProgramFolder, open_program_folder
 
@@ -172,7 +172,7 @@ def _of_folder(folder: Path, device: str | None) -> _Work:
 
 
 def _of(robot: str, function: str, device: str | None) -> _Work:
-    """Return the work of a function that is compiled for this run."""
+    """Return the work for a function that is compiled for this run."""
     from pinion import api
     from pinion.functions import arrays_of, row_of
     from pinion.robot import asked_robot
@@ -192,7 +192,7 @@ def _of(robot: str, function: str, device: str | None) -> _Work:
 
 
 def _missing(work: _Work, source: Path | None, target: Path | None) -> str:
-    """Return a message with everything that a call lacks, and the arrays of the requests."""
+    """Return a message on the missing options, and on the arrays that the requests need."""
     arrays = ", ".join(f"{a.name} ({', '.join(map(str, ('n', *a.shape)))})" for a in work.inputs)
     missing = []
     if source is None:

@@ -1,4 +1,4 @@
-"""Tasks of ``pinion build``, whose formats they choose, and of ``pinion export --controller``."""
+"""Task files, for ``pinion build --task`` and ``pinion export --controller``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def task_goal(path: Path, model: Model, row: Function, *, progress: Progress) -> Goal:
-    """Read the goal of a build's formats from a task's file.
+    """Return the goal by which a build's formats are chosen, from a task file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""``pinion verify``: compare a build's RTL with the integers, and the integers with floats."""
+"""``pinion verify``: compare a build's RTL with the integer model, and that with floats."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def command(
                 "--function."
             )
         if source is not None and (samples is not None or seed):
-            raise UsageError(f"The requests come from '{source}': leave --samples and --seed out.")
+            raise UsageError(f"The requests come from '{source}': leave out --samples and --seed.")
         _netlist(folder, samples or 200, seed=seed, recorded=source, json=json)
         return
     if source is not None:
@@ -323,7 +323,7 @@ def _show(result: Mapping[str, Any]) -> None:
 
 
 def _promise(result: Mapping[str, Any]) -> str:
-    """Return the limit on relative errors, and their smallest scale, as text."""
+    """Return the promised limit on relative errors, and their smallest divisors, as text."""
     floors = ", ".join(f"{block} {value:.2g}" for block, value in result["floor"].items())
     states = f"on {result['distribution']} states"
     promised = f"Promised {states}: at most {result['wrong_above']:g}."
@@ -348,7 +348,7 @@ def _show_bound(result: Mapping[str, Any]) -> None:
 
 
 def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
-    """Return whether each check passed, by the words for its failure."""
+    """Return whether each check passed, by the description of its failure."""
     # Where nothing is promised, the limit is that of the states for which the core is made.
     states = result["home"] if result["promise"] is None else result["distribution"]
     return {

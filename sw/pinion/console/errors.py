@@ -54,7 +54,7 @@ def interruptible(verb: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def sentence(error: BaseException) -> str | None:
-    """Return the message for the user, on one line, or None for a defect of Pinion."""
+    """Return an error's message for the user, on one line, or None for a defect of Pinion."""
     if isinstance(error, ModuleNotFoundError):
         text = missing_module(error)
     elif type(error).__module__.partition(".")[0] == "pinion":

@@ -1,4 +1,4 @@
-"""Progress of long work: step, percent and time left on a terminal, occasional lines in a pipe.
+"""Progress of long work: step, percent and time left on a terminal, periodic lines in a pipe.
 
 Work reports its steps and their shares to the :class:`~pinion.base.progress.Progress` of
 :func:`steps`, or the number of finished items to the function of :func:`counted`. A command
@@ -71,7 +71,7 @@ class Work:
         return self._now.share
 
     def begin(self, text: str) -> None:
-        """Begin a step, or continue the present one under another text: see `Progress`."""
+        """Begin a step, or continue the current one with another text: see `Progress`."""
         before = self._now
         if text.startswith(f"{before.text.partition(': ')[0]}: "):
             self._now = replace(before, text=text)
@@ -129,7 +129,7 @@ class _Now:
 
 
 def about(seconds: float) -> str:
-    """Return an estimated time in words."""
+    """Return an estimated duration as text, such as ``about 20 s``."""
     if seconds < 10.0:
         return "a few seconds"
     if seconds < 95.0:
@@ -141,7 +141,7 @@ def about(seconds: float) -> str:
 
 @contextmanager
 def steps() -> Iterator[Progress]:
-    """Show the present step of a long job and its time; yield the `Progress` to report to."""
+    """Show the current step of a long job and its time; yield the `Progress` to report to."""
     work = Work(time.monotonic)
     with _shown(work) as changed:
 
@@ -158,7 +158,7 @@ def steps() -> Iterator[Progress]:
 
 @contextmanager
 def counted(text: str, *, total: int) -> Iterator[Callable[[int], None]]:
-    """Show the progress of a counted job; yield ``advance(count)``."""
+    """Show the progress of a job of ``total`` items; yield a function that counts finished ones."""
     work, finished = Work(time.monotonic, whole=True), 0
 
     def advance(count: int) -> None:
@@ -179,7 +179,7 @@ def notice(text: str) -> None:
 
 
 def speaking(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option ``--quiet``, which keeps a command silent until its result."""
+    """Add the option ``--quiet`` to a command, which suppresses its progress output."""
     hints = get_type_hints(verb, include_extras=True)
 
     @wraps(verb)
@@ -283,7 +283,7 @@ class Lines:
         self._thread = Thread(target=self._watch, name="pinion-progress", daemon=True)
 
     def look(self) -> None:
-        """Print a line on standard error if the last one is old enough."""
+        """Print a progress line on standard error if the last one is `EVERY` seconds old."""
         with self._lock:
             seconds = self._work.seconds
             if seconds - self._said < EVERY:

@@ -115,7 +115,7 @@ def pairs(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> Ta
 
 
 def fits(figures: report.FigureTable) -> bool:
-    """Return whether a table fits without breaking a cell."""
+    """Return whether a table fits the terminal without breaking a cell."""
     console = out()
     anywhere = console.options.update(width=_ANY_WIDTH)
     return console.measure(_drawn(figures), options=anywhere).maximum <= console.width
@@ -133,7 +133,7 @@ def show(figures: report.FigureTable) -> None:
 
 
 def margin_words(ratios: Mapping[str, float | None]) -> str | None:
-    """Return the range of the ratios of budgets to largest errors, or None without errors."""
+    """Return the range of the ratios of budgets to largest errors as text; None without errors."""
     low, high = ratios["min"], ratios["max"]
     return None if low is None or high is None else f"{low:.2g} to {high:.2g}"
 

@@ -1,4 +1,4 @@
-"""Batches, their packets, and requests for a reset between them."""
+"""Batches, their packets, and reset requests between them."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class Packet:
 
     @property
     def response_bytes(self) -> int:
-        """Size of its response in bytes."""
+        """Size of the response packet in bytes."""
         return self.batch.layout.response_bytes(self.count)
 
 
 class Batch(ABC):
-    """Requests that were submitted together. The session's lock protects its counters.
+    """Requests that were submitted together; the session's lock protects the counters.
 
     Members
     -------
@@ -92,7 +92,7 @@ class Batch(ABC):
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is left to launch."""
+        """Whether the batch has no packets left to launch."""
         return self.settled or self.abandoned or self.launched == self.packet_count
 
     def drop_ready(self) -> None:
@@ -102,11 +102,11 @@ class Batch(ABC):
 
     @abstractmethod
     def unpack(self, packet: Packet, head: ResponseHead) -> None:
-        """Take the results of a packet whose response was checked."""
+        """Store the results of a packet after its response has been checked."""
 
     @abstractmethod
     def result(self) -> Result:
-        """Return the complete result, once the last packet is unpacked."""
+        """Return the complete result; call this after the last packet is unpacked."""
 
     @abstractmethod
     def release(self, packet: Packet, *, reusable: bool) -> None:
@@ -161,7 +161,7 @@ class ArrayBatch(Batch):
         return not (self.settled or self.abandoned)
 
     def unpack(self, packet: Packet, head: ResponseHead) -> None:
-        """Copy the results of a packet."""
+        """Copy the results of a packet into the result arrays."""
         assert packet.response is not None
         response = packet.response.bytes
         start, stop = packet.start, packet.start + packet.count
@@ -175,7 +175,7 @@ class ArrayBatch(Batch):
             self._on_packet(stop, self.count)
 
     def result(self) -> Result:
-        """Return the arrays in their natural shapes."""
+        """Return the result arrays (n, ...), without the batch axis for a single request."""
         arrays = {}
         for column, rows in zip(self._columns, self._arrays, strict=True):
             array = rows.reshape(self.count, *column.array.shape)

@@ -1,4 +1,4 @@
-"""Packets that a program fills and reads in place."""
+"""Packet buffers that a program fills and reads in place."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Buffers:
 
     @property
     def layout(self) -> Layout:
-        """Layout of the build that the packets are for."""
+        """Packet layout of the build for which the buffers were allocated."""
         return self._layout
 
     @property
@@ -104,13 +104,13 @@ class Buffers:
         return BufferBatch(buffers=self)
 
     def packet(self, batch: Batch) -> Packet:
-        """Return the only packet of a batch."""
+        """Return the single packet of a batch that uses these buffers."""
         return Packet(
             batch=batch, start=0, count=self.count, request=self._request, response=self._response
         )
 
     def results(self, head: ResponseHead) -> Result:
-        """Return the result of the response in the packet."""
+        """Return the result held in the response packet."""
         for c in self._outputs:
             if c.array.name in self._copies:
                 c.unpack(self._received, self._copies[c.array.name])
@@ -118,7 +118,7 @@ class Buffers:
         return Result(arrays=self.outputs, saturated=flags, cycles=head.cycles)
 
     def give_back(self) -> None:
-        """Mark the packets as no longer in use."""
+        """Mark the buffers as free, and make the inputs writable again."""
         self._protect(False)
         self._busy.release()
 
@@ -129,7 +129,7 @@ class Buffers:
 
 
 class BufferBatch(Batch):
-    """A batch whose records and results stay in their packets."""
+    """A batch that sends a program's buffers and receives the results into them."""
 
     def __init__(self, *, buffers: Buffers) -> None:
         super().__init__(layout=buffers.layout, count=buffers.count, packet_count=1)
@@ -137,11 +137,11 @@ class BufferBatch(Batch):
         self._result: Result | None = None
 
     def unpack(self, packet: Packet, head: ResponseHead) -> None:
-        """Read the results in place."""
+        """Read the results from the response packet."""
         self._result = self._buffers.results(head)
 
     def result(self) -> Result:
-        """Return views into the response packet."""
+        """Return the result, whose arrays are the outputs of the buffers."""
         assert self._result is not None
         return self._result
 

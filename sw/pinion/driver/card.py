@@ -1,4 +1,4 @@
-"""Checks by registers, before any transfer, that a card holds the expected build."""
+"""Register checks, before any transfer, that a card holds the expected build."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_named(read: Read, name: str) -> int:
 
 
 def check_identity(read: Read, *, where: str) -> None:
-    """Raise `WrongCardError` if this is not a Pinion card, or has another protocol version.
+    """Raise `WrongCardError` if a device is not a Pinion card or uses another protocol version.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ GRACE = 1.0
 
 
 class Connection:
-    """A card that was checked and reset, and a session that runs packets of any layout.
+    """A checked and reset card, and the session that runs packets of any layout on it.
 
     Parameters
     ----------
@@ -90,12 +90,12 @@ class Connection:
         self._finalizer = weakref.finalize(self, _shut, self.session, transport, self.owner)
 
     def leave(self, *, wait: bool) -> None:
-        """Close the card if nobody else uses it (:meth:`.device.Device.close`).
+        """Remove one user, and close the card if it was the last (:meth:`.device.Device.close`).
 
         Raises
         ------
         DriverError
-            In a callback, which would wait for itself.
+            In a callback, which would deadlock.
         """
         if self.users > 1:
             self.users -= 1
@@ -107,8 +107,7 @@ class Connection:
             return
         if self.session.inside:
             raise DriverError(
-                "close() in a callback of the device would wait for itself: call it in another "
-                "thread."
+                "close() in a callback of the device would deadlock: call it from another thread."
             )
         self.closed = True
         self.session.stop(wait=wait)

@@ -159,7 +159,7 @@ class Device(Backend):
         return self._connection.registers
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch and wait for it.
+        """Compute a batch of requests, and return its results.
 
         Parameters
         ----------
@@ -185,8 +185,8 @@ class Device(Backend):
         """
         if self._session.inside:
             raise DriverError(
-                "run() in a callback of the device would wait for itself: call submit() there, or "
-                "wait in another thread."
+                "run() in a callback of the device would deadlock: call submit() there, or run() "
+                "from another thread."
             )
         try:
             return self._submit(values, arrays, throttled=True).result()
@@ -249,7 +249,7 @@ class Device(Backend):
         )
 
     def submit_buffers(self, buffers: Buffers) -> Future[Result]:
-        """Queue the requests in buffers, without a copy in either direction.
+        """Queue the requests that a program has written into buffers, without copying them.
 
         The result's arrays are ``buffers.outputs``, which the next submission of the buffers
         overwrites.
@@ -284,8 +284,7 @@ class Device(Backend):
         self._check_open()
         if self._session.inside:
             raise DriverError(
-                "reset() in a callback of the device would wait for itself: call it in another "
-                "thread."
+                "reset() in a callback of the device would deadlock: call it from another thread."
             )
         self._session.reset()
 
@@ -309,8 +308,8 @@ class Device(Backend):
             )
         if self._session.inside:
             raise DriverError(
-                "reset_state() in a callback of the device would wait for itself: call it in "
-                "another thread."
+                "reset_state() in a callback of the device would deadlock: call it from another "
+                "thread."
             )
         self._session.reset_state()
 
@@ -399,7 +398,7 @@ class Device(Backend):
         return batch.future
 
     def _sets(self, requests: RequestArrays) -> list[tuple[int, int, Floats32]]:
-        """Return the runs of requests with the same parameters: first, end, and the parameters."""
+        """Return (first, end, parameters) of each run of requests with equal parameters."""
         if self._parameters is None:
             return [(0, requests.count, _NO_PARAMETERS)]
         return self._parameters.runs(requests)

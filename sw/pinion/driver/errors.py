@@ -1,4 +1,4 @@
-"""Errors between a program and a card."""
+"""Exceptions of the driver."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AccessError(DriverError):
 
 
 class DmaBufferError(DriverError):
-    """Memory that the DMA engine cannot use: not aligned, or not writable."""
+    """Memory that the DMA engine cannot use: not aligned, not contiguous or not writable."""
 
 
 class TransportError(RuntimeError):
@@ -43,7 +43,7 @@ class CardTimeoutError(TransportError):
 
 
 class StateLostError(TransportError):
-    """A fault broke the stream of a function with states, which are lost."""
+    """A fault interrupted the stream of a function with states, and the states are lost."""
 
 
 class TornStreamError(TransportError):

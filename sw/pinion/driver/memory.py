@@ -40,7 +40,7 @@ def aligned(length: int) -> Bytes:
 
 
 def check_buffer(packet: Bytes) -> None:
-    """Raise an error for memory that a DMA engine would cut into partial beats or cannot write.
+    """Raise an error unless a buffer is beat-aligned, contiguous and writable, as DMA requires.
 
     Raises
     ------
@@ -79,7 +79,7 @@ class MemoryBlock:
 
 
 class Pool:
-    """Free blocks by size; in a steady state `take` allocates nothing.
+    """A pool of free memory blocks by size; in a steady state `take` allocates nothing.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Pool:
         return owner
 
     def give(self, block: MemoryBlock) -> None:
-        """Take back a block that nobody uses."""
+        """Return an unused block to the pool."""
         self._give_memory(block.memory)
 
     def _give_memory(self, memory: Bytes) -> None:

@@ -32,7 +32,7 @@ ERESTARTSYS = 512
 
 
 class Nodes(ABC):
-    """The device files of one card. Methods raise `OSError`, as the system does.
+    """The device files of one card; methods raise `OSError`, as system calls do.
 
     Members
     -------
@@ -43,7 +43,7 @@ class Nodes(ABC):
 
     @abstractmethod
     def open_user(self) -> None:
-        """Open the registers."""
+        """Open the register file for reading and writing."""
 
     @abstractmethod
     def open_streams(self) -> None:
@@ -67,7 +67,7 @@ class Nodes(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close all open files, in any state."""
+        """Close the files that are open, which may be none."""
 
 
 class FileNodes(Nodes):
@@ -85,7 +85,7 @@ class FileNodes(Nodes):
         self._c2h: io.FileIO | None = None
 
     def open_user(self, *, write: bool = True) -> None:
-        """Open the registers, by default also for writing."""
+        """Open the register file, read-only if ``write`` is False."""
         access = os.O_RDWR if write else os.O_RDONLY
         self._user = os.open(f"{self.prefix}_{USER}", access | os.O_CLOEXEC)
 
@@ -104,17 +104,17 @@ class FileNodes(Nodes):
         return os.pwrite(self._user, data, offset)
 
     def write_stream(self, data: memoryview) -> int:
-        """Perform one `write`."""
+        """Write to the card in one `write`; return the number of bytes written."""
         return os.write(self._h2c, data)
 
     def read_stream(self, data: memoryview) -> int:
-        """Perform one `read` directly into ``data``: the file object has no buffer."""
+        """Read from the card in one unbuffered `read` into ``data``; return the number of bytes."""
         if self._c2h is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         return int(self._c2h.readinto(data) or 0)
 
     def close(self) -> None:
-        """Close all three and ignore errors: a card that is gone may cause EIO."""
+        """Close all three files and ignore errors: a card that is gone may cause EIO."""
         user, h2c, c2h = self._user, self._h2c, self._c2h
         self._user, self._h2c, self._c2h = -1, -1, None
         if c2h is not None:
@@ -127,7 +127,7 @@ class FileNodes(Nodes):
 
 
 def translate(error: OSError, *, node: str, action: str) -> DriverError | TransportError:
-    """Return the driver's error for a system error, with advice.
+    """Translate a system error into an error of the driver, with advice.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
     if action == "open" and number in (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ENOTDIR):
         return MissingCardError(
             f"There is no card at '{node}' ({os.strerror(number)}): load the kernel module xdma, "
-            f"and list the present cards with `pinion devices`."
+            f"and list the available cards with `pinion devices`."
         )
     if number == errno.EFAULT:
         return DmaBufferError(
@@ -168,5 +168,5 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
             f"bus, or its kernel module was unloaded. Open the device again once it is back."
         )
     return LinkError(
-        f"Cannot {action} '{node}' (errno {number}, {error.strerror}): see the kernel's log."
+        f"Cannot {action} '{node}' (errno {number}, {error.strerror}): see the kernel log."
     )

@@ -25,7 +25,7 @@ def open(
     window: int = WINDOW,
     progress: Progress = SILENT,
 ) -> Device:
-    """Open a card for a build.
+    """Open the card that holds a build, simulated or real, and return it as a device.
 
     Parameters
     ----------

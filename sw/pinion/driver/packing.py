@@ -56,7 +56,7 @@ class RecordColumn:
     lump: np.dtype[np.void]
 
     def pack(self, words: Floats32, values: NDArray[Any], first: int) -> None:
-        """Fill the column of a packet.
+        """Write values into the array's column of a packet.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class RecordColumn:
             part[:] = values[start : start + len(part)].take(self.gather, axis=1, mode="clip")
 
     def blank(self, count: int, pool: Pool | None = None) -> Floats32:
-        """Return memory for results, (count, size), with the elements not sent filled in."""
+        """Return a (count, size) float32 array for results, with unsent elements already set."""
         length = 4 * count * self.size
         if pool is None or length < LARGE:
             results = np.empty((count, self.size), dtype=np.float32)
@@ -89,7 +89,7 @@ class RecordColumn:
         return results
 
     def unpack(self, words: Floats32, results: Floats32) -> None:
-        """Copy the column of a packet into (n, size) results from `blank`."""
+        """Copy the array's column of a packet into (n, size) results from `blank`."""
         column = words[:, self.start : self.stop]
         if self.target is None or self.source is None:
             _copy(results, column, self.lump)
@@ -104,7 +104,7 @@ class RecordColumn:
 
 
 def record_columns(arrays: Sequence[Array]) -> tuple[RecordColumn, ...]:
-    """Return the columns of a record, in word order."""
+    """Return the columns of a record, one per array, in word order."""
     columns, at = [], 0
     for array in arrays:
         columns.append(_column(array, at))
@@ -149,7 +149,7 @@ def _column(array: Array, start: int) -> RecordColumn:
 
 
 def _copy(target: Floats32, source: NDArray[Any], lump: np.dtype[np.void]) -> None:
-    """Copy rows; many rows of the same type as lumps of bytes, which takes half the time."""
+    """Copy rows; many float32 rows are copied as opaque bytes, which takes half the time."""
     if source.dtype != np.float32:
         with np.errstate(under="ignore"):
             target[:] = source

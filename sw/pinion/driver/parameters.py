@@ -1,4 +1,4 @@
-"""Parameters of the robot in a batch: their check, and the requests that share a packet."""
+"""Robot parameters of a batch: range checks, and the requests that can share a packet."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ParameterSets:
         self._size = math.prod(array.shape)
 
     def runs(self, requests: RequestArrays) -> list[tuple[int, int, Floats32]]:
-        """Return the runs of requests with the same parameters: first, end, and the words (n,).
+        """Return (first, end, words) of each run of requests with equal parameters.
 
         Raises
         ------

@@ -25,11 +25,11 @@ class Owner:
 
     @property
     def here(self) -> bool:
-        """Whether the caller is in that process."""
+        """Whether the caller runs in the process that created the object."""
         return os.getpid() == self._number
 
     def check(self) -> None:
-        """Raise `DriverError` in another process."""
+        """Raise `DriverError` if the caller runs in another process, such as a forked child."""
         if not self.here:
             raise DriverError(
                 f"The device was opened by process {self._number}, and process {os.getpid()} was "
@@ -46,7 +46,7 @@ class OwnedFuture(Future[T], Generic[T]):
         self._owner = Owner()
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for the result.
+        """Wait for the result and return it.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class OwnedFuture(Future[T], Generic[T]):
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait for the error or None; raises like `result` in a forked child."""
+        """Wait for the outcome and return its error, or None; raise as `result` does if forked."""
         self._check()
         return super().exception(timeout)
 

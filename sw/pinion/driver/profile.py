@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Sums since the device was opened, or since its profile was reset.
+    """Times, counts and sizes, summed since the device was opened or its profile was reset.
 
     Members
     -------
@@ -66,7 +66,7 @@ class Meter:
         self._sums: dict[str, float] = {}
 
     def add(self, **more: float) -> None:
-        """Add to the sums by name."""
+        """Add values to the sums of the same names."""
         if not more.keys() <= _ADDED:
             raise KeyError(f"A profile has no {', '.join(sorted(more.keys() - _ADDED))}.")
         sums = self._sums

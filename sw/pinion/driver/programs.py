@@ -1,4 +1,4 @@
-"""Records of packets that load programs into a processor."""
+"""Loading of programs into a processor, as packets of records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PACKET_RECORDS = 1024
 
 
 def load_records(connection: Connection, layout: Layout, records: Words) -> None:
-    """Send records (n, words_in) of 32 bits, and wait until all are stored.
+    """Send uint32 records (n, words_in) to a processor, and wait until all are stored.
 
     Parameters
     ----------
@@ -48,5 +48,5 @@ def load_records(connection: Connection, layout: Layout, records: Words) -> None
     if not np.array_equal(echoes.view(np.uint32), records[:, 0]):
         raise TransportError(
             f"The card at {connection.transport.where} answered a load with words that differ "
-            "from those sent to it."
+            "from those sent to it: load the program again."
         )

@@ -71,19 +71,19 @@ class Queue:
 
     @property
     def first_reset(self) -> ResetRequest | None:
-        """The request for a reset at the head of the queue, if any."""
+        """The reset request at the head of the queue, or None."""
         first = self.waiting[0] if self.waiting else None
         return first if isinstance(first, ResetRequest) else None
 
     @property
     def due_reset(self) -> ResetRequest | None:
-        """The request for a reset if everything before it is finished."""
+        """The reset request at the head of the queue once nothing is left before it, or None."""
         if self.retries or self.under_way:
             return None
         return self.first_reset
 
     def take_reset(self) -> ResetRequest | None:
-        """Remove the request for a reset at the head, if any, and return it."""
+        """Remove and return the reset request at the head of the queue; None if there is none."""
         request = self.first_reset
         if request is not None:
             self.waiting.popleft()
@@ -125,7 +125,7 @@ class Queue:
         self.received.append(self.in_flight.popleft())
 
     def check(self) -> Packet:
-        """Begin to check the first packet of `received`."""
+        """Begin to check the first packet of `received`, and return it."""
         self.checking = self.received.popleft()
         return self.checking
 
@@ -136,7 +136,7 @@ class Queue:
             self.checking = None
 
     def recall(self) -> list[Packet]:
-        """Remove and return all packets without their response, in order."""
+        """Remove and return the mismatched packets and those in flight, which are sent again."""
         launched = list(self.in_flight)
         self.in_flight.clear()
         self.unsent.clear()
@@ -147,11 +147,11 @@ class Queue:
         return recalled
 
     def retry(self, packets: Iterable[Packet]) -> None:
-        """Put packets before all others, in order."""
+        """Put packets ahead of all others, to be launched again in the given order."""
         self.retries.extendleft(reversed(list(packets)))
 
     def drop_all(self, *, until_reset: bool = False) -> list[Batch | ResetRequest]:
-        """Drop everything but `in_flight`; return the affected batches and requests.
+        """Drop everything but `in_flight`; return the affected batches and reset requests.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class Queue:
         return list(owners.values())
 
     def abandon(self) -> list[Batch | ResetRequest]:
-        """Launch no new packets, only retries.
+        """Give up all packets that were not launched yet; only retries are still launched.
 
         Returns
         -------

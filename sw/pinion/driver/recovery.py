@@ -1,4 +1,4 @@
-"""The soft reset, which brings a card back from any fault."""
+"""The soft reset, which recovers a card from any fault."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def release_reset(transport: Transport, layout: Layout, *, patience: float = PAT
 
 
 def soft_reset(transport: Transport, layout: Layout, *, patience: float = PATIENCE) -> None:
-    """Begin and end the soft reset of a card that nobody uses."""
+    """Begin and end the soft reset of a card while no thread uses it."""
     hold_reset(transport, layout)
     release_reset(transport, layout, patience=patience)
 
@@ -96,7 +96,7 @@ def reset_state(transport: Transport) -> None:
 
 
 def explain(read: Callable[[int], int], error: Exception) -> Exception:
-    """Return the error with the card's own report of the fault, if there is one."""
+    """Return the error, extended by the fault that the card's register ERROR reports, if any."""
     if isinstance(error, CardFaultError):
         return error
     try:
@@ -115,7 +115,7 @@ def explain(read: Callable[[int], int], error: Exception) -> Exception:
 
 
 def cause_of(number: int) -> Cause:
-    """Return the cause in a register, NONE for an unknown number."""
+    """Return the cause for a value of the register ERROR, NONE for an unknown value."""
     return Cause(number) if number in list(Cause) else Cause.NONE
 
 

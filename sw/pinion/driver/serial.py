@@ -49,15 +49,15 @@ class Port(Protocol):
     """A bidirectional line of bytes; methods raise `OSError` if it is gone."""
 
     def read(self) -> bytes:
-        """Return received bytes, or none after a short while; one thread calls this."""
+        """Return received bytes, or no bytes after a short timeout; only one thread calls this."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Send all bytes; one thread at a time calls this, alongside a reader."""
+        """Send all bytes; one thread at a time calls this, perhaps while another reads."""
         ...
 
     def close(self) -> None:
-        """Close the line; a reader returns soon."""
+        """Close the line, which soon ends a `read` in another thread."""
         ...
 
 
@@ -124,7 +124,7 @@ class SerialTransport(Transport):
         return self._ask(FrameKind.READ, offset=offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register as `read_register` reads one; a reset also ends transfers."""
+        """Write a register, again if a frame is lost; a write to CONTROL also ends transfers."""
         self._ask(FrameKind.WRITE, offset=offset, value=value)
         if offset != CONTROL:
             return
@@ -153,13 +153,13 @@ class SerialTransport(Transport):
             at += count * BEAT
 
     def receive(self, packet: Bytes) -> None:
-        """Wait for the next complete packet."""
+        """Wait for the next complete packet and copy it into ``packet``."""
         with self._changed:
             resets = self._resets
             self._wait(lambda: bool(self._packets), resets, "sent nothing")
             response = self._packets.popleft()
         if response is None:
-            raise TornStreamError(f"A response from {self.where} arrived damaged.")
+            raise TornStreamError(f"A response from {self.where} arrived damaged: check the cable.")
         if len(response) != len(packet):
             raise TornStreamError(
                 f"The card at {self.where} sent a response of {len(response)} bytes instead of "
@@ -168,7 +168,7 @@ class SerialTransport(Transport):
         packet.data.cast("B")[:] = response
 
     def drain(self) -> None:
-        """Wait until the line has carried all that the card sends."""
+        """Pause while the reading thread receives what the card still sends."""
         time.sleep(PAUSE)
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class SerialTransport(Transport):
             self._reader.join(self._patience)
 
     def abandon(self) -> None:
-        """Close the port of a forked child."""
+        """Close a forked child's copy of the port."""
         self._closing = True
         with contextlib.suppress(OSError):
             self._port.close()
@@ -194,7 +194,7 @@ class SerialTransport(Transport):
         return f"<SerialTransport {self.where}, {'closed' if self._closing else 'open'}>"
 
     def _room(self, resets: int) -> int:
-        """Wait until beats may be sent and return how many."""
+        """Wait until the card has room, and return the number of beats that may be sent."""
         with self._changed:
             self._wait(lambda: self._under_way < self.slots, resets, "accepted no more data")
             return self.slots - self._under_way
@@ -231,7 +231,7 @@ class SerialTransport(Transport):
             raise CardTimeoutError(f"The card at {self.where} was reset during a transfer.")
 
     def _ask(self, kind: FrameKind, *, offset: int = 0, value: int = 0) -> int:
-        """Send a command until it is answered."""
+        """Send a command, at most `TRIES` times, and return the value in its answer."""
         with self._asking:
             for _ in range(TRIES):
                 self._tag = self._tag % 255 + 1
@@ -256,7 +256,7 @@ class SerialTransport(Transport):
             )
 
     def _synchronise(self) -> None:
-        """Agree with the card on the count of beats, while none is in flight."""
+        """Set the beat counters to the card's count, while no beat is in flight."""
         count = self._ask(FrameKind.SYNC)
         with self._changed:
             self._sent = self._taken = count
@@ -275,7 +275,7 @@ class SerialTransport(Transport):
             ) from error
 
     def _read(self) -> None:
-        """Read until the transport is closed; runs in a thread."""
+        """Receive frames until the transport is closed; runs in a separate thread."""
         text = b""
         packet: list[bytes] = []
         torn = False
@@ -321,7 +321,7 @@ class SerialTransport(Transport):
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return the path and rate of ``/dev/ttyUSB0`` or ``/dev/ttyUSB0@115200``.
+    """Return the path and the baud rate of ``/dev/ttyUSB0`` or ``/dev/ttyUSB0@115200``.
 
     Raises
     ------

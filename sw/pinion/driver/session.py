@@ -1,4 +1,4 @@
-"""Batches through a transport, with several packets in flight and recovery from faults.
+"""Execution of batches on a card, with several packets in flight and recovery from faults.
 
 Three threads, a reader, a writer and a supervisor, work on one `SessionState`, which holds the lock
 and decides who may do what. This module has their work on card and packets. After a fault the
@@ -113,7 +113,7 @@ class Session:
         self._state.submit(batch)
 
     def add(self, packet: Packet) -> None:
-        """Seal the next packet of a batch and launch it when it is its turn."""
+        """Seal the next packet of a batch and queue it for launch."""
         self._sealer.seal(packet)
         self._state.add(packet)
 
@@ -154,7 +154,7 @@ class Session:
 
 
 class Sealer:
-    """A thread-safe source of sealed requests, each with a new sequence number.
+    """A thread-safe sealer of requests, which gives each a new sequence number.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ class ResponseHandler:
             self._state.fail_abandoned(batch)
 
     def _check(self, packet: Packet) -> tuple[ResponseHead | None, Exception | None]:
-        """Return the head of a good response or its error; neither for a late, older response."""
+        """Return the head of a good response or the error of a bad one; neither for an old one."""
         assert packet.response is not None
         response = packet.response.bytes
         try:
@@ -371,7 +371,7 @@ class Supervisor:
                     return
 
     def _poll_status(self, packet: Packet) -> None:
-        """Report a halted card. Two polls must agree, because a response may still arrive."""
+        """Report a halted card once two polls agree, because a response may still arrive."""
         read = self._transport.read_register
         try:
             status = read_named(read, "STATUS")
@@ -433,7 +433,7 @@ class Supervisor:
         self._state.resume(resealed)
 
     def _seal_again(self, packets: list[Packet], error: Exception | None) -> list[Packet]:
-        """Seal packets again and return them; fail those without attempts left."""
+        """Seal packets again and return them; fail the batches of those without attempts left."""
         resealed = []
         for packet in packets:
             if packet.attempts >= self._attempts:
@@ -453,7 +453,7 @@ class Supervisor:
 
 
 def guard(state: SessionState, work: Callable[[], None]) -> None:
-    """Run some work; an unexpected error breaks the session, so that nobody waits forever."""
+    """Call a function; an unexpected error breaks the session, so that nobody waits forever."""
     try:
         work()
     except BaseException as error:
@@ -463,7 +463,7 @@ def guard(state: SessionState, work: Callable[[], None]) -> None:
 
 
 def with_signals_blocked(threads: list[threading.Thread]) -> None:
-    """Start threads with all signals blocked; a thread inherits the mask of its starter.
+    """Start threads that inherit a mask with all asynchronous signals blocked.
 
     A signal in the middle of a transfer can wedge a DMA engine.
     """

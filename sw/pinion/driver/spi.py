@@ -49,7 +49,7 @@ class SpiDevice:
 
     @classmethod
     def open(cls, folder: Path, line: Line) -> Self:
-        """Return the device of a build folder.
+        """Open the device of a build folder on a line, if all files of the build are unchanged.
 
         Raises
         ------

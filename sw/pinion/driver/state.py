@@ -58,7 +58,7 @@ POLL_INTERVAL = 0.05
 
 
 class Phase(Enum):
-    """Phase of a session."""
+    """Phase of a session; the module's docstring lists the transitions."""
 
     RUNNING = "running"
     RECOVERING = "recovering"
@@ -104,7 +104,7 @@ class Recover:
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """Task to end: nothing is left to do."""
+    """Task to end the supervisor: nothing is left to do."""
 
 
 Task = CheckResponse | PollStatus | Recover | Stop
@@ -148,7 +148,7 @@ class SessionState:
 
     @property
     def broken(self) -> bool:
-        """Whether the card was given up and not recovered since."""
+        """Whether the card was given up and has not been recovered since."""
         return self._reason is not None
 
     def submit(self, batch: Batch) -> None:
@@ -234,7 +234,7 @@ class SessionState:
     # Steps of the reader.
 
     def next_read(self) -> Packet | None:
-        """Wait for a packet whose response the caller reads at once; None at the end."""
+        """Wait for the next packet whose response is to be read, and return it; None at the end."""
         with self._lock:
             while self._phase is not Phase.RUNNING or not self._queue.in_flight:
                 if self._phase is Phase.STOPPED:
@@ -246,7 +246,7 @@ class SessionState:
             return packet
 
     def end_read(self, packet: Packet, error: Exception | None) -> bool:
-        """End a read; return whether the caller must check the response itself."""
+        """Record the end of a read; return whether the caller must check the response itself."""
         with self._lock:
             self._reading = None
             if error is not None:
@@ -262,7 +262,7 @@ class SessionState:
     # Steps of the writer.
 
     def next_write(self) -> Packet | None:
-        """Wait for a packet that the caller writes at once; None at the end."""
+        """Wait for the next packet to write, and return it; None at the end."""
         with self._lock:
             while (
                 self._phase is not Phase.RUNNING
@@ -279,7 +279,7 @@ class SessionState:
             return packet
 
     def end_write(self, packet: Packet, error: Exception | None) -> None:
-        """End a write."""
+        """Record the end of a write, which failed if there is an error."""
         with self._lock:
             self._writing = None
             if error is not None:
@@ -290,7 +290,7 @@ class SessionState:
     # Outcomes of a check; each is followed by `delivered`.
 
     def accept(self, packet: Packet, *, completes: bool) -> bool:
-        """Record a good response, whose results are unpacked.
+        """Record a good response, whose results have been unpacked.
 
         Parameters
         ----------
@@ -341,14 +341,14 @@ class SessionState:
                 packet.batch.release(packet, reusable=False)
 
     def delivered(self) -> None:
-        """End the delivery of the last response's results."""
+        """Record that the results of the last response have been delivered."""
         with self._lock:
             self._delivering = False
 
     # Steps of the supervisor.
 
     def next_task(self) -> Task:
-        """Wait for the next task."""
+        """Wait for the supervisor's next task and return it."""
         with self._lock:
             while True:
                 task = self._due_task()
@@ -423,7 +423,7 @@ class SessionState:
             recovery.request.future.set_result(None)
 
     def break_down(self, reason: Failure, *, until_reset: bool = False) -> None:
-        """Break the session: everything that waits fails with the reason.
+        """Break the session: every unfinished batch and reset request fails with the reason.
 
         Parameters
         ----------
@@ -478,14 +478,14 @@ class SessionState:
             self._to_supervise.notify()
 
     def _report(self, fault: RecoveryCause) -> None:
-        """Leave RUNNING for a fault; later ones are ignored."""
+        """Begin the recovery from a fault, unless the session is no longer RUNNING."""
         if self._phase is Phase.RUNNING:
             self._fault = fault
             self._phase = Phase.RECOVERING
         self._to_supervise.notify()
 
     def _is_alone(self) -> bool:
-        """Return whether the reader may check the only packet received: no other is in flight."""
+        """Return whether the only received packet is the last in flight; the reader checks it."""
         queue = self._queue
         return (
             self._phase is Phase.RUNNING

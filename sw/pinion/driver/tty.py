@@ -36,7 +36,7 @@ class TtyPort:
             return
 
     def read(self) -> bytes:
-        """Return received bytes, or none after a tenth of a second."""
+        """Return received bytes, or no bytes after 0.1 s."""
         return bytes(self._port.read(max(1, self._port.in_waiting)))
 
     def write(self, data: bytes) -> None:

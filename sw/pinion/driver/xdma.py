@@ -65,7 +65,7 @@ class XdmaTransport(Transport):
         if len(data) != 4:
             raise LinkError(
                 f"'{self._path(USER)}' returned {len(data)} of 4 bytes for the register at "
-                f"{offset:#x}: the file is not a register space."
+                f"{offset:#x}: the file is not a register space. Check the card's address."
             )
         return int.from_bytes(data, "little")
 
@@ -78,7 +78,7 @@ class XdmaTransport(Transport):
         if written != 4:
             raise LinkError(
                 f"'{self._path(USER)}' accepted {written} of 4 bytes for the register at "
-                f"{offset:#x}: the file is not a register space."
+                f"{offset:#x}: the file is not a register space. Check the card's address."
             )
 
     def send(self, packet: Bytes) -> None:
@@ -119,7 +119,7 @@ class XdmaTransport(Transport):
                 self._nodes.close()
 
     def abandon(self) -> None:
-        """Close the files of a forked child."""
+        """Close a forked child's copies of the files."""
         self._closed = True
         with contextlib.suppress(OSError):
             self._nodes.close()

@@ -1,4 +1,4 @@
-"""The link between host and card, defined once for RTL, driver, stand-in and documentation.
+"""The link between host and card, defined once for RTL, driver, simulated card and documentation.
 
 Records and registers are tables (:mod:`.protocol`, :mod:`.registers`) that both ends read. Nothing
 here depends on a transport, a simulator or a hardware description.

@@ -69,7 +69,7 @@ ERRORS = BuildFile(
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorGroup:
-    """The errors of one word of a vector, or of all words in a row of a matrix.
+    """Statistics of the errors of one word of a vector, or of all words in a row of a matrix.
 
     Members
     -------
@@ -89,7 +89,7 @@ class ErrorGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class BlockErrors:
-    """The errors of a block of results.
+    """Statistics of the errors of one block of results.
 
     Groups of a matrix count errors as shares of each word's budget, because the budgets in a row
     differ by more than the errors do; groups of a vector count them in its unit.
@@ -136,7 +136,7 @@ class BlockErrors:
         error: Floats,
         budget: Floats,
     ) -> BlockErrors:
-        """Compute the statistics of errors.
+        """Compute the statistics of a block from its absolute errors.
 
         Parameters
         ----------
@@ -210,8 +210,7 @@ class Verdict:
         flags: bool = True,
         task: bool = True,
     ) -> Verdict:
-        """Return the verdict for a number of mismatches, the presence of valid requests, and the
-        outcome of each other check."""
+        """Return the verdict from the number of mismatches and whether each other check passed."""
         passed = {"bits": not mismatches, "valid": valid, "budget": budget, "accuracy": accuracy}
         passed |= {"flags": flags, "rate": rate, "task": task}
         return cls(mismatches=mismatches, failed=tuple(name for name in CHECKS if not passed[name]))
@@ -219,7 +218,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorDistribution:
-    """The errors of a build in a verification.
+    """Distribution of the errors of a build in a verification.
 
     Members
     -------
@@ -271,7 +270,7 @@ class ErrorDistribution:
 
 
 def quantile(errors: NDArray[Any], share: float) -> float | None:
-    """Return a quantile of errors (n,), or None without errors or if one is not finite."""
+    """Return a quantile of errors (n,), or None if there are none or one is not finite."""
     finite = len(errors) > 0 and bool(np.isfinite(errors).all())
     return float(np.quantile(errors, share)) if finite else None
 

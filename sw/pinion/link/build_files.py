@@ -40,7 +40,7 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildFile:
-    """A kind of file in a build folder.
+    """Name, version and required fields of a JSON file in a build folder.
 
     Members
     -------
@@ -59,7 +59,7 @@ class BuildFile:
     older: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     def write(self, folder: Path, data: Mapping[str, Any], *, indent: int = 2) -> None:
-        """Write the file atomically, beginning with its version.
+        """Write the file atomically, with its version and a digest.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class BuildFile:
         os.replace(part, path)
 
     def find(self, folder: Path) -> dict[str, Any] | None:
-        """Read the file, without its version and its digest; return None if there is none.
+        """Return the file's content without version and digest, or None if there is no file.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class BuildFile:
         return data
 
     def read(self, folder: Path) -> dict[str, Any]:
-        """Read a required file, without its version and its digest.
+        """Return the content of a required file, without version and digest.
 
         Raises
         ------
@@ -130,13 +130,13 @@ class BuildFile:
 
 
 def _digest(data: Mapping[str, Any]) -> str:
-    """Return the digest of a file's content, whose JSON form has string keys in any order."""
+    """Return the SHA-256 of a file's content, independent of the order of JSON keys."""
     read = json.loads(json.dumps(data))
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 
 def _check(value: Any, expected: Any, where: str) -> None:
-    """Raise KeyError for a missing field, TypeError for a value of another type."""
+    """Raise KeyError for a missing field, TypeError for a value of the wrong type."""
     if isinstance(expected, Mapping):
         if not isinstance(value, dict):
             raise TypeError(f"{where or 'it'} is not an object")

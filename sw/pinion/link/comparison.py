@@ -1,4 +1,4 @@
-"""Comparison of results with floats, common to all checks.
+"""Comparison of results with the float model, common to all checks.
 
 A request is **valid** if it is neither *flagged*, because then a value overflowed its format, nor
 *undecided*, because then rounding may reverse a comparison in it. NaN is wrong and outside any
@@ -22,7 +22,7 @@ from .relative import relative_errors
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison:
-    """The errors of some requests, and which of them count.
+    """The errors of a set of requests, and which requests are valid.
 
     Members
     -------
@@ -47,7 +47,7 @@ class Comparison:
         flagged: Flags | None = None,
         undecided: Flags | None = None,
     ) -> Self:
-        """Compare values with references.
+        """Compare results with references, word by word.
 
         Parameters
         ----------
@@ -73,8 +73,8 @@ class Comparison:
         columns = sorted(column for block in blocks.values() for column in block)
         if columns != list(range(references.shape[1])):
             raise ValueError(
-                f"The columns of the blocks, {columns}, must contain each column of the results "
-                f"once (columns: {references.shape[1]})."
+                f"The blocks must contain each of the {references.shape[1]} columns of the results "
+                f"exactly once, not {columns}."
             )
         with np.errstate(invalid="ignore"):  # NaN counts as wrong; no warning
             error = np.abs(values - references)
@@ -92,35 +92,39 @@ class Comparison:
 
     @property
     def largest(self) -> dict[str, float]:
-        """Largest relative error of valid requests per block, possibly NaN; empty without any."""
+        """Largest relative error of valid requests by block, or NaN; empty if none is valid."""
         valid = self.valid
         return {name: float(e[valid].max()) for name, e in self.relative.items() if valid.any()}
 
     @property
     def largest_error(self) -> Floats:
-        """Largest absolute error (words,) of valid requests; NaN without any."""
+        """Largest absolute error (words,) of valid requests; NaN if no request is valid."""
         error = self.error[self.valid]
         return np.asarray(error.max(axis=0)) if len(error) else np.full(error.shape[1], np.nan)
 
     def wrong(self, limit: float = math.inf) -> Flags:
-        """Return valid requests (n,) with a relative error above a limit, or not finite."""
+        """Return the mask (n,) of valid requests with a relative error above a limit, or NaN."""
         right = np.isfinite(self.error).all(axis=1)
         for errors in self.relative.values():
             right &= errors <= limit  # NaN is not
         return self.valid & ~right
 
     def outside(self, budget: Floats) -> Flags:
-        """Return valid requests (n,) with an absolute error outside a budget (words,)."""
+        """Return the mask (n,) of valid requests with an absolute error above a budget (words,)."""
         return self.valid & ~(self.error <= budget).all(axis=1)
 
     def held(self, broken: Flags) -> bool | None:
-        """Return whether no request is in ``broken``; None if nothing was compared, because no
-        request is valid or no word is sent."""
+        """Return whether no request is marked in ``broken`` (n,); None if nothing was compared.
+
+        Nothing is compared if no request is valid or no word is sent.
+        """
         return not broken.any() if self.valid.any() and self.error.size else None
 
     def quantiles(self) -> dict[str, dict[str, float | None]]:
-        """Return median, 99 % and largest relative error of valid requests by block, under the
-        names of ``verify``; None without valid requests, or if an error is not finite."""
+        """Return the median, 99th percentile and maximum of the relative errors, each by block.
+
+        Only valid requests count. A figure is None if there are none, or if an error is not finite.
+        """
         valid = self.valid
         return {
             f"rel_err_{key}": {name: quantile(e[valid], q) for name, e in self.relative.items()}

@@ -33,7 +33,7 @@ _NO_CRC = bytes(4)
 
 
 def _reader(dtype: np.dtype[np.void]) -> tuple[Struct, Any]:
-    """Return a struct and a named tuple that read a beat ten times as fast as a view does."""
+    """Return a struct and a named tuple that decode a beat ten times as fast as a NumPy view."""
     fields = [(name, field_of(dtype, name)[0]) for name in dtype.names or ()]
     plain = [name for name, sub in fields if sub.subdtype is None]
     codes = {4: "I", 8: "Q"}
@@ -96,7 +96,7 @@ class Layout:
         return _records(packet, self.words_in, count, before=self.parameter_records)
 
     def core_words(self, payload: Bytes, count: int) -> NDArray[np.uint32]:
-        """Return a payload's records with the parameters, (count, words_in + parameter_words)."""
+        """Return records with the parameters appended, (count, words_in + parameter_words)."""
         words = payload[: 4 * self.words_in * (self.parameter_records + count)].view(np.uint32)
         records = words[self.words_in * self.parameter_records :].reshape(count, self.words_in)
         if not self.parameter_words:
@@ -116,7 +116,7 @@ class Layout:
 
 
 def layout_of(manifest: Manifest) -> Layout:
-    """Return the lengths and identity of a build's packets."""
+    """Return the packet layout of a build."""
     return Layout(
         function=function_id(manifest.function),
         build=manifest.hash,
@@ -171,7 +171,7 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
 
 
 def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> ResponseHead:
-    """Check a response packet against the request that it should answer.
+    """Check a response packet against its request, and return what its head and trailer state.
 
     Parameters
     ----------

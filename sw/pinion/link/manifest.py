@@ -133,7 +133,7 @@ class Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """A build in numbers. Optional members are left out of the file if empty.
+    """The description of a build; optional members are left out of its file if empty.
 
     Members
     -------
@@ -227,12 +227,12 @@ class Manifest:
 
     @property
     def parameters(self) -> Array | None:
-        """The input that a packet has once, for all its records."""
+        """The input that a packet contains once, for all its records; None if there is none."""
         return self.inputs[-1] if self.parameter_low else None
 
     @property
     def records(self) -> tuple[Array, ...]:
-        """Inputs that each record of a packet has."""
+        """Inputs that every record of a packet contains."""
         return self.inputs[:-1] if self.parameter_low else self.inputs
 
     @property
@@ -313,7 +313,7 @@ class Manifest:
 
     @classmethod
     def read_core(cls, folder: Path) -> Manifest:
-        """Read the manifest of a core, as `read`.
+        """Read the manifest of a core, as `read` does, and refuse that of a program.
 
         Raises
         ------
@@ -396,7 +396,7 @@ def open_file(path: Path) -> BinaryIO:
 
 
 def read_file(path: Path, most: int) -> bytes:
-    """Return the content of a regular file.
+    """Return the content of a regular file of at most ``most`` bytes.
 
     Raises
     ------
@@ -470,7 +470,7 @@ def _array(data: dict[str, Any]) -> Array:
 
 
 def _check(manifest: Manifest, words: tuple[object, object]) -> None:
-    """Raise an error for values that no build has, so that later code can rely on them."""
+    """Raise an error for values that no build can have; later code relies on this check."""
     for member in fields(manifest):
         value = getattr(manifest, member.name)
         match member.type:
@@ -519,7 +519,7 @@ def _check_parameters(manifest: Manifest) -> None:
     if array is not None and len(low) != array.words:
         raise ValueError(f"the number of bounds of parameters is {len(low)}, not {array.words}")
     if array is not None and not any(other.words for other in manifest.records):
-        raise ValueError("no records follow the parameters of a packet")
+        raise ValueError("a request has parameters but no other words")
 
 
 _AT_LEAST_ONE = ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out")
@@ -539,7 +539,7 @@ def _check_array(array: Array) -> None:
     travel = () if array.sent is None else array.sent
     places = (*travel, *(position for position, _ in array.constants))
     if any(not 0 <= place < elements for place in places) or len(set(places)) != len(places):
-        raise ValueError(f"{array.name} lists elements outside its shape, or one twice")
+        raise ValueError(f"{array.name} lists an element outside its shape, or twice")
     if array.linear_map:
         sizes = (len(array.linear_map), *{len(row) for row in array.linear_map})
         if array.sent is not None or (*array.shape, elements + 1) != sizes:

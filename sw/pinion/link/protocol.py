@@ -110,7 +110,7 @@ assert HEADER.itemsize == BEAT and TRAILER.itemsize == BEAT
 
 
 class Status(IntFlag):
-    """Status of a batch in its trailer."""
+    """Status bits of a batch, in the trailer of its response."""
 
     OK = 0
     PAYLOAD_CRC = 1
@@ -122,7 +122,7 @@ class Status(IntFlag):
 
 
 class Cause(IntEnum):
-    """Reason why the card stopped; the first cause stays in a register until a reset.
+    """Fault that the card reports; the register ERROR holds the first one until a reset.
 
     A stopped card takes and drops every request beat and sends nothing. After `PAYLOAD_CRC` and
     `CORE_ERROR` the card does not stop: it reports them in the trailer of their batch.

@@ -1,4 +1,4 @@
-"""The table of registers behind AXI4-Lite, for RTL, driver, stand-in and documentation.
+"""The table of registers behind AXI4-Lite, for RTL, driver, simulated card and documentation.
 
 Every access is aligned and of 32 bits. Reading the low word of a 64-bit counter latches its high
 word for the next read, so that the pair is consistent. Offsets that are not listed read as zero and

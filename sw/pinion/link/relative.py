@@ -27,8 +27,10 @@ measured one in a few cases of a hundred, above three times in a few of a thousa
 
 
 def floor(scale: float) -> float:
-    """Return the smallest divisor of a block's errors, in its unit; 1 for a block that is always
-    zero, whose errors are absolute."""
+    """Return the smallest divisor of a block's errors, in its unit.
+
+    It is 1 for a block that is always zero, whose errors are absolute.
+    """
     return FLOOR * scale if scale > 0 else 1.0
 
 
@@ -48,7 +50,7 @@ def relative_errors(
     floats: Mapping[str, NDArray[Any]],
     scales: Mapping[str, float],
 ) -> dict[str, Floats]:
-    """Return the relative errors (n,) of every block with words.
+    """Return the relative errors (n,) of every block that has words, by name.
 
     Parameters
     ----------

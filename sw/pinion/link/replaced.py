@@ -22,7 +22,7 @@ class OccupiedError(ValueError):
 
 
 def exchange(folder: Path, parts: Path) -> Path | None:
-    """Put a complete build into its folder, in place of an earlier one.
+    """Move a complete build into its folder, in place of an earlier one.
 
     If the earlier build is the same, it stays as it is. Otherwise it is removed, or moved beside
     the new one if it holds files that Pinion did not write or that were changed since.
@@ -69,7 +69,7 @@ def exchange(folder: Path, parts: Path) -> Path | None:
 
 
 def _without_logs(digests: dict[str, str]) -> dict[str, str]:
-    """Leave out the digests of logs, which contain times."""
+    """Return the digests without those of logs, which contain times."""
     return {name: digest for name, digest in digests.items() if not name.endswith(".log")}
 
 

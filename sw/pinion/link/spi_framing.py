@@ -76,7 +76,7 @@ class SpiTransfer:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Self:
-        """Return the transfer of a build."""
+        """Return the lengths and the initial checksum of a build's transfers."""
         return cls(
             words_in=manifest.words_in,
             words_out=manifest.words_out,
@@ -119,8 +119,8 @@ class SpiTransfer:
         answer = received[self.answered - 1 :]
         if crc_hqx(answer, self.start):
             raise SpiError(
-                "The checksum of the card's answer is wrong: the line is disturbed or too fast, no "
-                "card answers, or the card has another build."
+                "The checksum of the card's answer is wrong: check that the line is connected and "
+                "not too fast, and that the card holds this build."
             )
         status = StatusBits(answer[0])
         if StatusBits.DAMAGED in status:
@@ -136,7 +136,7 @@ class SpiTransfer:
         return answer[1:-CHECK], StatusBits.FLAGGED in status
 
     def seconds(self, *, bit_hz: float) -> float:
-        """Return the time of a transfer at a rate, without chip select."""
+        """Return the duration of a transfer [s] at a bit rate [Hz], without chip select."""
         return 8 * self.size / bit_hz
 
 

@@ -1,4 +1,4 @@
-"""Unmeasured estimates for the real link, from equations and assumptions.
+"""Estimated times of the real link, from equations and assumptions, not from measurements.
 
 The equations are in ``docs/link.md``, "A model of the real link".
 """
@@ -24,7 +24,7 @@ FIXED_US = (25.0, 60.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
-    """Rates of a link, least and most, in GB/s (1e9 bytes).
+    """Lowest and highest data rates of a link, in GB/s (1e9 bytes per second).
 
     Members
     -------
@@ -76,7 +76,7 @@ def card_us(manifest: Manifest, count: int) -> float:
 
 
 def estimate_time(manifest: Manifest, layout: Layout, link: Link, count: int) -> dict[str, Any]:
-    """Estimate the time from call to last result.
+    """Estimate the time from the call to the last result of a packet [us].
 
     Returns
     -------
@@ -98,7 +98,7 @@ def estimate_time(manifest: Manifest, layout: Layout, link: Link, count: int) ->
 
 
 def model(manifest: Manifest, layout: Layout) -> dict[str, Any]:
-    """Return all estimates and their assumptions."""
+    """Return the estimates for every link and batch size, with their assumptions."""
     return {
         "measured": False,
         "robot": manifest.robot,

@@ -114,7 +114,7 @@ def command(kind: FrameKind, *, tag: int, offset: int = 0, value: int = 0) -> by
 
 
 def beats(packet: bytes, *, last: bool = False) -> bytes:
-    """Return the bytes on the line for beats.
+    """Return the bytes on the line for a packet, one frame per beat.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Kinds of hardware units in words."""
+"""Descriptions of kinds of hardware units."""
 
 from __future__ import annotations
 

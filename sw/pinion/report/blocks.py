@@ -14,7 +14,7 @@ Bar = tuple[str, float, float, str]
 
 
 def bars(rows: Sequence[Bar], title: str) -> str:
-    """Return a bar chart of values against their full scales."""
+    """Return an HTML bar chart of values, each relative to its full scale."""
     lines = []
     for name, value, end, words in rows:
         share = min(100.0 * value / end, 100.0) if end else 0.0
@@ -31,22 +31,22 @@ def bars(rows: Sequence[Bar], title: str) -> str:
 
 
 def beside(*parts: str) -> str:
-    """Return parts side by side if they fit, otherwise one below the other."""
+    """Return HTML parts side by side if they fit, otherwise one below the other."""
     return element("div", {"class": "beside"}, "".join(element("div", {}, part) for part in parts))
 
 
 def folded(title: str, inner: str, *, open_: bool = False) -> str:
-    """Return content that a click on its title unfolds."""
+    """Return HTML content that a click on its title unfolds."""
     attributes = {"open": "open"} if open_ else {}
     return element("details", attributes, element("summary", {}, text(title)) + inner)
 
 
 def note(words: str) -> str:
-    """Return a remark in small print."""
+    """Return a remark as an HTML paragraph in small print."""
     return element("p", {"class": "note"}, text(words))
 
 
 def span(values: Sequence[int]) -> str:
-    """Return the range of numbers as text."""
+    """Return the range of integers as text, such as ``12 to 18``."""
     smallest, largest = min(values), max(values)
     return str(smallest) if smallest == largest else f"{smallest} to {largest}"

@@ -37,7 +37,7 @@ _SIMULATORS = {
 
 
 def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the data of one build.
+    """Return the data of one build for its page.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def link_budget(manifest: Manifest) -> dict[str, Any]:
 
 
 def _board(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the report of the board's tools, if it belongs to this build."""
+    """Return the report of the board's tools, or None if there is none of this build."""
     report = BOARD_REPORT.find(folder / manifest.target)
     return report if report is not None and report["build"] == f"{manifest.hash:016x}" else None
 
 
 def _verified(errors: ErrorDistribution, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the result of ``pinion verify`` on this build."""
+    """Return the result of ``pinion verify``, or None if it is of another build."""
     if errors.build != f"{manifest.hash:016x}":
         return None
     return {

@@ -35,7 +35,7 @@ LABELS = (
 
 
 def build_page(builds: Sequence[Mapping[str, Any]]) -> str:
-    """Return the page of one or more builds (:func:`pinion.report.build_data.build_data`)."""
+    """Return the HTML page of one or more builds (:func:`pinion.report.build_data.build_data`)."""
     style, script = (_asset(name) for name in ("page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -182,7 +182,7 @@ def _build(k: int, build: Mapping[str, Any], *, single: bool) -> str:
 
 
 def _script_data(build: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data for the page's script."""
+    """Return the data of a build that the page's script needs."""
     schedule, manifest = build["schedule"], build["manifest"]
     kinds, regions, lines = (
         {name: k for k, name in enumerate(dict.fromkeys(names))}

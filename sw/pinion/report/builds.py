@@ -138,7 +138,7 @@ def resource_record(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
 
 
 def builds_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
-    """Return builds side by side, from their `build_figures`, without empty figures."""
+    """Return a table with a row per build, from `build_figures`, without empty columns."""
     lines = _lines(rows)
     return FigureTable(
         columns=tuple(head for head, _ in lines),
@@ -156,7 +156,7 @@ def columns_of_builds(
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[object]]]:
-    """Return name and values of each figure that any build has; a board's only for builds on it."""
+    """Return the title and the values, one per build, of each figure that any build has."""
     lines: list[tuple[str, list[object]]] = []
     for name, head in _HEADS.items():
         lines.append((head, [row[name] for row in rows]))

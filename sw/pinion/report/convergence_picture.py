@@ -18,7 +18,7 @@ _MARKS = "osD^vPX"
 def draw_convergence(
     path: Path, costs: Mapping[str, Sequence[float]], *, title: str, tolerance: float
 ) -> None:
-    """Draw costs over iterations, and their distance from the lowest final cost.
+    """Draw costs over iterations, and their excess over the lowest final cost.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ SHOWN = 12
 
 
 def relative_error_table(result: Mapping[str, Any]) -> FigureTable:
-    """Return relative errors by block of results."""
+    """Return the table of relative errors by block: median, 99 % and largest."""
     return FigureTable(
         columns=("relative error of a block", "median", "99 %", "largest"),
         rows=[
@@ -26,7 +26,7 @@ def relative_error_table(result: Mapping[str, Any]) -> FigureTable:
 
 
 def promise_table(result: Mapping[str, Any]) -> FigureTable:
-    """Return the promised and the measured errors on every distribution of states."""
+    """Return the table of promised and measured errors on every distribution of states."""
     columns = ("promise", "largest", "flagged", "undecided", "wrong")
     return FigureTable(
         columns=("states", *columns),
@@ -39,13 +39,13 @@ def promise_table(result: Mapping[str, Any]) -> FigureTable:
 
 
 def largest_error(figures: Mapping[str, Any]) -> float | str | None:
-    """Return the largest relative error on a distribution, or that no request was valid."""
+    """Return the largest relative error on a distribution, or a text if none was valid."""
     largest: float | None = figures["largest"]
     return largest if figures["valid"] else NONE_VALID
 
 
 def budget_table(result: Mapping[str, Any]) -> FigureTable:
-    """Return result words with their largest errors and budgets, the tightest first."""
+    """Return the table of words with largest errors and budgets, nearest to the budget first."""
     words = sorted(result["error_max"], key=lambda word: _share(result, word), reverse=True)
     return FigureTable(
         columns=("result", "largest error", "budget", "share"),
@@ -63,7 +63,7 @@ def budget_table(result: Mapping[str, Any]) -> FigureTable:
 
 
 def bound_table(result: Mapping[str, Any]) -> FigureTable:
-    """Return the largest sampled errors of blocks, with their budgets and bounds."""
+    """Return the table of the largest sampled errors of blocks, with budgets and bounds."""
     return FigureTable(
         columns=("results", "largest error", "budget", "bound", "bound / error"),
         rows=[

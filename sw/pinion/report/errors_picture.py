@@ -129,7 +129,7 @@ def _draw_group(
 
 
 def _margin(error: Floats, budget: Floats) -> str:
-    """Return the ratio of a budget to its word's largest error."""
+    """Return the range of the ratios of budgets to largest errors, as text."""
     ratios = margins(error, budget)
     if ratios["min"] is None:
         return "no error at all"
@@ -138,7 +138,7 @@ def _margin(error: Floats, budget: Floats) -> str:
 
 
 def _title(title: str, blocks: Sequence[BlockErrors]) -> str:
-    """Return the finding: whether the budgets hold, and which is nearest to being exceeded."""
+    """Return the title and the finding: whether budgets hold, and the word nearest to one."""
     words = [word for block in blocks for word in block.words]
     used = [share for block in blocks for share in block.shares]
     invalid = sum(block.invalid for block in blocks)

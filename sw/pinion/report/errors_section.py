@@ -208,7 +208,7 @@ def _verified(verdict: Mapping[str, Any] | None) -> str:
 
 
 def _verdict(verdict: Mapping[str, Any]) -> str:
-    """Return how many requests were wrong, and which other checks failed."""
+    """Return an HTML paragraph on how many requests were wrong, and which checks failed."""
     if verdict["failed"] is None:
         line = (
             "The version of Pinion that verified this build kept no verdict: how many of "

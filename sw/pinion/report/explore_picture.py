@@ -56,7 +56,7 @@ class _Key:
     label_ii: bool
 
     def kind(self, row: Mapping[str, Any]) -> str:
-        """Return the axes other than interval and format, as text."""
+        """Return a point's values on the axes other than interval and format, as text."""
         return ", ".join(f"{name} {row['options'].get(name)}" for name in self.axes)
 
     def colour(self, row: Mapping[str, Any]) -> Colour:
@@ -65,7 +65,7 @@ class _Key:
         return red, green, blue, opacity
 
     def size(self, row: Mapping[str, Any]) -> float:
-        """Return the size of a marker, in points."""
+        """Return the size of the marker for a row's formats, in points."""
         return _SIZES[min(list(self.markers).index(row["formats"]), len(_SIZES) - 1)]
 
 
@@ -161,7 +161,7 @@ def _key(rows: Rows, swept: Mapping[str, Sequence[Any]]) -> _Key:
 
 
 def _draw(axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]], float]) -> None:
-    """Draw the points, and the front of those that work."""
+    """Draw the points, and the Pareto front of the usable ones."""
     usable = [row for row in rows if row["usable"]]
     line = front((row["dsp"], height(row)) for row in usable)
     if len(line) > 1:
@@ -196,7 +196,7 @@ _LABEL = (29.0, 10.0)
 def _name_points(
     axes: Axes, rows: Rows, key: _Key, height: Callable[[Mapping[str, Any]], float]
 ) -> None:
-    """Write intervals next to the points, the best points first, while there is room.
+    """Write intervals next to the points, those on the front first, while there is room.
 
     The axes' limits and size must be set.
     """
@@ -246,7 +246,7 @@ def _edge(row: Mapping[str, Any], colour: Colour) -> Colour | str:
 
 
 def _range_latency(axes: Axes, rows: Rows) -> None:
-    """Widen the range, so that a difference of one cycle does not look like a cliff."""
+    """Widen the axis of latency, so that a difference of one cycle does not look large."""
     latencies = [row["latency_cycles"] for row in rows]
     low, high = min(latencies), max(latencies)
     room = max(0.12 * (high - low), 0.03 * high, 1.0)

@@ -72,7 +72,7 @@ def _region(name: str, region_formats: Sequence[Format]) -> dict[str, Any]:
 
 
 def _products(graph: Graph, node_formats: Sequence[Format]) -> list[list[int]]:
-    """Return the products by the widths of their factors, as the units read them."""
+    """Count products by the widths of their factors: [wider, narrower, all, with a constant]."""
     counts: Counter[tuple[int, int]] = Counter()
     constant: Counter[tuple[int, int]] = Counter()
     for node in graph.nodes:

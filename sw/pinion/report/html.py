@@ -19,7 +19,7 @@ _VOID = frozenset({"line", "circle", "rect", "path"})
 
 
 def element(name: str, attributes: Mapping[str, object], inner: str = "") -> str:
-    """Return an element.
+    """Return an HTML element with attributes and content.
 
     Parameters
     ----------
@@ -33,13 +33,13 @@ def element(name: str, attributes: Mapping[str, object], inner: str = "") -> str
 
 
 def number(value: float) -> str:
-    """Return a coordinate rounded to two decimals."""
+    """Return a coordinate as text, rounded to two decimals."""
     digits = f"{float(value):.2f}".rstrip("0").rstrip(".")
     return "0" if digits == "-0" else digits
 
 
 def page_table(table: FigureTable, *, kind: str = "") -> str:
-    """Return a scrollable table with its title above and its note below."""
+    """Return a scrollable HTML table with its title above and its note below."""
     heads = "".join(
         element("th", {"scope": "col", **({} if k < table.left else {"class": "n"})}, text(head))
         for k, head in enumerate(table.columns)

@@ -20,7 +20,7 @@ class ReportError(ValueError):
 
 
 def draw_build(folder: Path, into: Path) -> dict[str, str]:
-    """Draw both pictures of a build.
+    """Draw the schedule and the errors of a build.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def posture(robot: Model) -> list[float]:
 
 
 def position_text(joint: Joint, position: float) -> str:
-    """Return a position as text."""
+    """Return a joint's position as text, in degrees or metres."""
     if joint.kind is JointKind.REVOLUTE:
         return f"{math.degrees(position):.0f} degrees"
     return f"{position:.2f} m" if joint.kind is JointKind.PRISMATIC else "neutral"

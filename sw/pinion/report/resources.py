@@ -30,7 +30,7 @@ _KINDS_NOTE = (
 
 
 def resource_totals(result: Mapping[str, Any]) -> FigureTable:
-    """Return the totals, with their shares of the whole part and of one of its dies."""
+    """Return the table of totals, with their shares of the part and of one of its dies."""
     rows: list[Sequence[object]] = []
     for name, words in _RESOURCES.items():
         number, capacity = result[name], result["capacity"][name]
@@ -60,12 +60,12 @@ def _share(number: float, size: int) -> str:
 
 
 def resource_tables(result: Mapping[str, Any]) -> list[FigureTable]:
-    """Return the sums by kind of unit, and the estimated paths."""
+    """Return the tables of sums by kind of unit, and of estimated paths."""
     return [_by_kind(result["by_kind"]), timing_table(result["timing"])]
 
 
 def _by_kind(rows: Mapping[str, Any]) -> FigureTable:
-    """Return sums over all units of a kind, then everything else, the largest first."""
+    """Return the table of sums by kind of unit, then of everything else, most LUTs first."""
     order = sorted(rows.items(), key=lambda item: (item[0] in _ROWS, -item[1]["lut"]))
     return FigureTable(
         columns=(

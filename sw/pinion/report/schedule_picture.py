@@ -149,7 +149,7 @@ def _styles(schedule: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _region(region: str) -> tuple[str, int]:
-    """Return the pass and the link of an operation, "" and 0 if it belongs to none."""
+    """Return the pass and the link number of a region, "" and 0 if it has another form."""
     match = re.fullmatch(r"(\w+)\[(\d+)\]", region)
     return (match[1], int(match[2])) if match else ("", 0)
 

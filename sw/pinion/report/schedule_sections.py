@@ -61,7 +61,7 @@ def passes_section(build: Data, k: int) -> str:
 
 
 def schedule_section(build: Data, k: int) -> str:
-    """Return the chart that the script draws, and a table of the same by region."""
+    """Return the schedule chart, which the script draws, and a table of it by region."""
     schedule = build["schedule"]
     operations = schedule["operations"]
     count, units = len(operations), sum(schedule["units"].values())
@@ -117,7 +117,7 @@ def schedule_section(build: Data, k: int) -> str:
 
 
 def _key(schedule: Data, formats: str) -> str:
-    """Return the legend of the chart."""
+    """Return the legend of the schedule chart."""
     parts = [
         element("i", {"class": "box"}) + "a unit takes the operation in this cycle",
         element("i", {"class": "box tail"}) + "until its result is ready",

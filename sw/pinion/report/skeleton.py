@@ -101,7 +101,7 @@ def _about_z(angle: float) -> Floats:
 
 
 def is_flat(robot: dict[str, Any], view: tuple[str, float, float]) -> bool:
-    """Return whether a robot that is not straight looks like a single line in a view."""
+    """Return whether a robot of at least three points looks like a single line in a view."""
     _, azimuth, elevation = view
     points = np.array(robot["points"], dtype=np.float64)
     flattened = projected(points - points.mean(axis=0), azimuth, elevation)
@@ -171,7 +171,7 @@ def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: boo
 
 
 def _corner(azimuth: float, elevation: float) -> str:
-    """Return the base's axes with their names, for the lower left corner."""
+    """Return the base's axes with their names as SVG, for the lower left corner."""
     directions = projected(np.eye(3), azimuth, elevation) * (1, -1)
     start = np.array([_CORNER, SIZE - _CORNER])
     parts = []

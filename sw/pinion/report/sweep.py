@@ -107,7 +107,7 @@ def _covers(result: Mapping[str, Any], folder: Path) -> bool:
 
 
 def _set_aside(files: Sequence[Path]) -> list[Path]:
-    """Rename files with the first number that is not in use for any of them."""
+    """Rename files by appending the first number that none of them uses; return the new paths."""
     for number in count(1):
         destinations = [path.with_stem(f"{path.stem}-{number}") for path in files]
         if not any(path.exists() for path in destinations):
@@ -118,7 +118,7 @@ def _set_aside(files: Sequence[Path]) -> list[Path]:
 
 
 def kept_sentence(paths: Sequence[Path]) -> str:
-    """Return a note on the files of an earlier sweep, and its values."""
+    """Return a note on where the files of an earlier sweep are kept, and why."""
     suffix = Path(SWEEP.name).suffix
     try:
         earlier = json.loads("".join(path.read_text() for path in paths if path.suffix == suffix))
@@ -133,7 +133,7 @@ def kept_sentence(paths: Sequence[Path]) -> str:
 
 
 def csv_text(result: Mapping[str, Any]) -> str:
-    """Return one line per point: its values on the axes, then its figures or nothing."""
+    """Return a sweep as CSV, one line per point: its options, then its figures."""
     axes = [name for name in result["axes"] if name not in ("ii", "formats")]
     text = StringIO()
     writer = csv.DictWriter(
@@ -152,7 +152,7 @@ def csv_text(result: Mapping[str, Any]) -> str:
 
 
 def sweep_table(result: Mapping[str, Any]) -> FigureTable | None:
-    """Return the built points and the meaning of their figures; None without built points."""
+    """Return the table of the points that were built, or None if there are none."""
     good = [row for row in result["points"] if row["dsp"] is not None]
     if not good:
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class FigureTable:
-    """Figures in rows.
+    """A table of figures, with column headings, title and note.
 
     Members
     -------
@@ -49,12 +49,12 @@ def markdown(table: FigureTable) -> list[str]:
 
 
 def without_fraction(number: float | None) -> str | None:
-    """Return a figure without its fraction."""
+    """Return a figure as text, rounded to a whole number; None for None."""
     return None if number is None else f"{number:.0f}"
 
 
 def short_error(error: float | None) -> str | None:
-    """Return an error with two significant digits."""
+    """Return an error as text, with two significant digits; None for None."""
     return None if error is None else f"{error:.1e}"
 
 

@@ -1,4 +1,4 @@
-"""The request of a build as one value: options of the robot, of the row and of the core.
+"""The options of a build as one value: those of the robot, the function and the core.
 
 Keywords of :func:`pinion.api.build` and the command line become a :class:`BuildRequest`, the flow
 reads it, sweeps vary it by :meth:`BuildRequest.replaced`, and the manifest stores it as plain data.
@@ -49,7 +49,7 @@ class BuildOptions(RowOptions, RobotOptions, CoreOptions, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class RobotChoice:
-    """Options of a robot: the members are those of :class:`pinion.robot.RobotOptions`."""
+    """Options of a robot, with the members of :class:`pinion.robot.RobotOptions`."""
 
     lock: Lock = ()
     tip: str | None = None
@@ -89,7 +89,7 @@ class RobotChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class RowChoice:
-    """Options of a row: the members are those of :class:`pinion.functions.RowOptions`."""
+    """Options of a function, with the members of :class:`pinion.functions.RowOptions`."""
 
     derivatives: str = DERIVATIVES[0]
     inputs: Sequence[str] = ()
@@ -102,7 +102,7 @@ class RowChoice:
     reference: str | None = None
 
     def row(self, function: str | Function) -> Function:
-        """Return the row of a function by its name, or a row itself with these options.
+        """Return a function's row with these options, given the function's name or its row.
 
         Raises
         ------
@@ -132,7 +132,7 @@ class RowChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest:
-    """Options of a build.
+    """All options of a build: of its robot, its function and its core.
 
     Members
     -------

@@ -81,7 +81,7 @@ _KIND_WORDS = {"published": "published", "figure": "read off a plot", "derived":
 
 
 def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str, Any]:
-    """Return the figures of a row: the time of a batch.
+    """Return the members of a row that state the time of a batch, in microseconds.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def check_batches(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "compare":
-        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}, not 'compare'")
     _check_rows(data["rows"])
     check_partitions(data.get("partitions", []))
     for key in ("machine", "sources", "left_out"):
@@ -211,12 +211,12 @@ def label_words(row: Row) -> str:
 
 
 def us_text(us: float) -> str:
-    """Return microseconds with three significant digits, or as a whole number."""
+    """Return microseconds as text, with three significant digits, whole from 1000 on."""
     return f"{us:,.0f}" if us >= 1000 else f"{us:.3g}"
 
 
 def times_table(robot: str, function: str, rows: Sequence[Row]) -> FigureTable:
-    """Return the table of a section: times for N samples."""
+    """Return the table of one robot and function: times of batches of N samples."""
     sizes = sorted({row["samples"] for row in rows})
     lines = []
     for runs in series(rows).values():
@@ -240,12 +240,12 @@ def _cell(row: Row) -> str:
 
 
 def is_own(row: Row) -> bool:
-    """Return whether a row is Pinion's own."""
+    """Return whether a row has a time of Pinion, not of another implementation."""
     return str(row["by"]).startswith(OWN)
 
 
 def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> FigureTable | None:
-    """Return the fastest rows by size, on equal terms and overall; None without measurements.
+    """Return the table of the fastest rows by batch size; None without measurements.
 
     Equal terms: measured in this run, in float64, on one core, doing the same work.
     """

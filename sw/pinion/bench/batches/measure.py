@@ -80,7 +80,7 @@ def run(
     native: bool,
     json: bool,
 ) -> None:
-    """Measure, write the page and print.
+    """Measure all implementations, write the page and print the tables.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def run(
 
 
 class Collected:
-    """Rows collected so far, and what is missing.
+    """Rows of the comparison collected so far, and reasons for the missing ones.
 
     Members
     -------
@@ -174,7 +174,7 @@ class Collected:
         self._measured(target, rows, missing, on=processor_name())
 
     def gpu(self, target: Target, *, largest: int, rounds: int, seconds: float) -> None:
-        """Measure Pinion's kernels on a GPU, if one opens."""
+        """Measure Pinion's kernels on a GPU, if one is available."""
         model, name = self._models[target[0]], target[1]
         sizes = self._sizes(name, largest)
         try:
@@ -199,7 +199,7 @@ class Collected:
             self._leave_out(label, why, target)
 
     def opponents(self, target: Target, *, largest: int, rounds: int, native: bool) -> None:
-        """Measure others' code, the fastest of each kind."""
+        """Measure other implementations on this machine's CPU, the fastest of each kind."""
         opponents, missing = opponents_of(*target, native=native, states=SERIAL)
         if not native:
             missing["pinocchio_native"] = "It was disabled (--no-native)."
@@ -279,7 +279,7 @@ class Collected:
                 self._leave_out("Published figures", why, (robot, name))
 
     def left_out(self) -> dict[str, str]:
-        """Return reasons by label of what is missing; a label names the targets if not all."""
+        """Return the reason for each missing item by label, which names the targets if not all."""
         reasons = {}
         for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)

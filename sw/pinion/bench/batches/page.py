@@ -98,7 +98,7 @@ def pictures(data: Mapping[str, Any]) -> list[str]:
 
 
 def page(data: Mapping[str, Any]) -> str:
-    """Return the page in Markdown."""
+    """Return the page of ``pinion bench compare`` in Markdown."""
     lines = ["# Batches of robot dynamics, by implementation"]
     lines += ["", _LABELS, "", _WORK, "", _TERMS, ""]
     lines += ["## How it was measured", "", *_origin(data), ""]
@@ -122,7 +122,7 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def _paper(data: Mapping[str, Any]) -> list[str]:
-    """Return the section of the 2021 paper's figures, or nothing if there is no data for it."""
+    """Return the lines of the section with the 2021 paper's figures, none without data for it."""
     files = figures(data)
     if not files:
         return []

@@ -26,7 +26,7 @@ TITLES: Mapping[int, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """A time in the picture.
+    """A bar of a picture: the time of a batch with one implementation.
 
     Members
     -------
@@ -45,7 +45,7 @@ class Bar:
 
 
 def figures(data: Mapping[str, Any]) -> dict[int, str]:
-    """Return the files of the figures that have data, by figure number."""
+    """Return the file names of the figures that have data, by figure number."""
     has = {1: single_bars(data), 2: partition_rows(data), 3: platform_bars(data)}
     return {number: f"paper_figure_{number}.svg" for number, bars in has.items() if bars}
 

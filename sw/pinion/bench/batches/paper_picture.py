@@ -24,7 +24,7 @@ _SPENT = tuple(key for key in TIMES if key != "total_us")
 
 
 def draw_figure(path: Path, number: int, data: Mapping[str, Any]) -> None:
-    """Draw a figure.
+    """Draw one figure of the 2021 paper.
 
     Parameters
     ----------

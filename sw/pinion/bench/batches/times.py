@@ -110,7 +110,7 @@ def cuda_times(
 
 @dataclass(frozen=True, kw_only=True)
 class _Path:
-    """A way to compute batches.
+    """An implementation whose batches are timed.
 
     Members
     -------

@@ -93,7 +93,7 @@ CASES = (
 
 
 def measurements(distribution: str) -> Measurements:
-    """Return all measurements of a core, with states of a distribution."""
+    """Return the measurements to make of a core, on states of a distribution."""
     from pinion.flow.explore import Measurements
 
     return Measurements(

@@ -18,7 +18,7 @@ _MARKS = {"published": "", "figure": " f", "derived": " d"}
 
 
 def published_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return others' published figures (:func:`pinion.bench.published.published_designs`)."""
+    """Return the table of others' figures (:func:`pinion.bench.published.published_designs`)."""
     designs = data["design"]
     keys = ("clock_mhz", "latency_cycles", "cycles_per_result", "end_to_end_per_second")
     functions = ", ".join(dict.fromkeys(design["function"] for design in designs))
@@ -89,7 +89,7 @@ def measured_table(rows: Sequence[Mapping[str, Any]], *, samples: int) -> Figure
 
 
 def critical_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
-    """Return each core's estimated critical path as text; rows as for `measured_table`."""
+    """Return the table of the cores' estimated critical paths; rows as for `measured_table`."""
     return FigureTable(
         columns=("function", "robot", "formats", "for", "ns", "critical path, estimated"),
         rows=[
@@ -191,7 +191,7 @@ def compared_table(rows: Sequence[Mapping[str, Any]], *, clock_mhz: float) -> Fi
 
 
 def _marked(figure: Mapping[str, Any] | None) -> str | None:
-    """Return a figure with the letter of its kind."""
+    """Return a published figure as text, with the letter of its kind."""
     if figure is None:
         return None
     value = figure["value"]

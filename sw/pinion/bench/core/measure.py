@@ -24,7 +24,7 @@ ROBOT, FUNCTION, FORMATS, II = "iiwa14", "rnea", "q16.16", 8
 
 
 def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
-    """Print the tables; exit with an error if a core is wrong or could not be measured."""
+    """Print the tables; exit with code 1 if a core is wrong or could not be measured."""
     sweep = [(ROBOT, ii) for ii in INTERVALS]
     robots = [(robot, II) for robot in ROBOTS]
     points = list(dict.fromkeys(sweep + robots))

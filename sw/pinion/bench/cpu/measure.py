@@ -57,7 +57,7 @@ def run(
     json: bool,
     folder: Path | None = None,
 ) -> None:
-    """Measure and print.
+    """Measure compiled functions on one CPU core, and print the tables.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def run(
 
 
 def write_page(folder: Path, data: dict[str, Any]) -> None:
-    """Write the data, a page and a picture."""
+    """Write ``cpu.json``, ``cpu.md`` and ``cpu.svg`` into a folder."""
     from .page import cpu_page, draw_cpu_times  # Matplotlib takes long to load
 
     draw_cpu_times(folder / "cpu.svg", data)
@@ -232,7 +232,7 @@ def _summary(values: Sequence[float]) -> dict[str, float]:
 def opponents_of(
     robot: str, name: str, *, native: bool, states: int | None = None
 ) -> tuple[list[Any], dict[str, str]]:
-    """Return others' compiled code for a function, and the reasons for what is missing.
+    """Return other implementations of a function, and the reasons for missing ones.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def opponents_of(
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keep this process on one of its CPU cores."""
+    """Pin this process to one of its CPU cores until the context is left."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
     try:
@@ -277,7 +277,7 @@ def one_core() -> Iterator[None]:
 
 
 def _by(row: dict[str, Any], best_isa: str) -> str:
-    """Return the implementation of a row, with its variant."""
+    """Return the implementation of a row and its variant, as text."""
     if row["by"] != "pinion":
         return str(row["by"])
     how = f"{row['dtype']} {row['layout']}"

@@ -31,7 +31,7 @@ _RIVALS = {
 
 
 def cpu_times_table(data: Mapping[str, Any], robot: str) -> FigureTable:
-    """Return nanoseconds per evaluation of one robot's functions, with baseline and floor.
+    """Return the table of nanoseconds per evaluation for one robot's functions.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ LOADS: Mapping[str, Mapping[str, Any]] = {
 
 
 def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, json: bool) -> None:
-    """Measure and print.
+    """Measure the cost of inertial parameters as inputs, and print the table.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ _COPIED = 1 << 28  # bytes of the copy whose rate is measured
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of a device.
+    """Rates of a device, which bound the time of a kernel from below.
 
     Members
     -------
@@ -63,7 +63,7 @@ class Limits:
 
 
 def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
-    """Measure the rate of copies; the clock is the one that the device reports.
+    """Measure a device's copy rate; the clock is the one that the device reports.
 
     Raises
     ------
@@ -97,14 +97,14 @@ def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
 
 
 def host_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
-    """Return a call on the host's arrays."""
+    """Return a call of a kernel on the host's arrays, including transfers."""
     requests = _requests(kernel, states, count)
     out = {a.name: np.zeros((count, *a.shape), kernel.dtype) for a in kernel.results}
     return KernelCall(partial(kernel, out=out, **requests), count)
 
 
 def device_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
-    """Return a call on the device's arrays that waits for the results."""
+    """Return a call of a kernel on the device's arrays that waits for the results."""
     rows = _requests(kernel, states, count)
     device_inputs = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
     out = {a.name: placed(kernel, a, count) for a in kernel.results}
@@ -125,7 +125,7 @@ def placed(kernel: CudaKernel, array: Array, count: int) -> DeviceArray:
 
 
 def sent(kernel: CudaKernel, array: Array, values: NDArray[Any]) -> DeviceArray:
-    """Copy an array to the kernel's device.
+    """Copy values to a new array on the kernel's device.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArr
 
 
 class OnDevice:
-    """A batch on the device, and the ways of computing it there.
+    """A batch of requests on the device, computed there by threads or by blocks.
 
     Launches are recorded and start with one call of the driver: for small batches, launches from
     Python one by one would measure the calls.
@@ -243,7 +243,7 @@ class OnDevice:
         return results
 
     def close(self) -> None:
-        """Free the device's memory, if the device allows it."""
+        """Free the device's memory; errors of the device are ignored."""
         with contextlib.suppress(ComputeError):
             self._stream.wait()
         for graph in self._graphs:

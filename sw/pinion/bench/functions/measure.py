@@ -18,7 +18,7 @@ STATES, SEED = 2000, 0
 
 
 def run(*, json: bool) -> None:
-    """Print the tables; exit with an error if a budget is exceeded."""
+    """Print the tables of cores and errors; exit with code 1 if a budget is exceeded."""
     from pinion.functions import FUNCTIONS
 
     variants = [
@@ -66,7 +66,7 @@ def run(*, json: bool) -> None:
 
 
 def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Exit with an error if a budget is exceeded, or no request was valid."""
+    """Print a message and exit with code 1 if a budget is exceeded or no request was valid."""
     wrong: dict[str, list[str]] = {}
     for row in rows:
         if not row["budget_held"]:

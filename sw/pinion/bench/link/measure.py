@@ -33,7 +33,7 @@ BUDGET_S = 2.0
 def run(
     target: Sequence[str], *, device: str, standin: bool, largest: int, seconds: float, json: bool
 ) -> None:
-    """Measure and print.
+    """Measure a card and the driver alone, model the real link, and print the tables.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from pinion.report import FigureTable
 
 
 def link_times_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return the estimates for both links, with a note on their quality.
+    """Return the table of modelled times on both links, with a note on their quality.
 
     Parameters
     ----------

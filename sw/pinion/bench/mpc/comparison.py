@@ -49,7 +49,7 @@ EVERY = 25
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """A row of the comparison and its result.
+    """A row of the comparison: a tracked motion, and the check of a card's gradients.
 
     Members
     -------
@@ -102,9 +102,9 @@ def run_case(
     elif name == "cuda":
         plant = scenario.plant_of(backend(model, gradient_row(), device="cuda", dtype="float32"))
     elif name not in ROWS:
-        raise ControlError(f"There is no row '{name}': choose from {', '.join(ROWS)}.")
+        raise ControlError(f"There is no backend '{name}': choose from {', '.join(ROWS)}.")
     elif folder is None:
-        raise ControlError(f"The row '{name}' needs a build: give the build's folder.")
+        raise ControlError(f"The backend '{name}' needs a build: give the build's folder.")
     elif name == "integers":
         plant = scenario.plant_of(IntegerModel(folder))
     else:
@@ -150,7 +150,7 @@ class MpcComparison:
     left_out: dict[str, str]
 
     def figures(self) -> dict[str, Any]:
-        """Return the data for JSON.
+        """Return the data of the comparison, as values for JSON.
 
         ``rows``: figures of each (:meth:`.closed_loop.Tracked.figures`), and the differences of its
         error and path from the first row's; ``undisturbed``: those of `calm`; ``card_model``: times
@@ -218,7 +218,7 @@ def compare(
                 reason = missing_module(error) or reason
             left_out[name] = reason
     if not cases:
-        raise ControlError(" ".join(["No row can be run.", *left_out.values()]))
+        raise ControlError(" ".join(["No backend can be run.", *left_out.values()]))
     calm = run_case("cpu64", without_disturbance(scenario), motion, progress=progress)
     return MpcComparison(scenario, folder, card, tuple(cases), calm, left_out)
 

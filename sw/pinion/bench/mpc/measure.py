@@ -31,7 +31,7 @@ LEAST = 0.1
 def run(
     target: Sequence[str], *, folder: Path, device: str, seconds: float | None, json: bool
 ) -> None:
-    """Track, write the page and print.
+    """Track the motion with every backend, write the page and print the tables.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ def write_tracking(folder: Path, data: Mapping[str, Any]) -> list[Path]:
 
 
 def tracking_page(data: Mapping[str, Any]) -> str:
-    """Return the page in Markdown."""
+    """Return the page of ``pinion bench mpc`` in Markdown."""
     lines = ["# A figure-eight, tracked with gradients from every backend", ""]
     lines += [escaped(finding(data)), "", f"![Path, errors and times]({PICTURE})", ""]
     lines += ["Run it again:", "", code_line(data["command"]), ""]

@@ -33,7 +33,7 @@ SHOWN = {"gradients": "gradients", "backward": "backward pass", "rest": "rest"}
 
 
 def draw_tracking(path: Path, data: Mapping[str, Any]) -> None:
-    """Draw a tracked motion.
+    """Draw a tracked motion: the path, errors, times and deviations.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
 
 
 def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
-    """Draw the bars of backends and models, without simulations, whose times are not a device's."""
+    """Draw the time of a period for each backend and model, without simulations."""
     bars = [
         (label(data, row["name"]), row["us"], f"{row['hz']:,.0f} per second", False)
         for row in data["rows"]
@@ -188,7 +188,7 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
 
 
 def _last(data: Mapping[str, Any]) -> str:
-    """Return the row whose path is drawn: the card's, if there is one."""
+    """Return the name of the row whose path is drawn: the card's, or else the last."""
     names = list(data["series"]["rows"])
     return "card" if "card" in names else str(names[-1])
 

@@ -40,7 +40,7 @@ def check_tracking(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError : if it does not.
     """
     if data["bench"] != "mpc":
-        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}, not 'mpc'")
     if not data["rows"]:
         raise ValueError("it has no rows")
     for row in (*data["rows"], data["undisturbed"]):
@@ -53,7 +53,7 @@ def check_tracking(data: Mapping[str, Any]) -> None:
 
 
 def tracking_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return how well each backend's gradients track."""
+    """Return the table of tracking errors by source of the gradients."""
     base = label(data, data["reference"])
     rows: list[tuple[object, ...]] = [
         (
@@ -96,7 +96,7 @@ def tracking_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return the parts of a period's time, and the resulting rate."""
+    """Return the table of a period's time by part, with the resulting rate."""
     rows = [
         (
             label(data, row["name"]),
@@ -128,7 +128,7 @@ def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def card_model_table(data: Mapping[str, Any]) -> FigureTable | None:
-    """Return the modelled times of a real card; None without a build."""
+    """Return the table of modelled times of a real card; None without a build."""
     model = data["card_model"]
     if model is None:
         return None
@@ -161,7 +161,7 @@ def card_model_table(data: Mapping[str, Any]) -> FigureTable | None:
 
 
 def finding(data: Mapping[str, Any]) -> str:
-    """Return the result in one or two sentences."""
+    """Return the result of the comparison as a sentence or two."""
     rows = data["rows"]
     base = rows[0]
     text = (

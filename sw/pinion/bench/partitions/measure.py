@@ -28,7 +28,7 @@ def run(
     device: CudaDevice | None = None,
     cache: Path | None = None,
 ) -> None:
-    """Measure and print.
+    """Measure the partitions of the gradient, and print the table.
 
     Parameters
     ----------

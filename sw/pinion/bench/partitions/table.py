@@ -27,7 +27,7 @@ NOTE = (
 
 
 def partitions_table(rows: Sequence[Mapping[str, Any]]) -> FigureTable:
-    """Return the times for batches of N samples, and the bytes that are transferred.
+    """Return the table of times and transferred bytes, by partition and batch size.
 
     Parameters
     ----------

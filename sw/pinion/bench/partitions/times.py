@@ -47,7 +47,7 @@ def partition_times(
     device: CudaDevice | None = None,
     cache: Path | None = None,
 ) -> tuple[list[Row], dict[str, str], str]:
-    """Measure all partitions.
+    """Measure the gradient with each partition, at each batch size.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def partition_times(
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """A partition that is ready to run.
+    """A compiled partition: the host's parts and the device's kernel.
 
     Members
     -------
@@ -124,7 +124,7 @@ class _Run:
         device: CudaDevice | None,
         cache: Path | None,
     ) -> _Run:
-        """Compile or load the parts.
+        """Compile the parts of a partition, or load them from the cache.
 
         Links are those of the minimal model, which only the two sides see: with the iiwa14 as read,
         the kernel of `split` alone would have a quarter more instructions.
@@ -142,7 +142,7 @@ class _Run:
         return cls(before=before, kernel=kernel, after=after, states=states)
 
     def who(self, count: int) -> str | None:
-        """Return whether a thread or a block computes each sample of a batch."""
+        """Return ``a thread`` or ``a block``, which computes each sample; None without a device."""
         if self.kernel is None:
             return None
         return "a block" if self._by_blocks(self.kernel, count) else "a thread"
@@ -152,7 +152,7 @@ class _Run:
         return kernel.small is not None and count < kernel.crossover
 
     def times(self, count: int, rounds: int, seconds: float) -> dict[str, float | None]:
-        """Return the microseconds of a batch, by the names of `PARTS`."""
+        """Return the microseconds of a batch by part, with the keys of `PARTS`."""
         # The host's time does not depend on the values, so it gets its functions' own states.
         cases = {
             name: kernel_case(host, states_of(host.model, host.function, seed=SEED), count)
@@ -216,7 +216,7 @@ class _Run:
     def _whole(
         self, requests: Arrays, links: Arrays, gradients: Arrays, results: Arrays
     ) -> Callable[[], None]:
-        """Return a call of all parts, one after another."""
+        """Return a function that runs all parts, one after another."""
         steps = [self._call({**requests, **links}, gradients or results)]
         if self.before is not None:
             before, first = self.before, _taken(self.before, requests)
@@ -237,6 +237,6 @@ def _taken(kernel: cpu.Kernel | CudaKernel, arrays: Arrays) -> Arrays:
 
 
 def _launches(kernel: CudaKernel, resident: OnDevice, count: int) -> KernelCall:
-    """Return queued launches as one case."""
+    """Return recorded launches of the kernel as one timed call."""
     launches = resident.by_blocks if _Run._by_blocks(kernel, count) else resident.by_threads
     return launches(LAUNCHES)

@@ -57,7 +57,7 @@ PLATFORMS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Experiment:
-    """The variable and the fixed quantities of an experiment.
+    """An experiment of the papers: its title, varied quantity and kind of dynamics.
 
     Members
     -------
@@ -135,7 +135,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
     KeyError, TypeError, ValueError, AttributeError : if it does not.
     """
     if data["bench"] != "scaling":
-        raise ValueError(f"it is a result of the benchmark {data['bench']!r}")
+        raise ValueError(f"it is a result of the benchmark {data['bench']!r}, not 'scaling'")
     for row in data["rows"]:
         for key, names in {
             "experiment": EXPERIMENTS,
@@ -184,7 +184,7 @@ def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dic
 
 
 def scaling_table(data: Mapping[str, Any], name: str) -> FigureTable:
-    """Return an experiment's times in milliseconds, with the number of calls for each figure."""
+    """Return the table of an experiment's times in milliseconds, with the numbers of calls."""
     curves = list(of_experiment(data, name))
     sizes = sorted({size for _, rows in curves for size in rows})
     lines = []
@@ -202,7 +202,7 @@ def scaling_table(data: Mapping[str, Any], name: str) -> FigureTable:
 
 
 def peers_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return nanoseconds per robot of 10 links, for Pinion's kernels and Pinocchio in one run."""
+    """Return the table of ns per robot of 10 links, for Pinion and Pinocchio in one run."""
     return FigureTable(
         title="Chains of 10 links compared with Pinocchio: nanoseconds per robot",
         columns=("function", "by", "threads", "dtype", "robots", "ns", "x Pinocchio's loop"),
@@ -226,7 +226,7 @@ def peers_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def counts_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return the counted depth and work, one row per algorithm and number of links."""
+    """Return the table of counted depth and work, a row per algorithm and number of links."""
     return FigureTable(
         title="Depth and work, counted during the computation",
         columns=("algorithm", "links", "levels", "combines", "sequential steps"),
@@ -239,7 +239,7 @@ def counts_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def claims_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return the papers' claims, and this run's verdict on each."""
+    """Return the table of the papers' claims, with this run's verdict on each."""
     return FigureTable(
         title="What the papers claim",
         columns=("source", "claim", "verdict", "what was seen"),
@@ -323,7 +323,7 @@ def _verdict(holds: bool, why: str) -> Verdict:
 
 
 def _exponent(curve: Mapping[int, float], least: int) -> float | None:
-    """Return the power of the size with which a curve grows for sizes of at least `least`."""
+    """Return the exponent with which a curve grows, fitted at sizes of at least ``least``."""
     sizes = [size for size in curve if size >= least]
     if len(sizes) < 3:
         return None

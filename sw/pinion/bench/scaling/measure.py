@@ -29,7 +29,7 @@ SECONDS = 0.5
 
 
 def run(*, folder: Path, largest: int | None, seconds: float, json: bool) -> None:
-    """Measure, write the page and print.
+    """Run the experiments, write the page and print the tables.
 
     Parameters
     ----------

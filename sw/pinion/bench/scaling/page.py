@@ -54,7 +54,7 @@ def write_scaling(folder: Path, data: Mapping[str, Any]) -> list[Path]:
 
 
 def scaling_page(data: Mapping[str, Any]) -> str:
-    """Return the page in Markdown."""
+    """Return the page of ``pinion bench scaling`` in Markdown."""
     lines = ["# Parallel dynamics of long chains and of many robots", "", _ABOUT, ""]
     if not any(row["platform"].startswith("gpu") for row in data["rows"]):
         lines += [_NO_GPU, ""]
