@@ -64,7 +64,7 @@ def find_target(name: str) -> Target:
 
 
 def resolved(request: BuildRequest) -> BuildRequest:
-    """Return the request with its target's defaults; what is to be chosen stays None.
+    """Return the request with its target's defaults; an interval still to be chosen stays None.
 
     Raises
     ------

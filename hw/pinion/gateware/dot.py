@@ -122,7 +122,7 @@ class DotUnit(Unit):
         )
 
     def offset(self, port: str) -> int:
-        """Return k for product k; an addend is read when it is added."""
+        """Return the cycle in which the unit reads a port: k for product k, later for an addend."""
         return self.multiplier_stages - 1 if port in ("c", "add") else int(port.lstrip("abneg"))
 
     @property

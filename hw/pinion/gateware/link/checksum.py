@@ -69,7 +69,7 @@ class Checksum(Component):
 
 
 def _parities(bits: Signal, masks: list[int]) -> Cat:
-    """Return for each bit of a checksum the parity of the bits whose masks contain it."""
+    """Return, for each bit of a checksum, the parity of the bits whose masks contain it."""
     return Cat(
         Cat(bits[k] for k, mask in enumerate(masks) if mask >> place & 1).xor()
         for place in range(WIDTH)

@@ -1,4 +1,4 @@
-"""From dense words in wide beats to the core's record-aligned beats."""
+"""Conversion of dense words in wide beats to the core's record-aligned beats."""
 
 from __future__ import annotations
 

@@ -386,7 +386,7 @@ class Processor(Component):
 
 
 def _marks(m: Module, mark: Value, cycles: int, name: str) -> Value:
-    """Delay a mark by registers that a reset clears, so that no mark outlives the reset."""
+    """Delay a one-bit mark by `cycles` registers that a reset clears."""
     for k in range(cycles):
         register = Signal(name=f"{name}{k + 1}")
         m.d.sync += register.eq(mark)
