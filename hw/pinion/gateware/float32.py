@@ -111,7 +111,7 @@ class FloatToFixed(Unit):
         return m
 
     def _point(self, m: Module, point: int) -> Value:
-        """Return the binary point from a table, because a subtractor would be a second carry chain."""
+        """Return the binary point from a table; a subtraction would add a second carry chain."""
         if not self.moves:
             return C(point)
         moved = Signal(range(min(point - self.moves, 0), max(point, 0) + 1))

@@ -301,7 +301,7 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
 
 
 def _sums(draft: _Draft, *, addends: bool) -> Iterator[tuple[Graph, tuple[int, ...]]]:
-    """Yield graphs with differently gathered sums, and their dot widths; a saved plan fixes them."""
+    """Yield graphs with differently gathered sums, and their dot widths, which a plan may fix."""
     settings, plan = draft.settings, draft.settings.plan
     saved = None if isinstance(plan, FormatPlan) else plan.saved
     for widths in DOT_WIDTHS if saved is None else (saved.widths,):

@@ -111,7 +111,7 @@ def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
             ways[source, target] = far[words[target].node] + 1
 
     def cycle(ii: int) -> list[int]:
-        """Return the words on a loop that takes more cycles per request, or none if all fit."""
+        """Return the words on a loop that takes more than `ii` cycles per request, or []."""
         longest = dict.fromkeys(order, 0.0)
         via = dict.fromkeys(order, -1)
         moved = -1
@@ -146,7 +146,7 @@ def _even_out(
     widths: tuple[int, ...],
     ii: int,
 ) -> dict[int, list[int]]:
-    """Split surplus dots, beginning with those whose operands arrive most unevenly."""
+    """Split the dots in excess of fully used units, those with the most uneven arrivals first."""
     result = {root: sorted(parts, reverse=True) for root, parts in groups.items()}
     for width in sorted(widths, reverse=True):
         roots = [root for root, parts in result.items() for part in parts if part == width]
@@ -336,7 +336,7 @@ class _Builder:
         return products, others
 
     def _chains(self, third: int | None, ready: int) -> bool:
-        """Return whether a third summand can join an addition of two that are ready at ``ready``."""
+        """Return whether a third summand can join an addition of two that are ready at `ready`."""
         return self.timing.chained > 1 and third is not None and third <= ready
 
     def arrange(
@@ -426,7 +426,7 @@ class _Builder:
     def best(
         self, root: int, products: list[_Term], others: list[_Term]
     ) -> tuple[_Tree, list[int]]:
-        """Return the tree with the fewest adders that meets the deadline, else the fastest; and widths."""
+        """Return the tree with the fewest adders in time, else the earliest, and its dot widths."""
         parts = self.parts.get(root) if self.parts else None
         options = self._options(len(products)) if parts is None else [parts]
         deadline = self.deadlines.get(root, 0)
@@ -488,7 +488,7 @@ class _Builder:
         return front, self.emit(names.SUM, tuple(node for _, node in ordered), signs, like)
 
     def _ordered(self, group: Sequence[_Term], front: int = 0) -> list[_Term]:
-        """Sort products by arrival, after one with the sign `front` (or a constant) if that is not 0."""
+        """Sort products by arrival; the first has the sign `front` or a constant, if not 0."""
         ordered = sorted(group, key=lambda term: term.ready)
         if front:
             first = next(t for t in ordered if front * t.sign > 0 or self._constant(t))

@@ -1,4 +1,4 @@
-"""Arrival times: the latest path to every node of a netlist, with any delays."""
+"""Arrival times: the latest path to every node of a netlist, for given delays."""
 
 from __future__ import annotations
 

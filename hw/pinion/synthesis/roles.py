@@ -73,7 +73,7 @@ def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def path_end(
     netlist: Netlist, cell: int, *, port: str, regions: Mapping[str, tuple[str, ...]]
 ) -> PathEnd:
-    """Return the start or end of a path at a cell.
+    """Describe the start or end of a path at a cell.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _role_beside(unit: str, name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without numbers, common to kinds and lanes."""
+    """Return a name without numbers, so that similar kinds and lanes share it."""
     return re.sub(r"\d+(x\d+)*", "", name).replace("__", "_").strip("_$")
 
 

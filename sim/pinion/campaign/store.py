@@ -47,7 +47,7 @@ CREATE TABLE failures (number INTEGER PRIMARY KEY, sentence TEXT NOT NULL);
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkRecord:
-    """A worker's answer for a chunk.
+    """Record of a finished chunk, as a worker returns it.
 
     Members
     -------
@@ -66,7 +66,7 @@ class ChunkRecord:
 
 
 class StateStore(Closing):
-    """The open file of a campaign; a context manager that closes it."""
+    """Open file of a campaign; a context manager that closes it."""
 
     def __init__(self, database: sqlite3.Connection, lock: ExitStack, path: Path) -> None:
         self._database = database
@@ -141,7 +141,7 @@ class StateStore(Closing):
         return {row[0] for row in self._database.execute("SELECT number FROM chunks")}
 
     def add(self, record: ChunkRecord) -> None:
-        """Store a chunk durably.
+        """Store a chunk's record in one transaction.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class StateStore(Closing):
         self._database.execute("DELETE FROM failures")
 
     def workers(self) -> int:
-        """Return how many different processes have finished chunks."""
+        """Return the number of worker processes that have finished chunks."""
         rows = self._database.execute("SELECT count(DISTINCT worker) FROM chunks")
         return int(rows.fetchone()[0])
 
@@ -256,7 +256,7 @@ def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """Return the plan in a file."""
+    """Check a file's format, and return the plan in it."""
     application = database.execute("PRAGMA application_id").fetchone()[0]
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:
@@ -312,7 +312,7 @@ def _locked(path: Path) -> ExitStack:
 
 
 def _is(handle: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is the one at a path."""
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(handle.fileno()), path.stat())
     except FileNotFoundError:

@@ -54,7 +54,7 @@ def verify_bounded(
     progress: Progress = SILENT,
     **options: Any,
 ) -> dict[str, Any]:
-    """Verify a build, with bounds on its errors if ``bound`` is set.
+    """Verify a build, and compare its errors with bounds if ``bound`` is set.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ class Bus:
         return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
 
     def place(self, m: Module, passes: ValueLike, name: str) -> Value:
-        """Return the next slice's position in its beat, advanced by ``passes``; 0 for a full bus."""
+        """Return the next slice's position in its beat, advanced by ``passes``; 0 on a full bus."""
         if self.slices == 1:
             return Const(0, 1)
         place = Signal(range(self.slices), name=name)

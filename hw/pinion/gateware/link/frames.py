@@ -75,7 +75,7 @@ class FrameReader(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Unstuff bytes, store them as beat and command, and accept or drop them at the frame's end."""
+        """Unstuff bytes, store them as beat and command, and accept or drop them at the end."""
         m = Module()
         count = Signal(range(_MANY + 1))  # bytes of this frame so far
         emitted, byte = Signal(), Signal(8)

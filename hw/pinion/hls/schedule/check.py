@@ -92,7 +92,7 @@ def _named(constant: int | None) -> str:
 
 
 def _check_offsets(operation: Operation, timing: Timing) -> None:
-    """Check that a unit reads the factors of product k in cycle k, and the addend when it adds it."""
+    """Check that a unit reads the factors of product k in cycle k, an addend when it adds it."""
     count = len(operation.operands)
     for k, operand in enumerate(operation.operands):
         late = 0

@@ -163,7 +163,7 @@ class Floorplan:
         return grown
 
     def _trade_units(self, i: int, other: int, limit: float) -> None:
-        """Move an operation to another unit, swapping it with that unit's operation in the same slot.
+        """Move an operation to another unit, swapping it with that unit's operation in its slot.
 
         It is undone if the cost grows by more than the limit, as in `_trade_places`.
         """

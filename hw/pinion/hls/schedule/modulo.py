@@ -160,11 +160,11 @@ class _Problem:
         return [[count] * self.ii for count in self.units]
 
     def windows(self, length: int) -> tuple[list[int], list[int]]:
-        """Return the earliest and latest start of each operation in a schedule of a given length."""
+        """Return the earliest and latest start of each operation in a schedule of a length."""
         return self._first, [length + cycle for cycle in self._last]
 
     def _ends(self) -> tuple[list[int], list[int]]:
-        """Return the earliest start of each operation, and its latest for a schedule of length 0."""
+        """Return each operation's earliest start, and its latest in a schedule of length 0."""
         first = [0] * self.count + [1] * len(self.loops)
         last = [-latency for latency in self.latency]
         order = self.order()
@@ -248,7 +248,7 @@ class _Problem:
 
 
 def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
-    """Return the shortest interval [cycles] that all loops through states allow; 1 without loops."""
+    """Return the shortest interval [cycles] that all loops through states allow (1 without)."""
     low, high = 1, 1 + sum(operation.latency + 1 for operation in operations) + len(loops)
     while loops and low < high:
         middle = (low + high) // 2
@@ -285,7 +285,7 @@ def shorter(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule | None:
-    """Return a schedule with the fewest units that is shorter than a length; None if a try fails."""
+    """Return a schedule with the fewest units, shorter than a length; None if one try fails."""
     units = unit_counts(operations, ii)
     start = _search(_Problem(operations, units, ii, loops), 1, length, progress)
     return None if start is None else _finish(operations, start, ii, timing, units, loops)
@@ -442,7 +442,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
         heapq.heappush(heap, (last[i] - moved[i] / 2 + noise[i], i))
 
     def waiting(i: int, cycle: int) -> list[int]:
-        """Return the placed users that would start too early if their producer starts in `cycle`."""
+        """Return the placed users that start too early if their producer starts in `cycle`."""
         return [s for s, delay in problem.succs[i] if _NOWHERE < start[s] < cycle + delay]
 
     for _ in range(_PATIENCE * count):

@@ -1,4 +1,4 @@
-"""Fault plans: what goes wrong on a stand-in card, and when.
+"""Fault plans: the faults that a stand-in card injects, and when.
 
 A plan is a TOML file or a :class:`FaultPlan`. Each fault names its kind and when it happens: at
 packet numbers (``at``, counted from 0; resent packets count again), or at random
@@ -51,12 +51,12 @@ _RANDOM_KEYS = ("kind", "every", "kinds")
 
 
 class FaultPlanError(ValueError):
-    """A fault plan is invalid; the message names the line and the mistake."""
+    """Error for an invalid fault plan; for a file the message names the line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault; parameters that are None are chosen at random.
+    """Fault of a plan; parameters that are None are chosen at random.
 
     Members
     -------
@@ -110,7 +110,7 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultPlan:
-    """All faults of a run.
+    """Faults of a run: individual ones, and random ones at an average rate.
 
     Members
     -------
@@ -195,7 +195,7 @@ class FaultPlan:
             raise lines.error(None, "seed", str(error)) from None
 
     def text(self) -> str:
-        """Return the plan as TOML, for another process."""
+        """Return the plan as TOML text that `parse` reads."""
         parts = [f"seed = {self.seed}"]
         if self.every is not None:
             kinds = ", ".join(f'"{kind}"' for kind in self.kinds)
@@ -226,7 +226,7 @@ class FaultRecord:
 
 @dataclass(kw_only=True)
 class Injector:
-    """Generator of faults, packet by packet."""
+    """Generator of a plan's faults for one packet after the other."""
 
     plan: FaultPlan
     rng: random.Random = field(init=False)
@@ -312,7 +312,7 @@ def _random_keys(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Lines:
-    """The lines of keys in a TOML text, which the parser does not report."""
+    """Finder of the lines of keys in a TOML text, which the parser does not report."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
