@@ -149,7 +149,7 @@ class BuildDraft(DesignDraft):
 
     @cached_property
     def computed(self) -> BuiltFunction:
-        """The function in the form that is built."""
+        """The function for this robot, with its float graph."""
         return BuiltFunction.of(self.row, self.model)
 
     @property

@@ -45,7 +45,7 @@ _WIDTHS = (4, 3, 2)
 
 
 class TaskError(ValueError):
-    """Error if no formats keep a task's loss within its limit, or none can be searched for."""
+    """Error if no formats keep a task's loss within its limit, or a search is impossible."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class Words:
     share: float = 0.0
 
     def __str__(self) -> str:
-        """Return the lengths as text."""
+        """Return the word lengths as text for messages, such as ``27 x 18 bits``."""
         some = f", {self.share:.0%} of the products {self.wide} x {self.wide}" * bool(self.share)
         return f"{self.wide} x {self.narrow} bits{some}"
 
@@ -137,7 +137,7 @@ class Tried:
     refused: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the members, JSON-able."""
+        """Return the members as a JSON-able dictionary."""
         loss = self.outcome.loss
         return {
             "wide": self.words.wide,

@@ -29,7 +29,7 @@ from .targets import find_target, resolved
 
 @dataclass(kw_only=True)
 class DesignDraft:
-    """Intermediate design: its inputs, and what the stages have added so far.
+    """Design in progress: its inputs, and what the stages have added so far.
 
     Members
     -------

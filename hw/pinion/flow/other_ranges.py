@@ -30,7 +30,7 @@ STATES, SEED = 2_000, 20_210_223
 
 @dataclass(frozen=True, kw_only=True)
 class RangeResults:
-    """Results of a core's integers on requests.
+    """Overflows and errors of a core's integer model on sampled requests.
 
     Members
     -------
@@ -44,7 +44,7 @@ class RangeResults:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRanges:
-    """Per-signal formats for other states, at the interval of a design and with its sums.
+    """Figures of per-signal formats for other states, at a design's interval and with its sums.
 
     Members
     -------

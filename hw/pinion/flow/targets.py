@@ -25,7 +25,7 @@ def _nothing(folder: Path, manifest: Manifest, progress: Progress) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A target, and the defaults of a build for it.
+    """Target of a build, with the defaults of its options.
 
     Members
     -------

@@ -23,7 +23,7 @@ LARGEST = 4 << 20
 
 
 def task_record(search: TaskSearch) -> dict[str, Any]:
-    """Return a search and its result, JSON-able.
+    """Return a search and its result as a JSON-able dictionary.
 
     ``tried``: every candidate with estimated ``blocks`` and ``bits`` of operands, its ``loss`` and
     whether it ``held``; ``chosen``: the index of the chosen one; ``found``, ``held_out``: losses of

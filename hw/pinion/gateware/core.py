@@ -310,7 +310,7 @@ class Core(Component):
         return flag
 
     def _beat(self, m: Module, accept: Signal) -> Signal:
-        """Return the beat after the accepted one; beats past the end count as the last."""
+        """Return the number of the next beat; beats past a record's end count as the last."""
         beats = self.binding.beats_in
         beat = Signal(range(max(2, beats)))
         coming = Signal.like(beat)

@@ -1,4 +1,4 @@
-"""An exported core as a component of another Amaranth design."""
+"""Exported cores as components of other Amaranth designs."""
 
 from __future__ import annotations
 

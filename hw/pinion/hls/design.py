@@ -39,7 +39,7 @@ _TRIED = 0.6
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSettings:
-    """Settings of a design.
+    """Settings from which a core is designed: interval, formats, latencies and search effort.
 
     Members
     -------
@@ -69,7 +69,7 @@ class DesignSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Everything that the gateware needs, and its error bounds.
+    """Design of a core: graphs, bound schedule, formats and error bounds.
 
     Members
     -------
@@ -334,7 +334,7 @@ def _choose_formats(draft: _Draft) -> None:
 
 
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
-    """Return half the smallest operand of a reciprocal at the given states, 0 without reciprocals.
+    """Return half the smallest operand of a reciprocal at the given states; 0 without any.
 
     Pivots of a robot have a positive lower bound; a much smaller one comes from rounding or from a
     state outside the ranges, and quotients by it are useless.

@@ -21,7 +21,7 @@ _ZERO = -1  # no node: the constant 0, or nothing
 
 @dataclass(frozen=True, order=True)
 class UnitKind:
-    """A kind of hardware unit: two operations can share a unit if their kinds are equal.
+    """Kind of a hardware unit: two operations can share a unit if their kinds are equal.
 
     Members
     -------
@@ -100,7 +100,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Operation:
-    """One use of a unit.
+    """Operation of a unit: one use, with operands and control bits.
 
     Members
     -------

@@ -93,9 +93,7 @@ _TURNS = 4
 
 
 def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
-    """Return the shortest interval that loops through states allow, 1 without loops, and the words
-    of state on a longest loop.
-    """
+    """Return the shortest interval that loops through states allow, and a longest loop's words."""
     words = graph.state_nodes()
     order = list(words)
     ways = {}  # cycles from a word of state to the register of another word's next value

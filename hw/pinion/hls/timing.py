@@ -13,7 +13,7 @@ from pinion.graph.ops import UNITS, Family
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Cycles from presenting operands to the result in the unit's output register.
+    """Latencies of units [cycles], from operands to the result in the output register.
 
     Every unit accepts new operands in every cycle. The gateware's units have the same numbers as
     attributes, and a test compares them.

@@ -16,7 +16,7 @@ class CombinationalLoopError(RuntimeError):
 def latest_arrivals(
     netlist: Netlist, *, source: Ints, target: Ints, cell: Ints, delay: Floats, start: Floats
 ) -> tuple[Floats, Ints]:
-    """Compute the arrival times of a design in one pass.
+    """Return the latest arrival time at every node, and the arc that determines it.
 
     Parameters
     ----------

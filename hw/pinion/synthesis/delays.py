@@ -51,7 +51,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class CellDelays:
-    """An entry of a table: delays of a type of cell, in ns.
+    """Entry of a delay table: the delays of a type of cell [ns].
 
     Members
     -------
@@ -102,7 +102,7 @@ class Far:
 
 @dataclass(frozen=True, kw_only=True)
 class DelayTable:
-    """Delays of a family, in ns.
+    """Delay table of an FPGA family [ns].
 
     Members
     -------

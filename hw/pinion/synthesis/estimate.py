@@ -25,7 +25,7 @@ class EstimateError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Multipliers:
-    """A group of equal multipliers.
+    """Group of equal multipliers, with their widths and DSP blocks.
 
     Members
     -------
@@ -41,7 +41,7 @@ class Multipliers:
     blocks: int
 
     def as_data(self) -> dict[str, Any]:
-        """Return the members, JSON-able."""
+        """Return the members as a JSON-able dictionary."""
         bits = list(self.bits)
         return {"use": self.use, "bits": bits, "number": self.number, "dsp_each": self.blocks}
 

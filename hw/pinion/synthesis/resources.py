@@ -100,7 +100,7 @@ class Resources:
         return {name: {"instances": times[name], **self._own[name]} for name in sorted(times)}
 
     def by_kind(self) -> dict[str, Count]:
-        """Return sums over all units of a kind, and over everything else.
+        """Return resource counts summed over the units of each kind, and over everything else.
 
         Returns
         -------

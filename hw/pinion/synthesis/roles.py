@@ -29,7 +29,7 @@ _UNIT = "unit"
 
 @dataclass(frozen=True, kw_only=True)
 class PathEnd:
-    """Start or end of a path.
+    """Start or end of a timing path, and its role in the design.
 
     Members
     -------
@@ -50,7 +50,7 @@ class PathEnd:
     cell: str
 
     def as_data(self) -> dict[str, Any]:
-        """Return the members, JSON-able."""
+        """Return the members as a JSON-able dictionary."""
         return {
             "register": self.register,
             "unit": self.unit,

@@ -270,7 +270,7 @@ class PathTiming:
             node = further
 
     def paths(self, *, regions: Mapping[str, tuple[str, ...]], classes: int) -> list[Path]:
-        """Return the slowest path of each of the slowest classes.
+        """Return the slowest path of each of the slowest classes (pairs of start and end roles).
 
         Parameters
         ----------

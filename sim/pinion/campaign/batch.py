@@ -103,8 +103,8 @@ def batch(
     requests: dict[str, NDArray[Any]] | None = None
     if (arrays is None) == (states is None):
         raise CampaignError(
-            "A batch needs either requests, arrays (--input), or a number of states to sample, "
-            "states (--states)."
+            "A batch needs either requests as arrays (--input), or a number of states (--states) to "
+            "sample."
         )
     if arrays is not None:
         requests = _full_arrays(arrays_of(row.inputs, model), arrays, dtype)
@@ -167,7 +167,7 @@ def batch(
 
 @dataclass(frozen=True)
 class FunctionParcel:
-    """A function of the table for a robot, serialized for workers.
+    """Robot and function of Pinion's table, serialized for workers.
 
     Members
     -------

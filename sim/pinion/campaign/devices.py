@@ -136,7 +136,7 @@ def open_device(reference: Models, device: str) -> Computes:
 
 
 class _Exact(Computes):
-    """The exact model of a core or of a program."""
+    """Exact model of a core or a program, as a device."""
 
     def __init__(self, reference: Models) -> None:
         self._reference = reference
@@ -147,7 +147,7 @@ class _Exact(Computes):
 
 
 class _Rtl(Computes):
-    """The compiled RTL."""
+    """Compiled RTL of a build, as a device."""
 
     def __init__(self, reference: Reference) -> None:
         self._manifest = reference.build.manifest
@@ -171,7 +171,7 @@ class _Rtl(Computes):
 
 
 class _Card(Computes):
-    """A simulated or real card behind the driver."""
+    """Simulated or real card behind the driver, as a device."""
 
     def __init__(self, reference: Reference, device: str) -> None:
         self._reference = reference
@@ -192,7 +192,7 @@ class _Card(Computes):
 
 
 class _ProcessorCard(Computes):
-    """The simulated card of the dynamics processor, with a program."""
+    """Simulated card of the dynamics processor with a program, as a device."""
 
     def __init__(self, reference: ProgramReference) -> None:
         self._reference = reference
@@ -208,7 +208,7 @@ class _ProcessorCard(Computes):
 
 
 class _Floats(Computes):
-    """The function on a CPU, on a GPU or in NumPy."""
+    """Float implementation of a function on a CPU, on a GPU or in NumPy, as a device."""
 
     def __init__(self, reference: Models, device: str) -> None:
         self._reference = reference

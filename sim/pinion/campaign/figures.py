@@ -24,7 +24,7 @@ def figures(
     failures: Mapping[int, str],
     words: Words | None = None,
 ) -> dict[str, Any]:
-    """Return the figures of a campaign.
+    """Return the final figures of a campaign as a JSON-able dictionary.
 
     Returns
     -------

@@ -89,7 +89,7 @@ def campaign(
     on_chunk: Callable[[CampaignProgress], None] | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Send many requests through a device on many workers and measure its accuracy.
+    """Send many requests through a device on many workers, and measure its accuracy.
 
     Called again with the same arguments, it resumes where it was interrupted.
 
@@ -137,13 +137,13 @@ def campaign(
         if states not in (None, len(words)):
             raise CampaignError(
                 f"arrays (--input) has {amount(len(words), 'request')}, so states (--states) "
-                f"cannot be {states:,}: leave it out."
+                f"cannot be {states:,}: leave states out."
             )
         states, distribution = len(words), GIVEN
     if states is None:
         raise CampaignError(
-            "A campaign needs either a number of states to sample, states (--states), or "
-            "requests, arrays (--input)."
+            "A campaign needs either a number of states (--states) to sample, or requests as "
+            "arrays (--input)."
         )
     plan = make_plan(
         build,

@@ -160,7 +160,7 @@ class StateStore(Closing):
             raise _damaged(self.path, error) from None
 
     def fail(self, number: int, sentence: str) -> None:
-        """Store why a chunk failed; the next run tries it again."""
+        """Store the reason for a chunk's failure; the next run tries the chunk again."""
         with self._database:
             self._database.execute(
                 "INSERT OR REPLACE INTO failures VALUES (?, ?)", (number, sentence)
@@ -236,7 +236,7 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open an existing file for reading.
+    """Open an existing file for reading within the context.
 
     The mode permits writing: SQLite removes its log when the last connection closes, which a
     read-only connection cannot do.

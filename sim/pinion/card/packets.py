@@ -36,7 +36,7 @@ WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Results of a batch, in request order.
+    """Results and flags of a batch, in request order.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Stream data common to all engines: records, beats, pause patterns and results.
+"""Data of streams, common to all engines: records, beats, pause patterns and results.
 
 A record is ``beats`` beats of ``lanes`` 32-bit words, padded with zero words, its last beat marked.
 Patterns are boolean arrays with one element per cycle, repeated: True holds the stream back.
@@ -61,7 +61,7 @@ class StreamResult:
     log: str = field(default="", compare=False)
 
     def check(self) -> StreamResult:
-        """Return the result itself, or raise `StreamError` for surplus beats and broken offers."""
+        """Return this result, or raise `StreamError` for surplus, changed or withdrawn beats."""
         if self.surplus:
             raise StreamError(
                 f"The core sent more beats than the {len(self.beats)} expected ({self.surplus} in "
@@ -77,7 +77,7 @@ class StreamResult:
 
 
 def joined_runs(runs: Sequence[StreamResult]) -> StreamResult:
-    """Return successive runs as one, with continuous cycles."""
+    """Join successive runs into one result, with continuous cycles."""
     starts = np.cumsum([0, *(run.cycles for run in runs)])[:-1]
 
     def cycles(name: str) -> Cycles:

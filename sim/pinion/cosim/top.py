@@ -99,7 +99,7 @@ class CompiledTop:
     """
 
     def __init__(self, *, library: Path) -> None:
-        """Load a library from `build`."""
+        """Load a library and configure its top; `build` also compiles it."""
         self.library = library
         self._lib = _load(library)
         self._card = ctypes.c_void_p(self._lib.pinion_top_create())

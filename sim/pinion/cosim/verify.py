@@ -215,7 +215,7 @@ def diverging(
     folder: Path,
     fresh: NDArray[np.bool_] | None,
 ) -> Divergence:
-    """Return the first divergence of a failing request, replayed from the last state reset.
+    """Replay a failing request from the last state reset, and return its first divergence.
 
     The waveform goes to ``folder/sim``.
     """

@@ -282,7 +282,7 @@ def place_and_route(
     timeout: float | None,
     netlist: str = NETLIST,
 ) -> None:
-    """Run nextpnr in a board's folder."""
+    """Place and route a netlist with nextpnr in a board's folder."""
     arguments = [*NEXTPNR_PART, "--json", netlist, "--lpf", LPF, "--textcfg", CONFIG]
     arguments += ["--freq", f"{clock_mhz:g}", "--report", TIMING, "--timing-allow-fail"]
     arguments += PLACER

@@ -26,7 +26,7 @@ class BoardError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Pin:
-    """Row of a table of pins.
+    """Row of a table of pins: a net, its ball, I/O standard and direction.
 
     Members
     -------

@@ -132,7 +132,7 @@ def _run_once(
 
 
 def _begun(target: Path) -> int:
-    """Return how often Vivado has started a strategy, over all its runs in a board's folder."""
+    """Return the number of strategy runs that Vivado has started in a board's folder."""
     return sum(path.stat().st_size for path in (target / OUT / "attempts").glob("*/begun"))
 
 

@@ -208,7 +208,7 @@ class LinkTop(Component):
 
 
 class Top(LinkTop):
-    """Top with a core inside.
+    """Top around the core of a build.
 
     Parameters
     ----------

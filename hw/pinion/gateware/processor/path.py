@@ -45,11 +45,11 @@ class ProcessorParameters(LinkParameters):
 
     @property
     def most_words(self) -> int:
-        """Largest number of words of a request record."""
+        """Largest number of words in a request record."""
         return max(self.machine.inputs, record_words(self.machine))
 
     def constants(self) -> dict[str, int]:
-        """Return the values of the constant registers, whose function is the loader."""
+        """Return the values of the constant registers, by name; function 0 is the loader."""
         return {
             "IDENTITY": IDENTITY,
             "VERSION": PROTOCOL_VERSION,

@@ -262,7 +262,7 @@ def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
 
 
 def check_loops(operations: tuple[Operation, ...], ii: int, loops: Loops) -> None:
-    """Refuse an interval that is shorter than a loop through states.
+    """Raise if an interval is shorter than a loop through states.
 
     Raises
     ------
@@ -301,7 +301,7 @@ def schedule(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule:
-    """Schedule operations at an initiation interval.
+    """Return a modulo schedule of operations at an initiation interval.
 
     Parameters
     ----------

@@ -153,7 +153,7 @@ class Sources:
         return number
 
     def _open(self) -> None:
-        """Build the tables of sources and costs from the places of all operations."""
+        """Build the tables of sources and costs from the units and cycles of all operations."""
         most = self.ii + max(len(self.binding.outputs), 1) + 2
         price = [
             (1 - _SMOOTH) * selector_tables(k) + _SMOOTH * _EACH * max(0, k - 1)

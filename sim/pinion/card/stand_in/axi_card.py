@@ -214,7 +214,7 @@ class PacketAxiCard:
 
 
 def beats_of(data: bytes | bytearray | memoryview) -> Words:
-    """Return bytes as beats, (n, 16) uint32, the last one padded with zeros."""
+    """Return bytes as beats (n, 16) of uint32, the last one padded with zeros."""
     raw = np.frombuffer(data, dtype=np.uint8)
     short = -len(raw) % BEAT
     if short:

@@ -84,7 +84,7 @@ class Fault:
     bit: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise `FaultPlanError` if the fault is impossible."""
+        """Raise `FaultPlanError` if a parameter of the fault is invalid."""
         if self.kind not in KINDS:
             raise FaultPlanError(
                 f"There is no fault '{self.kind}'; choose one of {', '.join(KINDS)}; for faults "
@@ -98,7 +98,7 @@ class Fault:
             )
         if any(not _whole(number) or number < 0 for number in self.at):
             raise FaultPlanError(
-                f"'at' must list integers, packet numbers of at least 0, not {list(self.at)}."
+                f"'at' must list packet numbers, integers of at least 0, not {list(self.at)}."
             )
         _within("seconds", self.seconds, 0.0, 60.0)
         for name, low, high in (("beat", 0, 1 << 20), ("beats", 1, 1 << 20), ("bit", 0, 511)):
@@ -206,7 +206,7 @@ class FaultPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRecord:
-    """An event on the stand-in, which a test can match with exceptions.
+    """Event on a stand-in, which a test can match with the driver's exceptions.
 
     Members
     -------

@@ -231,7 +231,7 @@ class XdmaModel:
                 self._pending = beats[:0], keep[:0], last[:0]
 
     def _pump(self, finished: Callable[[], bool]) -> bool:
-        """Run the card until a condition holds; return False after a timeout.
+        """Run the card until a condition holds; return whether it did before a timeout.
 
         The caller holds the lock, which is released only while the card stalls.
         """
@@ -260,7 +260,7 @@ class XdmaModel:
         return self._disturbed or bool(status & (HALTED | IN_RESET))
 
     def _advance(self) -> bool:
-        """Run one step of the card and return whether anything moved."""
+        """Run one step of the card; return whether any beat moved."""
         beats, keep, last = self._pending
         reading = self._posted
         if reading is not None and len(self._fifo[0]):
