@@ -103,8 +103,8 @@ def batch(
     requests: dict[str, NDArray[Any]] | None = None
     if (arrays is None) == (states is None):
         raise CampaignError(
-            "A batch needs either requests as arrays (--input), or a number of states (--states) to "
-            "sample."
+            "A batch needs either requests as arrays (--input), or a number of states (--states) "
+            "to sample."
         )
     if arrays is not None:
         requests = _full_arrays(arrays_of(row.inputs, model), arrays, dtype)
