@@ -155,7 +155,7 @@ class PassReader:
             self._progress.advance(share)
 
     def _within(self) -> float | None:
-        """Return the completed share within a pass, by its modules."""
+        """Estimate the script's completed share within a pass, from the modules processed."""
         begin = self._shares.get(self._pass[1])
         if begin is None or not self._modules:
             return None

@@ -438,7 +438,7 @@ class _Builder:
         return tree, option
 
     def _options(self, count: int) -> list[list[int]]:
-        """Return possible splits of products into dots: wide ones after one or two narrower."""
+        """Return candidate splits of `count` products into dot widths, the widest first."""
         options = [[1] * count]
         for width in self.widths:
             narrower = [w for w in self.widths if w <= width]

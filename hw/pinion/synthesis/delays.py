@@ -29,7 +29,7 @@ class DelayError(ValueError):
 
 @dataclass(frozen=True)
 class Inside:
-    """Registers around a block that count as part of it (a DSP block's).
+    """Registers around a DSP block that count as part of it.
 
     Members
     -------

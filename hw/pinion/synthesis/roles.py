@@ -62,7 +62,7 @@ class PathEnd:
 
 
 def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the regions by label of a unit, from a build's ``schedule.json``."""
+    """Return the regions of the function by unit label, from a build's ``schedule.json``."""
     regions: dict[str, dict[str, None]] = {}
     for operation in schedule["operations"]:
         unit = f"{operation['kind']}_{operation['unit']}"

@@ -336,7 +336,7 @@ def estimate_timing(
     regions: Mapping[str, tuple[str, ...]],
     ports: bool = True,
 ) -> dict[str, Any]:
-    """Estimate the clock of a mapped netlist.
+    """Estimate the clock and the slowest paths of a mapped netlist.
 
     Parameters
     ----------

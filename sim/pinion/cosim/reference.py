@@ -244,7 +244,7 @@ class Reference(FloatReference[Build]):
         return {name: values[:, k] for k, name in enumerate(self.graph.inputs)}
 
     def undecided(self, words: Words, times: float = 1.0, fresh: Flags | None = None) -> Flags:
-        """Return flags (n,) of requests with a comparison that may go either way, without a budget.
+        """Return flags (n,) of requests with an undecided comparison, to which no budget applies.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Data of streams, common to all engines: records, beats, pause patterns and results.
+"""Stream data shared by all engines: records, beats, pause patterns and results.
 
 A record is ``beats`` beats of ``lanes`` 32-bit words, padded with zero words, its last beat marked.
 Patterns are boolean arrays with one element per cycle, repeated: True holds the stream back.

@@ -175,7 +175,7 @@ def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> N
 
 
 def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """Return the unit's expected parameters by docs/graph.md, or by the row of a function.
+    """Return the unit parameters that docs/graph.md or a function's row in the table requires.
 
     Raises
     ------

@@ -180,7 +180,7 @@ class _Problem:
         raise StateLoopError(self.words_of_loop(), requested=self.ii, ii=self.ii)
 
     def words_of_loop(self) -> list[str]:
-        """Return the words of state on a loop longer than the interval, in order, or none."""
+        """Return the words of state on a loop longer than the interval, in order; [] if none is."""
         far = [0] * self.count + [1] * len(self.loops)
         via = [-1] * len(far)
         moved = -1
@@ -351,7 +351,7 @@ _SPARE = 16
 def _with_more(
     operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
 ) -> dict[UnitKind, int]:
-    """Add a unit of each kind that a loop through states needs, if that can help."""
+    """Return unit counts with one more unit of each kind in loops through states, if it helps."""
     inside = problem.inside()
     useful = {operations[i].kind for i in inside}
     counts = Counter(operation.kind for operation in operations)
