@@ -49,7 +49,7 @@ class SweepPoint:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """Content of the point, JSON-able; equal points have equal contents."""
+        """JSON-able content of the point; equal points have equal contents."""
         robot = json.dumps(model_to_dict(self.model), sort_keys=True)
         plain = self.request.plain()
         options = {name: plain[name] for name in core_names()} | plain["row"]

@@ -401,7 +401,7 @@ class _Nets:
 
 
 class _Flat:
-    """Concatenation of the instances of a design."""
+    """Flat netlist under construction, to which instances are added."""
 
     def __init__(self) -> None:
         self.nodes = 0

@@ -146,7 +146,7 @@ class Resources:
         return result
 
     def dsp_use(self) -> dict[str, int]:
-        """Return the DSP blocks of ``products`` and of ``tables``, in units such as sine."""
+        """Return the DSP blocks of ``products`` and of ``tables`` (units such as ``sincos``)."""
         blocks = {"products": 0, "tables": 0}
         for kind, row in self.by_kind().items():
             if row["dsp"]:

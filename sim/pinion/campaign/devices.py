@@ -60,7 +60,7 @@ class Answer:
 
 
 class Computes(ABC):
-    """Open device that answers requests."""
+    """Interface of an open device that answers requests."""
 
     @abstractmethod
     def run(self, words: Words) -> Answer:

@@ -86,7 +86,7 @@ class InstantCard(Transport):
         return self._templates[count]
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: there is nothing to release."""
 
 
 def _nothing(words: NDArray[np.uint32]) -> Answers:

@@ -192,7 +192,7 @@ class FrameReader(Component):
 
 
 class FrameWriter(Component):
-    """Encoder of frames.
+    """Encoder of beats and commands into frames.
 
     Parameters
     ----------

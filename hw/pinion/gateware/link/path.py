@@ -28,7 +28,7 @@ from .writer import ResponseWriter
 
 @dataclass(frozen=True, kw_only=True)
 class LinkParameters(ABC):
-    """Parameters that all tops share.
+    """Parameters common to all tops.
 
     Members
     -------

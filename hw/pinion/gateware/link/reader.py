@@ -232,7 +232,7 @@ class RequestReader(Component):
         return words + self.before * self.words if self.before else words
 
     def _compare(self, data: Value) -> dict[Cause, tuple[str, Value]]:
-        """Return for each cause that depends on one header field: the field, and the fault."""
+        """Return, for each cause that depends on one header field, the field and the fault."""
 
         def of(name: str) -> Value:
             return self.bus.field(HEADER, data, name)

@@ -293,7 +293,7 @@ class ProcessorPath(LinkPath):
         enters: ValueLike,
         stored: Value,
     ) -> None:
-        """Connect the loader to the memories, and header look-ups to the directory in between."""
+        """Connect the loader to the memories, and answer header look-ups between loads."""
         pending = Signal(range(self.parameters.flights + 3))
         is_load, damaged = Signal(), Signal()
         judged = reader.verdict_valid & is_load  # the verdict of the batch that came last

@@ -155,7 +155,7 @@ class XdmaModel:
         return bytes(reading.buffer[: reading.end])
 
     def read_register(self, offset: int, length: int = 4) -> bytes:
-        """Read one word of the registers, and return at most `length` of its bytes."""
+        """Read one register word, and return at most `length` of its bytes."""
         self._check_word("read", offset, length)
         with self._changed:
             value = self._card.read(offset)
@@ -164,7 +164,7 @@ class XdmaModel:
         return value.to_bytes(4, "little")[:length]
 
     def write_register(self, offset: int, data: bytes) -> int:
-        """Write one word of the registers, missing bytes filled with `STALE`; return 4."""
+        """Write one register word, with missing bytes filled with `STALE`; return 4."""
         self._check_word("written", offset, len(data))
         word = (bytes(data) + bytes([STALE]) * 4)[:4]
         with self._changed:
