@@ -62,7 +62,7 @@ def component_xml(
 
 
 def vlnv_version(manifest: Manifest) -> str:
-    """Return Pinion's version without its local part, which FuseSoC and IP-XACT reject."""
+    """Return Pinion's version without its local part, which FuseSoC and IP-XACT do not accept."""
     return comment(manifest.version.partition("+")[0])
 
 

@@ -102,7 +102,7 @@ class TopParameters(LinkParameters):
 
 
 class LinkPath(Component):
-    """Base of the logic that a soft reset clears: packets and the core or processor between them.
+    """Base of the packet paths: the logic that a soft reset clears, in one clock domain.
 
     Parameters
     ----------
