@@ -275,7 +275,7 @@ def test_resources_that_do_not_fit_are_named(
     plan = tmp_path / flow.NAME / "plan.json"
     plan.write_text(json.dumps({"build": "0" * 16, "clock_mhz": 62.5}))
     with pytest.raises(
-        Exception, match=r"valid design for the ULX3S \(the one there belongs to another build\)"
+        Exception, match=r"valid design for the ULX3S \(its design belongs to another build\)"
     ):
         flow.bitstream(tmp_path)
 
@@ -343,5 +343,5 @@ def test_of_equal_clocks_the_steadiest_is_taken() -> None:
     expected = Pll(input_mhz=25.0, reference=1, feedback=12, loop=2, output=12)
     assert nearest_pll(input_mhz=25.0, wanted_mhz=50.0) == expected
     assert (expected.vco_mhz, expected.mhz) == (600.0, 50.0)
-    with pytest.raises(ClockError, match="No dividers of the PLL give 50 MHz from 8 MHz"):
+    with pytest.raises(ClockError, match="No PLL dividers give 50 MHz from 8 MHz"):
         nearest_pll(input_mhz=8.0, wanted_mhz=50.0)  # its phase detector wants 10 MHz

@@ -1,4 +1,4 @@
-"""The top of a processor as one RTLIL text."""
+"""RTLIL of the top of a dynamics processor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pinion.processor import Machine
 
 
 def processor_rtlil(machine: Machine, *, link_khz: int) -> str:
-    """Return the RTLIL of module ``pinion_top`` and of everything in it, with full beats."""
+    """Return the RTLIL of module ``pinion_top`` and of everything in it, for the widest bus."""
     top = ProcessorTop(parameters=ProcessorParameters(machine=machine, link_khz=link_khz))
     text: str = rtlil.convert(top, name=TOP, emit_src=False)
     return text

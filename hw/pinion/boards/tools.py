@@ -1,4 +1,4 @@
-"""Tools that run for hours, and end with their child processes if an exception is raised.
+"""Long-running tools, which are killed with their child processes if an exception is raised.
 
 The command line turns SIGINT, SIGTERM and SIGHUP into exceptions.
 """

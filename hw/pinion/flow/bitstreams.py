@@ -18,7 +18,7 @@ from .targets import SIM, TARGETS, find_target
 
 @dataclass(frozen=True, kw_only=True)
 class BitstreamRequest:
-    """Arguments of a bitstream maker.
+    """Arguments of a target's bitstream maker.
 
     Members
     -------
@@ -99,7 +99,7 @@ def _vivado(request: BitstreamRequest) -> Mapping[str, Any]:
     from pinion.boards.xilinx.run import VivadoError, board_folder, missing, run_vivado
 
     if request.seed is not None:
-        raise BuildError("Vivado places without a seed: leave seed (--seed) out.")
+        raise BuildError("Vivado takes no seed for placement: leave seed (--seed) out.")
     board_folder(request.folder, request.manifest)
     board = load_board(request.manifest.target)
     program = shutil.which(request.vivado or "vivado")

@@ -53,12 +53,12 @@ FUNCTION, GRAPH, VERILOG = "function.json", "graph.txt", "core.v"
 
 
 class BuildError(ValueError):
-    """Error for a build that is impossible, or impossible in this folder."""
+    """Error for invalid options of a build or bitstream, or a folder that cannot hold the build."""
 
 
 @dataclass(frozen=True)
 class Build:
-    """A build folder, read back.
+    """Contents of a build folder, read back and checked.
 
     Members
     -------
@@ -79,7 +79,7 @@ class Build:
 
     @classmethod
     def read(cls, folder: Path) -> Build:
-        """Read a build folder, whose files must all be as they were built.
+        """Read a build folder, and check that its files are unchanged since the build.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class Built:
 
 @dataclass(kw_only=True)
 class BuildDraft(DesignDraft):
-    """Intermediate build: its design and what the stages have added so far.
+    """Build in progress: its design, and what the stages have added so far.
 
     Members
     -------
@@ -149,7 +149,7 @@ class BuildDraft(DesignDraft):
 
     @cached_property
     def computed(self) -> BuiltFunction:
-        """The function in the form that is built."""
+        """The function for this robot, with its float graph."""
         return BuiltFunction.of(self.row, self.model)
 
     @property
@@ -159,7 +159,7 @@ class BuildDraft(DesignDraft):
 
     @property
     def max_error(self) -> float:
-        """Largest relative error that the design may have and must promise."""
+        """Largest relative error allowed on states of the distribution `home`."""
         saved = self.design.saved
         return saved.max_error if saved else self.request.max_error or GATE
 
@@ -174,7 +174,7 @@ def build(
     goal: Goal | None = None,
     progress: Progress = SILENT,
 ) -> Built:
-    """Build a core and write its folder.
+    """Build the core of a robot's function and write its folder.
 
     The folder appears complete or not at all. An earlier build there is replaced, or kept beside it
     if it holds files that Pinion did not write (:mod:`pinion.link.replaced`); any other folder that
@@ -231,13 +231,13 @@ def build(
 
 
 def _judge(draft: BuildDraft) -> None:
-    """Let the task judge the design whose formats it chose."""
+    """Measure the loss of the scheduled design in the task that chose its formats, if any."""
     if draft.search is not None:
         draft.search.judge(draft.design)
 
 
 def _measure(draft: BuildDraft) -> None:
-    """Measure the errors of the design."""
+    """Measure the largest error of the design on every distribution of states."""
     draft.progress.step("Measuring the errors on every distribution of states")
     draft.measured = measured_errors(
         draft.model, draft.computed, draft.design, home=draft.home,
@@ -248,7 +248,7 @@ def _measure(draft: BuildDraft) -> None:
 
 
 def choose_finer_formats(draft: BuildDraft) -> None:
-    """Make designs with finer per-signal formats until the measured error is within the limit.
+    """Repeat the design with finer per-signal formats until the measured error is within the limit.
 
     Errors may be larger on other states than those that formats are chosen on. If :data:`TRIES`
     designs are not accurate enough, or none can be, the most accurate one is taken.
@@ -312,7 +312,7 @@ def _elaborate(draft: BuildDraft) -> None:
 
 
 def _write(draft: BuildDraft) -> None:
-    """Write all files beside the folder, and move them into place."""
+    """Write all files into a temporary folder, and move them into place."""
     design, manifest = draft.design, draft.manifest
     with scratch_beside(draft.folder) as scratch:
         parts = scratch / "build"

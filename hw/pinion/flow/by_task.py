@@ -1,4 +1,4 @@
-"""Formats chosen by a task: the cheapest ones with which a core still performs it.
+"""Formats chosen by a task: the cheapest ones with which a core reaches the task's goal.
 
 The caller hands in the measure of the task; this module chooses the candidates, their order and
 their cost estimate. Words get shorter first, then the narrow ports of the products, then those of
@@ -45,12 +45,12 @@ _WIDTHS = (4, 3, 2)
 
 
 class TaskError(ValueError):
-    """Error if no formats perform the task as well as required, or none can be chosen."""
+    """Error if no formats keep a task's loss within its limit, or a search is impossible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Result of a candidate in a task.
+    """Loss of a candidate in a task, and other measurements.
 
     Members
     -------
@@ -97,7 +97,7 @@ class Goal:
 
 @dataclass(frozen=True, order=True)
 class Words:
-    """Word lengths of a core; finer ones compare as greater.
+    """Word lengths of a core; longer ones compare as greater.
 
     Members
     -------
@@ -110,14 +110,14 @@ class Words:
     share: float = 0.0
 
     def __str__(self) -> str:
-        """Return the lengths as text."""
+        """Return the word lengths as text for messages, such as ``27 x 18 bits``."""
         some = f", {self.share:.0%} of the products {self.wide} x {self.wide}" * bool(self.share)
         return f"{self.wide} x {self.narrow} bits{some}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """A candidate that was measured, or refused.
+    """Candidate that was measured, or refused.
 
     Members
     -------
@@ -137,7 +137,7 @@ class Tried:
     refused: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the members, JSON-able."""
+        """Return the members as a JSON-able dictionary."""
         loss = self.outcome.loss
         return {
             "wide": self.words.wide,
@@ -194,7 +194,7 @@ class TaskSearch:
     ) -> None:
         if row.states:
             raise TaskError(
-                f"The function '{row.name}' has states, but a task judges requests one by one: "
+                f"The function '{row.name}' has states, but a task evaluates each request alone: "
                 "choose its formats with max_error (--max-error)."
             )
         self.model = model
@@ -218,7 +218,7 @@ class TaskSearch:
         scales: Mapping[str, float],
         ii: int,
     ) -> AutoFormats:
-        """Return the formats of the cheapest candidate that does the task.
+        """Search for the cheapest candidate that meets the goal, and return its formats.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class TaskSearch:
         Raises
         ------
         TaskError
-            If no formats do the task.
+            If no formats meet the goal.
         """
         self._folded, self._constants, self._scales, self._ii = folded, constants, scales, ii
         self._states = range_states(self.model, self.row, self.distribution)
@@ -318,7 +318,7 @@ class TaskSearch:
         return holding[0]
 
     def _first_that_holds(self, ladder: Sequence[Words]) -> Tried | None:
-        """Return the shortest word lengths that meet the goal, as do the next longer ones."""
+        """Return the shortest lengths that meet the goal, as do the next longer ones, or None."""
         low, high = 0, len(ladder)
         while low < high:
             middle = (low + high) // 2
@@ -336,7 +336,7 @@ class TaskSearch:
         return None
 
     def _narrow(self, words: Words) -> None:
-        """Try narrower product ports, for all or most products, at lengths that meet the goal."""
+        """Try narrower multiplier ports for all or most products, at lengths that meet the goal."""
         ports = [
             replace(words, narrow=narrow) for narrow in range(-(-words.wide // 2), words.narrow)
         ]
@@ -367,8 +367,8 @@ class TaskSearch:
         if not self._left:
             raise TaskError(
                 f"The search for formats for the task '{self.goal.name}' reached its limit of "
-                f"'evaluations' ({len(self.tried)}) before it found the cheapest formats: allow "
-                "more."
+                f"'evaluations' ({len(self.tried)}) before it found the cheapest formats: raise "
+                "that limit."
             )
         try:
             blocks, bits = self._cost(words)
@@ -403,7 +403,7 @@ class TaskSearch:
             return False
 
     def _cost(self, words: Words) -> tuple[int, int]:
-        """Estimate blocks and bits without scheduling."""
+        """Estimate multiplier blocks and operand bits for some word lengths, without scheduling."""
         if words not in self._lowered:
             plan = self._formats(words)
             real = self._gathered(plan)
@@ -439,7 +439,7 @@ class TaskSearch:
         )
 
     def _ordinary(self) -> tuple[int, int] | None:
-        """Return blocks and bits of the formats that `--max-error` alone would choose."""
+        """Estimate blocks and bits of formats for an error of `ORDINARY`; None if out of reach."""
         request = BuildRequest(formats=AUTO, ranges=self.distribution, max_error=ORDINARY)
         plan = format_plan(self.model, self.row, self._folded, request, scales=self._scales)
         assert isinstance(plan, AutoFormats)
@@ -457,7 +457,7 @@ class TaskSearch:
 
 
 def _like(words: Words, first: Words) -> bool:
-    """Return whether words are as long as the shortest that meet the goal, with narrower ports."""
+    """Return whether words are as wide as `first`, with narrower multiplier ports."""
     return words.wide == first.wide and words.narrow < first.narrow and not first.share
 
 

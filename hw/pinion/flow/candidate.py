@@ -1,4 +1,4 @@
-"""A function in fixed point before scheduling, evaluated on arrays."""
+"""Evaluation of a function in fixed point before scheduling, on arrays of requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pinion.robot import Model
 
 
 class Candidate:
-    """A function in candidate formats: its integers, for float32 requests as transferred.
+    """Function in candidate formats, evaluated in integers for float32 requests.
 
     Parameters
     ----------

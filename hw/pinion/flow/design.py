@@ -29,7 +29,7 @@ from .targets import find_target, resolved
 
 @dataclass(kw_only=True)
 class DesignDraft:
-    """Intermediate design: its inputs, and what the stages have added so far.
+    """Design in progress: its inputs, and what the stages have added so far.
 
     Members
     -------
@@ -84,7 +84,7 @@ def leave_out_words(draft: DesignDraft) -> None:
 
 
 def set_interval(draft: DesignDraft) -> None:
-    """Use the interval of the request, or choose one."""
+    """Set the initiation interval to the request's, or choose one."""
     if draft.request.ii is not None:
         draft.interval = IntervalChoice(draft.request.ii, "")
         return
@@ -96,7 +96,7 @@ def set_interval(draft: DesignDraft) -> None:
 
 
 def choose_formats(draft: DesignDraft) -> None:
-    """Choose the formats and the other settings of the design."""
+    """Choose the formats, and derive the settings for scheduling."""
     model, row, request, scales = draft.model, draft.row, draft.request, draft.scales
     ii = draft.interval.ii
     plan: FormatPlan | AutoFormats
@@ -196,7 +196,7 @@ def make_design(
 
 
 def _design_at(draft: DesignDraft, ii: int) -> Design:
-    """Return the design at an interval, with longer sines and cosines if it needs them."""
+    """Return the design at an interval, with longer sine and cosine words if it needs them."""
     draft.progress.step(f"Scheduling at one result every {amount(ii, 'cycle')}")
     settings = replace(draft.settings, ii=ii)
     try:

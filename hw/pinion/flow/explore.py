@@ -34,7 +34,7 @@ class ExploreError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPoint:
-    """One build of a sweep.
+    """Build of a sweep: robot, function and options.
 
     Members
     -------
@@ -49,7 +49,7 @@ class SweepPoint:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """Content of the point, JSON-able; equal points have equal contents."""
+        """JSON-able content of the point; equal points have equal contents."""
         robot = json.dumps(model_to_dict(self.model), sort_keys=True)
         plain = self.request.plain()
         options = {name: plain[name] for name in core_names()} | plain["row"]
@@ -73,7 +73,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """Measurements to take at every point.
+    """Measurements to take at every point of a sweep.
 
     Members
     -------
@@ -111,7 +111,7 @@ def grid(
     *,
     fixed: Mapping[str, Any] | None = None,
 ) -> list[SweepPoint]:
-    """Return all combinations of option values; the last axis varies fastest.
+    """Return a point for each combination of option values; the last axis varies fastest.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ _HELD = 1 << 23
 def build_facts(
     build: Build, *, states: int = STATES, seed: int = SEED, progress: Progress = SILENT
 ) -> dict[str, Any]:
-    """Compute what a report shows in addition to the files of a folder.
+    """Compute the figures that a report shows in addition to those in a build folder.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def _reduction(build: Build) -> list[dict[str, Any]] | None:
 
 
 def _row(build: Build) -> Function | None:
-    """Return the table's row of a build, or None if there is none."""
+    """Return the entry of a build's function in Pinion's table, or None if there is none."""
     function = build.function
     if function.name not in FUNCTIONS:
         return None

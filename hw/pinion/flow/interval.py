@@ -24,7 +24,7 @@ SHARE = 1 / 3
 
 @dataclass(frozen=True)
 class IntervalChoice:
-    """An interval, and its explanation as a sentence."""
+    """Initiation interval [cycles], and a sentence that explains it."""
 
     ii: int
     why: str

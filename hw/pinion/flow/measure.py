@@ -48,7 +48,7 @@ def compare(
     decisions: Mapping[int, float],
     times: float = 1.0,
 ) -> Comparison:
-    """Compare the integer model of a design, which its RTL equals, with the float model.
+    """Compare the integer model of a design, to which its RTL is bit-exact, with the float model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Estimate of per-signal formats that are made for other speeds, without a design."""
+"""Estimated cost and errors of per-signal formats for other speeds, without scheduling."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATES, SEED = 2_000, 20_210_223
 
 @dataclass(frozen=True, kw_only=True)
 class RangeResults:
-    """Results of a core's integers on requests.
+    """Overflows and errors of a core's integer model on sampled requests.
 
     Members
     -------
@@ -44,7 +44,7 @@ class RangeResults:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRanges:
-    """Per-signal formats for other states, at the interval of a design and with its sums.
+    """Figures of per-signal formats for other states, at a design's interval and with its sums.
 
     Members
     -------
@@ -65,7 +65,7 @@ class OtherRanges:
     refused: str = ""
 
     def figures(self) -> dict[str, object]:
-        """Return the members, JSON-able and flat; errors with two digits."""
+        """Return the members as a flat JSON-able mapping; errors have two digits."""
         errors = {} if self.other is None else self.other.errors
         return {
             "ranges": self.ranges,
@@ -80,7 +80,7 @@ class OtherRanges:
         }
 
     def sentence(self) -> str:
-        """Return what the other choice of ``--ranges`` costs and gives, as text."""
+        """Compare this build with the other choice of ``--ranges``, in one or two sentences."""
         flags = f"flags {self.present.flagged:,} of {STATES:,} {STRESS} states"
         if self.other is None or self.blocks is None:
             return (
@@ -166,7 +166,7 @@ def other_ranges(model: Model, row: Function, design: Design) -> OtherRanges | N
 
 
 def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
-    """Return these formats, or those with longer sines and cosines, that reach the largest error.
+    """Return these formats, or finer ones with longer sine and cosine words, if they are accurate.
 
     Two wide ports for every product show it immediately; refining would try many sets of them.
 
@@ -192,13 +192,13 @@ def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
 
 
 def _alike(model: Model, row: Function, first: str, second: str) -> bool:
-    """Return whether samples of two distributions are the same for a function."""
+    """Return whether a function's samples of two distributions are identical."""
     requests = [sample(model, row, 16, distribution=d, seed=SEED) for d in (first, second)]
     return all(np.array_equal(requests[0][name], requests[1][name]) for name in requests[0])
 
 
 def _judged(model: Model, row: Function, design: Design) -> RangeResults:
-    """Return flags at the URDF's limits, and errors at rated speeds and at rest."""
+    """Count flagged requests at the URDF's limits; measure errors at rated speeds and at rest."""
     function = BuiltFunction.of(row, model)
     flagged, errors = 0, {}
     for name in (STRESS, REFERENCE, REST):

@@ -89,7 +89,7 @@ def measured_errors(
 
 
 def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> float:
-    """Return the error to state for a task's formats: :data:`MARGIN` times the measured one.
+    """Return the error bound for a task's formats: :data:`MARGIN` times the measured error.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> flo
 
 
 class PromiseError(ValueError):
-    """Error if nothing can be stated about a build's errors."""
+    """Error if no error bound can be stated for a build."""
 
 
 def promises(measured: Mapping[str, float | None], *, home: str, limit: float) -> dict[str, float]:
@@ -182,7 +182,7 @@ def gate_sentence(manifest: Manifest) -> str:
 def _requests(
     model: Model, function: BuiltFunction, design: Design, distribution: str
 ) -> Iterator[dict[str, NDArray[np.float32]]]:
-    """Yield requests of a distribution, as many at a time as fit into memory with all values.
+    """Yield requests of a distribution, in batches whose values all fit into memory.
 
     For functions with states there is one short stream.
     """

@@ -1,4 +1,4 @@
-"""States that a build is made for, sampled with fixed seeds so that builds are reproducible."""
+"""States on which a build is designed, sampled with fixed seeds so that builds are reproducible."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def budget_states(model: Model, row: Function, distribution: str = REFERENCE) ->
 
 
 def range_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
-    """Return states (n,) by input word that show the ranges of signals, corners included."""
+    """Return states (n,) by input word for measuring the ranges of signals, corners included."""
     return _with_corners(model, row, RANGE_STATES, RANGE_SEED, distribution)
 
 
 def judged_states(model: Model, row: Function, distribution: str = REFERENCE) -> Columns:
-    """Return states (n,) by input word whose results must be accurate enough."""
+    """Return states (n,) by input word on which the accuracy of candidate formats is checked."""
     return _draw(model, row, JUDGED_STATES, JUDGED_SEED, distribution, corners=False)
 
 
@@ -55,7 +55,7 @@ def stray(distribution: str, home: str) -> float:
 
 
 def _with_corners(model: Model, row: Function, count: int, seed: int, distribution: str) -> Columns:
-    """Return states of which half have every velocity and acceleration at its limit."""
+    """Return states, half of which have every velocity and acceleration at a limit."""
     inside = _draw(model, row, count // 2, seed, distribution, corners=False)
     ends = _draw(model, row, count // 2, seed, distribution, corners=True)
     return {word: np.concatenate([inside[word], ends[word]]) for word in inside}

@@ -25,7 +25,7 @@ def _nothing(folder: Path, manifest: Manifest, progress: Progress) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A target, and the defaults of a build for it.
+    """Target of a build, with the defaults of its options.
 
     Members
     -------
@@ -64,7 +64,7 @@ def find_target(name: str) -> Target:
 
 
 def resolved(request: BuildRequest) -> BuildRequest:
-    """Return the request with its target's defaults; what is to be chosen stays None.
+    """Return the request with its target's defaults; an interval still to be chosen stays None.
 
     Raises
     ------

@@ -23,7 +23,7 @@ LARGEST = 4 << 20
 
 
 def task_record(search: TaskSearch) -> dict[str, Any]:
-    """Return a search and its result, JSON-able.
+    """Return a search and its result as a JSON-able dictionary.
 
     ``tried``: every candidate with estimated ``blocks`` and ``bits`` of operands, its ``loss`` and
     whether it ``held``; ``chosen``: the index of the chosen one; ``found``, ``held_out``: losses of
@@ -54,7 +54,7 @@ def task_record(search: TaskSearch) -> dict[str, Any]:
 
 
 def record_text(record: Mapping[str, Any]) -> str:
-    """Return the record as text."""
+    """Return the record as the text of its file (JSON)."""
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
 
 
@@ -65,7 +65,7 @@ def task_names(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def task_figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the figures that say how well the task is done, for the manifest."""
+    """Return the losses and costs from a task's record, by name, for the manifest."""
     choice = record["tried"][record["chosen"]]
     figures = {name: record[name] for name in ("loss", "found", "held_out_loss", "held_out")}
     figures |= {f"float64_{name}": value for name, value in record["exact"].items()}
@@ -100,7 +100,7 @@ def read_record(folder: Path, manifest: Manifest) -> dict[str, Any]:
 
 
 def broken_task(folder: Path, manifest: Manifest, graph: Graph) -> str:
-    """Return what is wrong with a build's statements about its task, as a sentence, or "".
+    """Return a sentence on the first inconsistency in a build's record of its task, or "".
 
     Nothing is simulated again, so the measured losses are taken from the build. The checks are that
     they are within the stated limits, that the record is consistent, that no cheaper candidate of

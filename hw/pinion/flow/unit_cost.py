@@ -10,7 +10,7 @@ from pinion.synthesis.estimate import dsp_of_product
 
 
 def unit_cost(units: Mapping[UnitKind, int]) -> tuple[int, int]:
-    """Return the DSP48E2 blocks of units, from product widths, and the bits of their operands."""
+    """Return the estimated DSP48E2 blocks of units, and the total bits of their operands."""
     blocks = bits = 0
     for kind, count in units.items():
         unit_blocks = multiplier_count(kind)

@@ -10,7 +10,7 @@ from .unit import Unit, add_sub, delay, limit
 
 
 class AddUnit(Unit):
-    """``a +- b`` or ``a +- b +- c``, limited to the target's width.
+    """``a +- b`` or ``a +- b +- c``, saturated or wrapped to the target's width.
 
     All words share one binary point. A negation is ``0 - b``.
 
@@ -71,7 +71,7 @@ class AddUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the optional operand registers, the carry chain, the limit and the result.
+        """Build optional operand registers, the carry chain, overflow handling and the result.
 
         Overflow of a wrapping sum is detected after its register, so that no logic follows the
         carry chain.

@@ -45,7 +45,7 @@ class AlignUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the rounding, the limit and the result registers."""
+        """Build the rounding, the overflow handling and the result registers."""
         m = Module()
         shifted = shift_round(self.i, self.source.frac - self.target.frac, self.rounding)
         value, changed = limit(shifted, self.target.width, self.overflow)

@@ -58,7 +58,7 @@ class Atan2Unit(Unit):
         return self.parameters.compute(y, x)
 
     def elaborate(self, platform: object) -> Module:
-        """Build magnitudes, normalisation, turns and sum."""
+        """Build magnitudes, normalisation, CORDIC rotations and sum."""
         m = Module()
         p = self.parameters
         width, bits = p.source.width, p.vector_bits

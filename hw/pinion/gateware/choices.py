@@ -10,7 +10,7 @@ from .unit import Unit, inverted, register_outputs
 
 
 class AbsUnit(Unit):
-    """Absolute value of a word; the lowest word gives the highest one, flagged.
+    """Absolute value of a word; the most negative word saturates and is flagged.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class AbsUnit(Unit):
         super().__init__({"i": signed(width)}, {"o": signed(width), "ovf": 1}, latency=1)
 
     def elaborate(self, platform: object) -> Module:
-        """Complement negative words and add one, except to the lowest word."""
+        """Complement negative words and add one, except to the most negative word."""
         m = Module()
         sign = self.i[-1]
         lowest = sign & ~self.i[:-1].any()

@@ -8,7 +8,7 @@ from .unit import Unit, register_outputs
 
 
 class ClampUnit(Unit):
-    """Word limited to the range between two constants.
+    """Clamp of a word to the range between two constants.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 
 
 class Component(wiring.Component):
-    """Component that may also be created just to read its ports and parameters."""
+    """Component without Amaranth's warning if it is created but never elaborated."""
 
     # Silences Amaranth's warning about unused components.
     _MustUse__silence = True

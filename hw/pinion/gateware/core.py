@@ -111,7 +111,7 @@ class Core(Component):
 
     @property
     def latency(self) -> int:
-        """Cycles from the first input beat to the last output beat, at the worst phase of slots.
+        """Cycles from first input beat to last output beat, with the longest wait for slot 0.
 
         These are the record's remaining beats, their conversion, two cycles in the FIFO and after
         it, one each into the record register and the datapath, up to ``ii - 1`` cycles until slot
@@ -152,7 +152,7 @@ class Core(Component):
         return m
 
     def _fresh(self, m: Module, loading: Signal, last_slot: Value) -> list[Signal]:
-        """Return flags of records that start from initial values, by stage; none without states.
+        """Return, by stage, whether its record starts from the initial state; [] without states.
 
         A reset of the state waits for the next record, so that it falls between two records.
         """
@@ -172,7 +172,7 @@ class Core(Component):
         return fresh
 
     def _slots(self, m: Module) -> tuple[Signal, Value, Value]:
-        """Return the slot, whether the next slot is the last, and whether this one is.
+        """Return the current slot, whether the next one is the last, and whether this one is.
 
         All of them, and the datapath's slot, are registers.
         """
@@ -310,7 +310,7 @@ class Core(Component):
         return flag
 
     def _beat(self, m: Module, accept: Signal) -> Signal:
-        """Return the beat after the accepted one; beats past the end count as the last."""
+        """Return the number of the next beat; beats past a record's end count as the last."""
         beats = self.binding.beats_in
         beat = Signal(range(max(2, beats)))
         coming = Signal.like(beat)
@@ -435,7 +435,7 @@ class Core(Component):
 
 
 def _coarsest(formats: list[Format]) -> tuple[Format, int]:
-    """Return the largest width with the fewest fraction bits, and how many more the finest has."""
+    """Return a format with the largest width and fewest fraction bits, and the finest's excess."""
     coarsest = min(fmt.frac for fmt in formats)
     width = max(fmt.width for fmt in formats)
     return Format(width, coarsest), max(fmt.frac for fmt in formats) - coarsest

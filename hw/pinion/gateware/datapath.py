@@ -58,7 +58,7 @@ several lookup tables deep."""
 
 
 class Datapath(Component):
-    """Bound schedule in hardware.
+    """Hardware of a bound schedule.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Datapath(Component):
         return name
 
     def _select(self, m: Module, choice: dict[int, int], inputs: list[Value], name: str) -> Signal:
-        """Select an input in each slot, by selectors as wide as one register can drive."""
+        """Return the input chosen for each slot, by selectors as wide as one register can drive."""
         count, width = len(inputs), max(value.shape().width for value in inputs)
         if len(choice) == count == self.ii:  # in slot order: the select needs no logic
             inputs = [inputs[choice[slot]] for slot in range(count)]
@@ -160,7 +160,7 @@ class Datapath(Component):
     # -- control: functions of the slot ----------------------------------------------------------
 
     def _slot_of(self, m: Module) -> Signal:
-        """Return the slot of this cycle, in a separate register for each module."""
+        """Return the register with the current slot in a module, created on first use."""
         if m not in self._slots:
             slot = Signal(range(max(2, self.ii)), name="slot")
             m.d.sync += slot.eq(self._next_slot_of(m))
@@ -168,7 +168,7 @@ class Datapath(Component):
         return self._slots[m]
 
     def _next_slot_of(self, m: Module) -> Signal:
-        """Return the next cycle's slot, in a register of the module, for one more function of it.
+        """Return a module's register with the next cycle's slot, for one more use.
 
         A single register would have a thousand loads all over the chip.
         """
@@ -182,7 +182,7 @@ class Datapath(Component):
         return copy
 
     def _by_slot(self, m: Module, table: dict[int, int], shape: ShapeLike, name: str) -> Value:
-        """Return a constant for each slot, from registers; slots without an entry have any value.
+        """Return a registered constant for each slot; slots without an entry have an arbitrary one.
 
         Each distinct bit has a register, which no other table shares: all tables of a cell
         together would load one register with hundreds of selectors.
@@ -488,7 +488,7 @@ class Datapath(Component):
                 m.d.sync += flag[stage].eq(getattr(self, f"flag{stage}"))
 
     def _in_slots(self, m: Module, slots: list[int]) -> Value:
-        """Return, from a register, whether the current slot is one of `slots`."""
+        """Return whether the current slot is one of `slots`, from a register."""
         members = frozenset(slots)
         if self.ii == 1 or len(members) == self.ii:
             return C(1)
@@ -501,7 +501,7 @@ class Datapath(Component):
 
 
 def _pieces(stages: int, taps: Collection[int] | None) -> Iterator[tuple[int, int]]:
-    """Yield the first and last register of each piece of a chain: single or unread registers.
+    """Split a chain into single registers and runs of unread ones; yield each first and last index.
 
     Parameters
     ----------
@@ -532,7 +532,7 @@ def _any(bits: list[Value]) -> Value:
 
 
 def _shifted(source: Value, shift: int, width: int, *, checked: bool, narrows: bool) -> Value:
-    """Return `width` bits of a signed value from bit `shift` up, padded by zeros and its sign.
+    """Return `width` bits of a signed value from bit `shift` up, zero-padded and sign-extended.
 
     With `checked`, one more bit on top says that the value does not fit, which only happens if it
     `narrows`.

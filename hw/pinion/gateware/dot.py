@@ -12,7 +12,7 @@ from .unit import Unit, add_sub, check_stages, delay, limit, shift_round
 
 
 class DotUnit(Unit):
-    """``a0*b0 +- a1*b1 +- ... + c``, exact, then shifted, rounded and limited once.
+    """``a0*b0 +- a1*b1 +- ... + c``, exact, then shifted, rounded, and saturated or wrapped.
 
     Each product is added to the sum of the previous ones, as in a column of DSP blocks: the
     operands of product k are presented k cycles after those of the first, so none need to wait.
@@ -122,7 +122,7 @@ class DotUnit(Unit):
         )
 
     def offset(self, port: str) -> int:
-        """Return k for product k; an addend is read when it is added."""
+        """Return the cycle in which the unit reads a port: k for product k, later for an addend."""
         return self.multiplier_stages - 1 if port in ("c", "add") else int(port.lstrip("abneg"))
 
     @property
@@ -193,7 +193,7 @@ class DotUnit(Unit):
         return sums[: self.sum_width].as_signed()
 
     def _sum(self, m: Module, past: list[Value]) -> Value:
-        """Build the sum as arithmetic for tools to map."""
+        """Build the sum from generic arithmetic, which tools map."""
         total = self._addend(m)
         for i in range(self.products):
             a = delay(m, getattr(self, f"a{i}"), self.port_stages + 1, f"a{i}_reg")

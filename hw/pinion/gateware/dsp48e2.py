@@ -43,7 +43,7 @@ def explicit_modules(blocks: Mapping[str, Mac]) -> str:
 
 
 def model_path() -> Path:
-    """Return the path of the model of the primitive."""
+    """Return the path of the simulation model of the primitive DSP48E2."""
     return Path(__file__).with_name(MODEL)
 
 

@@ -1,4 +1,4 @@
-"""Single precision to fixed point and back; the model is `pinion.fixedpoint.float32`."""
+"""Conversion between single precision and fixed point; the model is `pinion.fixedpoint.float32`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FRACTION = model.FRACTION_BITS
 
 
 class FloatToFixed(Unit):
-    """Single precision to fixed point: to nearest, ties toward +infinity, saturating.
+    """Conversion of single precision to fixed point: nearest, ties toward +infinity, saturated.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class FloatToFixed(Unit):
         return m
 
     def _point(self, m: Module, point: int) -> Value:
-        """Return a word's binary point from a table: a subtraction would be a second chain."""
+        """Return the binary point from a table; a subtraction would add a second carry chain."""
         if not self.moves:
             return C(point)
         moved = Signal(range(min(point - self.moves, 0), max(point, 0) + 1))
@@ -125,7 +125,7 @@ class FloatToFixed(Unit):
 
 
 class FixedToFloat(Unit):
-    """Fixed point to single precision: to nearest, ties to even; zero becomes +0.
+    """Conversion of fixed point to single precision: nearest, ties to even; zero becomes +0.
 
     Parameters
     ----------

@@ -83,11 +83,11 @@ _DIRECTIVES = ("`ifdef", "`ifndef", "`else", "`endif", "`timescale", "`default_n
 
 
 class ForeignDesignError(ManifestError):
-    """Error for a design with something that no core of Pinion contains; it is not run."""
+    """Error for a design with constructs that no core of Pinion contains."""
 
 
 def check_rtlil(text: str, *, where: object) -> None:
-    """Raise if RTLIL contains anything but modules that compute.
+    """Raise if RTLIL contains lines or cells that no core of Pinion contains.
 
     Parameters
     ----------

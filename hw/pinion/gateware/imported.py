@@ -1,4 +1,4 @@
-"""An exported core as a component of another Amaranth design."""
+"""Exported cores as components of other Amaranth designs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYS = ("name", "verilog", "hash", "ii", "latency_cycles", "lanes_in", "lanes_o
 
 
 class ImportedCoreError(ValueError):
-    """A folder is not an intact exported core; the message says what to do."""
+    """Error for a folder that is not an intact exported core."""
 
 
 class ExportedCore(Component):

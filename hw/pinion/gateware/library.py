@@ -42,7 +42,7 @@ from .unit import Unit
 
 @dataclass(frozen=True, kw_only=True)
 class UnitComponent:
-    """Hardware of a kind of unit that computes a function.
+    """Constructor and port names of the unit for a function such as the sine or the reciprocal.
 
     Members
     -------

@@ -182,7 +182,7 @@ class ReciprocalUnit(Unit):
 
 
 def _product(m: Module, a: Value, b: Value, down: int, stages: int, name: str) -> Value:
-    """Return a product without its lowest bits, `stages` cycles late.
+    """Return a product without its `down` lowest bits, delayed by `stages` cycles.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _product(m: Module, a: Value, b: Value, down: int, stages: int, name: str) -
 
 
 def _shift_back(m: Module, value: Value, distance: Value, name: str) -> Value:
-    """Shift `value` right by two binary digits of the distance at a time, in one table each."""
+    """Shift `value` right by `distance`, with a multiplexer for every two bits of the distance."""
     for low in reversed(range(0, len(distance), 2)):
         digit = distance[low : low + 2]
         cases = 1 << len(digit)
@@ -210,5 +210,5 @@ def _shift_back(m: Module, value: Value, distance: Value, name: str) -> Value:
 
 
 def _grown(value: Value, below: int) -> Value:
-    """Return a coefficient extended by the bits that it keeps when shifted, except the last."""
+    """Extend a coefficient by `below` fraction bits that represent half of its last bit."""
     return Cat(C((1 << below) >> 1, below), value)

@@ -11,7 +11,7 @@ LENGTHS = (256, 128, 64, 32, 16)
 
 
 class ShiftRegister(Unit):
-    """Shift register of words.
+    """Shift register that delays words by a number of cycles.
 
     Parameters
     ----------

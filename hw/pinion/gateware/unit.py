@@ -190,7 +190,7 @@ def shift_round(value: Value, shift: int, rounding: Rounding) -> Value:
 
 
 def limit(value: Value, width: int, overflow: Overflow) -> tuple[Value, Value]:
-    """Limit a signed value to `width` bits; return it, and whether it changed."""
+    """Saturate or wrap a signed value to `width` bits; return it, and whether it changed."""
     if value.shape().width <= width:
         return value, C(0, 1)
     # It fits if all bits from the result's sign upwards are equal.

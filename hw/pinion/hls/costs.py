@@ -26,11 +26,11 @@ class DatapathCosts:
     timing: Timing = field(default_factory=Timing)
 
     def latency(self, op: str, operands: int = 2) -> int:
-        """Return the cycles from operands to result."""
+        """Return the latency of an operation [cycles], from operands to result."""
         return self.timing.latency(op, operands)
 
     def price(self, op: str, *, constant: bool = False) -> float:
-        """Return the cost in multipliers."""
+        """Return the cost of an operation, in multipliers."""
         row = OPS[op]
         if row.family is Family.PRODUCT:
             return _MULTIPLE if constant else _PRODUCT

@@ -1,4 +1,4 @@
-"""The middle of the flow: from a traced graph to a bound schedule."""
+"""Compilation of a traced graph into a bound schedule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TRIED = 0.6
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSettings:
-    """Settings of a design.
+    """Settings from which a core is designed: interval, formats, latencies and search effort.
 
     Members
     -------
@@ -69,7 +69,7 @@ class DesignSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Everything that the gateware needs, and its error bounds.
+    """Design of a core: graphs, bound schedule, formats and error bounds.
 
     Members
     -------
@@ -125,7 +125,7 @@ class Design:
 
 @dataclass(kw_only=True)
 class _Draft:
-    """Intermediate design: members of :class:`Design` as stages add them, the folded graph of the
+    """Design in progress: members of :class:`Design` as stages add them, the folded graph of the
     transferred words, and the widths of its dot products.
     """
 
@@ -143,7 +143,7 @@ class _Draft:
 
     @property
     def sums_share(self) -> float:
-        """Share of the step that gathering takes: all of it if formats are chosen afterwards."""
+        """Share of the scheduling step spent on gathering; 1 if formats are chosen afterwards."""
         return _TRIED if isinstance(self.settings.plan, FormatPlan) else 1.0
 
 
@@ -193,7 +193,7 @@ def _leave_out_words(draft: _Draft) -> None:
 
 
 def _bound_pivots(draft: _Draft) -> None:
-    """Let a uniform format flag pivots that no state comes near."""
+    """Set the smallest pivot that a uniform format accepts, from the pivots on the given states."""
     settings = draft.settings
     if isinstance(settings.plan, FormatPlan):
         pivot = _smallest_pivot(draft.folded, settings.states)
@@ -201,7 +201,7 @@ def _bound_pivots(draft: _Draft) -> None:
 
 
 def _choose_sums_and_formats(draft: _Draft) -> None:
-    """Gather the sums, and choose per-signal formats that are accurate enough.
+    """Gather sums of products into dots, and choose per-signal formats that are accurate enough.
 
     Products lose bits if their sum has a coarse addend. If that is too much and no wider ports
     exist, adders add it.
@@ -269,7 +269,7 @@ def _gather_sums(draft: _Draft, *, addends: bool) -> None:
 
 
 def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
-    """Gather the sums with the shortest schedule, and lower them.
+    """Gather sums into the dots that give the shortest schedule, and lower the graph.
 
     If all have loops longer than the interval, the error states the shortest.
     """
@@ -301,7 +301,7 @@ def _gather_shortest(draft: _Draft, *, addends: bool) -> None:
 
 
 def _sums(draft: _Draft, *, addends: bool) -> Iterator[tuple[Graph, tuple[int, ...]]]:
-    """Yield alternatives of gathered sums with their dot widths; a saved plan fixes the widths."""
+    """Yield graphs with differently gathered sums, and their dot widths, which a plan may fix."""
     settings, plan = draft.settings, draft.settings.plan
     saved = None if isinstance(plan, FormatPlan) else plan.saved
     for widths in DOT_WIDTHS if saved is None else (saved.widths,):
@@ -314,7 +314,7 @@ def _sums(draft: _Draft, *, addends: bool) -> Iterator[tuple[Graph, tuple[int, .
 
 
 def _choose_formats(draft: _Draft) -> None:
-    """Choose per-signal formats and lower the sums; uniform formats are lowered already."""
+    """Choose per-signal formats and lower the graph to them; do nothing for a uniform format."""
     plan = draft.settings.plan
     if isinstance(plan, FormatPlan):
         return
@@ -334,7 +334,7 @@ def _choose_formats(draft: _Draft) -> None:
 
 
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
-    """Return half the smallest operand of a reciprocal at the given states, 0 without reciprocals.
+    """Return half the smallest operand of a reciprocal at the given states; 0 without any.
 
     Pivots of a robot have a positive lower bound; a much smaller one comes from rounding or from a
     state outside the ranges, and quotients by it are useless.

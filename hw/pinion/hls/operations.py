@@ -1,4 +1,4 @@
-"""Unit operations: the fixed graph as a list of what the hardware does.
+"""Unit operations: the fixed graph as a list of the operations that hardware units perform.
 
 A ``quantize`` node and the product or sum in front of it are one operation of one unit, because the
 exact value between them exists only inside that unit.
@@ -21,7 +21,7 @@ _ZERO = -1  # no node: the constant 0, or nothing
 
 @dataclass(frozen=True, order=True)
 class UnitKind:
-    """A kind of hardware unit: two operations can share a unit if their kinds are equal.
+    """Kind of a hardware unit: two operations can share a unit if their kinds are equal.
 
     Members
     -------
@@ -94,13 +94,13 @@ class Operand:
 
     @property
     def unused(self) -> bool:
-        """Whether nothing is read: a dot without addend in a unit with a port for it."""
+        """Whether the port reads nothing: the addend's port for a dot without an addend."""
         return self.node == _ZERO and self.constant is None
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One use of a unit.
+    """Operation of a unit: one use, with operands and control bits.
 
     Members
     -------
@@ -231,7 +231,7 @@ def _dot_control(exact: Node) -> tuple[int, ...]:
 
 
 def _with_addends(operations: list[Operation], timing: Timing) -> tuple[Operation, ...]:
-    """Let dots without an addend use the units of otherwise equal dots with one.
+    """Give dots without an addend the unit kind of otherwise equal dots with one.
 
     Separate units would be idle more often than a common one.
     """
@@ -254,7 +254,7 @@ def _with_addends(operations: list[Operation], timing: Timing) -> tuple[Operatio
 
 
 def port_source(graph: Graph, node_id: int) -> int | None:
-    """Return the value whose format a node merely adapts to its readers' ports, or None.
+    """Return the value that a node only converts for its readers' ports, or None.
 
     Such ``quantize`` nodes wrap around and need no unit: a constant shift is wiring, and ports that
     round have the adder for it.

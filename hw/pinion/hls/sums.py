@@ -1,4 +1,4 @@
-"""Sums: flattened, products gathered into dot nodes, the rest balanced by arrival time.
+"""Restructuring of sums: products are gathered into dots, the rest balanced by arrival time.
 
 A sum of products on separate units rounds every product and takes a shared adder for every plus
 sign. A dot node accumulates its products exactly inside one unit and rounds once, so it is more
@@ -30,7 +30,7 @@ _PATIENCE = (0, 1, 2, 4, 8, 1 << 20)
 
 @dataclass
 class _Term:
-    """A summand: a ready node, or a product that may join a dot."""
+    """Summand: an existing node, or a product that may join a dot."""
 
     sign: int
     ready: int
@@ -93,9 +93,7 @@ _TURNS = 4
 
 
 def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
-    """Return the shortest interval that loops through states allow, 1 without loops, and the words
-    of state on a longest loop.
-    """
+    """Return the shortest interval that loops through states allow, and a longest loop's words."""
     words = graph.state_nodes()
     order = list(words)
     ways = {}  # cycles from a word of state to the register of another word's next value
@@ -111,7 +109,7 @@ def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
             ways[source, target] = far[words[target].node] + 1
 
     def cycle(ii: int) -> list[int]:
-        """Return the words on a loop that takes more cycles per request, or none if all fit."""
+        """Return the words on a loop that takes more than `ii` cycles per request, or []."""
         longest = dict.fromkeys(order, 0.0)
         via = dict.fromkeys(order, -1)
         moved = -1
@@ -146,7 +144,7 @@ def _even_out(
     widths: tuple[int, ...],
     ii: int,
 ) -> dict[int, list[int]]:
-    """Split surplus dots, beginning with those whose operands arrive most unevenly."""
+    """Split the dots in excess of fully used units, those with the most uneven arrivals first."""
     result = {root: sorted(parts, reverse=True) for root, parts in groups.items()}
     for width in sorted(widths, reverse=True):
         roots = [root for root, parts in result.items() for part in parts if part == width]
@@ -166,14 +164,14 @@ def _even_out(
 
 @dataclass(frozen=True)
 class _Step:
-    """A dot of a group of products, with or without an addend; without a group, a sum of terms."""
+    """Dot of a group of products and an optional addend, or, without a group, a sum of terms."""
 
     group: tuple[_Term, ...] | list[_Term]
     terms: tuple[int, ...]
 
 
 class _Tree:
-    """Steps of a sum: its other summands, numbered, then the result of each step."""
+    """Tree of a sum: its summands other than products, then its steps, numbered in this order."""
 
     def __init__(self, items: list[tuple[int, int]]) -> None:
         self.items = items  # cycle in which each is ready, and its sign
@@ -198,7 +196,7 @@ class _Tree:
 
 
 class _Builder:
-    """One rebuild of a graph's sums.
+    """Builder of a graph with restructured sums.
 
     Parameters
     ----------
@@ -237,7 +235,7 @@ class _Builder:
         self.new: dict[int, Signed] = {}
 
     def _inner(self) -> list[bool]:
-        """Return the nodes that dissolve into the sum that is their only user."""
+        """Return, for each node, whether it becomes part of the sum that is its only user."""
         results = set(self.graph.roots)
         inner = [False] * len(self.graph.nodes)
         for i, users in enumerate(self.graph.users()):
@@ -257,7 +255,7 @@ class _Builder:
         return number
 
     def delay(self, op: str, args: tuple[int, ...], k: int) -> int:
-        """Return the cycles after its start at which an operation reads an operand."""
+        """Return the cycle after an operation's start in which it reads operand ``k``."""
         return self.timing.offset(op, len(args), k)
 
     def build(self) -> Graph:
@@ -293,12 +291,12 @@ class _Builder:
         return self.to.finish(outputs, self.states)
 
     def plain(self, place: Signed, like: Node) -> int:
-        """Return a value; a negative sign becomes an operation."""
+        """Return the node of a signed value, and emit a negation for a negative sign."""
         sign, number = place
         return self.emit(names.NEG, (number,), (), like) if sign < 0 else number
 
     def latest(self, patience: float) -> dict[int, int]:
-        """Return the deadline of each sum that keeps the latency, for a share of its slack."""
+        """Return the deadline of each sum [cycles] that uses a share of its slack, by root."""
         end = max(self.ready, default=0)
         latest = [end] * len(self.to.nodes)
         for state in self.states:  # every loop stays as fast as possible
@@ -336,7 +334,7 @@ class _Builder:
         return products, others
 
     def _chains(self, third: int | None, ready: int) -> bool:
-        """Return whether a third summand joins an addition of two that are ready at ``ready``."""
+        """Return whether a third summand can join an addition of two that are ready at `ready`."""
         return self.timing.chained > 1 and third is not None and third <= ready
 
     def arrange(
@@ -383,7 +381,7 @@ class _Builder:
         return tree
 
     def _start(self, group: Sequence[_Term]) -> int:
-        """Return the first cycle in which a unit can begin with products of these times."""
+        """Return the first cycle in which a unit can start with the products of a group."""
         return max(0, *(term.ready - k for k, term in enumerate(self._ordered(group))))
 
     def _constant(self, term: _Term) -> bool:
@@ -392,7 +390,7 @@ class _Builder:
         return any(self.to.nodes[x].op == names.CONST for _, x in term.factors)
 
     def _front(self, group: Sequence[_Term], addend: int | None) -> int:
-        """Return the sign before a dot: its addend's, or minus if every product is negative.
+        """Return the sign in front of a dot: its addend's, or -1 if every product is negative.
 
         In a group of several, a product with a constant takes its sign into the constant.
         """
@@ -403,7 +401,7 @@ class _Builder:
         return 1 if any(term.sign > 0 or self._constant(term) for term in group) else -1
 
     def opened(self, root: int, products: list[_Term], others: list[_Term]) -> list[_Term]:
-        """Replace the last summand with its own two summands, if that is faster.
+        """Replace the latest summand with its own two summands, if the sum is ready earlier.
 
         The opened sum has other readers and stays; two additions in one cycle save its cycle.
         """
@@ -426,7 +424,7 @@ class _Builder:
     def best(
         self, root: int, products: list[_Term], others: list[_Term]
     ) -> tuple[_Tree, list[int]]:
-        """Return the tree with the fewest adders in time, else the earliest, and its widths."""
+        """Return the tree with the fewest adders in time, else the earliest, and its dot widths."""
         parts = self.parts.get(root) if self.parts else None
         options = self._options(len(products)) if parts is None else [parts]
         deadline = self.deadlines.get(root, 0)
@@ -440,7 +438,7 @@ class _Builder:
         return tree, option
 
     def _options(self, count: int) -> list[list[int]]:
-        """Return possible splits of products into dots: wide ones after one or two narrower."""
+        """Return candidate splits of `count` products into dot widths, the widest first."""
         options = [[1] * count]
         for width in self.widths:
             narrower = [w for w in self.widths if w <= width]
@@ -471,7 +469,7 @@ class _Builder:
         return signed[-1]
 
     def plus(self, terms: list[Signed], like: Node) -> Signed:
-        """Add a sum of two or three."""
+        """Emit the sum of two or three terms, and return its sign and node."""
         if len(terms) == 3:
             return self.three((terms[0], terms[1], terms[2]), like)
         a, b = terms
@@ -481,14 +479,14 @@ class _Builder:
         return 1, self.emit(names.SUB, (plus[1], minus[1]), (), like)
 
     def three(self, terms: tuple[Signed, Signed, Signed], like: Node) -> Signed:
-        """Add a sum of three: positive terms first, or a negated sum if all are negative."""
+        """Emit the sum of three terms, positive ones first; negated if all are negative."""
         front = 1 if any(sign > 0 for sign, _ in terms) else -1
         ordered = sorted(terms, key=lambda term: -front * term[0])
         signs = tuple(front * sign for sign, _ in ordered)
         return front, self.emit(names.SUM, tuple(node for _, node in ordered), signs, like)
 
     def _ordered(self, group: Sequence[_Term], front: int = 0) -> list[_Term]:
-        """Return products in reading order: the earliest first, after one with the sign `front`."""
+        """Sort products by arrival; the first has the sign `front` or a constant, if not 0."""
         ordered = sorted(group, key=lambda term: term.ready)
         if front:
             first = next(t for t in ordered if front * t.sign > 0 or self._constant(t))
@@ -497,7 +495,7 @@ class _Builder:
         return ordered
 
     def dot(self, group: Sequence[_Term], addend: Signed | None, like: Node) -> Signed:
-        """Add the dot of a group; a sign moves into a constant factor or in front of the dot."""
+        """Emit the dot of a group; a sign moves into a constant factor or in front of the dot."""
         front = self._front(group, None if addend is None else addend[0])
         if addend is None and len(group) == 1:
             assert group[0].factors is not None and group[0].like is not None

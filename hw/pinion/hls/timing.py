@@ -13,7 +13,7 @@ from pinion.graph.ops import UNITS, Family
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Cycles from presenting operands to the result in the unit's output register.
+    """Latencies of units [cycles], from operands to the result in the output register.
 
     Every unit accepts new operands in every cycle. The gateware's units have the same numbers as
     attributes, and a test compares them.
@@ -73,7 +73,7 @@ class Timing:
 
     @property
     def sqrt(self) -> int:
-        """Cycles of a square root: one per digit; per-signal words have as many digits as bits."""
+        """Latency of a square root, a cycle per digit; per-signal words have a digit per bit."""
         if self.point is None:
             return self.word
         fmt = Format(self.word, self.point)
@@ -81,22 +81,22 @@ class Timing:
 
     @property
     def arctan2(self) -> int:
-        """Cycles of an angle: magnitudes, four digits of their shift per cycle, one per turn."""
+        """Latency of atan2: magnitudes, shifts of four digits per cycle, a cycle per rotation."""
         angle = Format(self.word, self.word - 3 if self.point is None else self.point)
         shifts = -(-(self.word - 1).bit_length() // 4)
         return 1 + shifts + Atan2(source=angle, target=angle).turns
 
     @property
     def look_up(self) -> int:
-        """Cycles of a table of polynomials: ends, segment, memory, products, sum."""
+        """Latency of a table of polynomials: clamping, segment, memory, products, sum."""
         return 2 + self.table + 1 + 1
 
     def stages(self, wide: bool) -> int:
-        """Return the registers from a product's operands to the sum."""
+        """Return the number of registers from a product's operands to the sum."""
         return self.multiplier_stages + (self.wide if wide else 0)
 
     def dot(self, products: int, *, wide: bool = False) -> int:
-        """Return the cycles of a dot: operand register, one per product, rounding."""
+        """Return the latency of a dot: operand registers, a cycle per product, rounding."""
         return self.port + self.stages(wide) + products + self.rounding
 
     def offset(self, op: str, operands: int, k: int, *, wide: bool = False) -> int:

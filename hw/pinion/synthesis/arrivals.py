@@ -1,4 +1,4 @@
-"""Arrival times: the latest path to every node of a netlist, with any delays."""
+"""Arrival times: the latest path to every node of a netlist, for given delays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CombinationalLoopError(RuntimeError):
 def latest_arrivals(
     netlist: Netlist, *, source: Ints, target: Ints, cell: Ints, delay: Floats, start: Floats
 ) -> tuple[Floats, Ints]:
-    """Compute the arrival times of a design in one pass.
+    """Return the latest arrival time at every node, and the arc that determines it.
 
     Parameters
     ----------

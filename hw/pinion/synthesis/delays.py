@@ -24,12 +24,12 @@ SCALES = ("typical", "short", "long")
 
 
 class DelayError(ValueError):
-    """Error for a delay table that lacks a cell or is malformed."""
+    """Error for a missing or malformed delay table, or one that lacks a cell."""
 
 
 @dataclass(frozen=True)
 class Inside:
-    """Registers around a block that count as part of it (a DSP block's).
+    """Registers around a DSP block that count as part of it.
 
     Members
     -------
@@ -51,7 +51,7 @@ class Inside:
 
 @dataclass(frozen=True)
 class CellDelays:
-    """An entry of a table: delays of a type of cell, in ns.
+    """Entry of a delay table: the delays of a type of cell [ns].
 
     Members
     -------
@@ -79,7 +79,7 @@ class CellDelays:
 
 @dataclass(frozen=True)
 class Near:
-    """A dedicated wire: ``ns`` from cells of ``drivers`` to ``ports`` of ``cells``.
+    """Dedicated wire with a fixed delay ``ns`` from cells of ``drivers`` to ``ports`` of ``cells``.
 
     ``loads`` is the largest number of loads of the net; 0 stands for any number.
     """
@@ -93,7 +93,7 @@ class Near:
 
 @dataclass(frozen=True)
 class Far:
-    """Additional ns of a net to ``ports`` of ``cells`` without a `Near` wire."""
+    """Additional delay ``ns`` of nets to ``ports`` of ``cells`` without a `Near` wire."""
 
     cells: str
     ports: str
@@ -102,7 +102,7 @@ class Far:
 
 @dataclass(frozen=True, kw_only=True)
 class DelayTable:
-    """Delays of a family, in ns.
+    """Delay table of an FPGA family [ns].
 
     Members
     -------
@@ -125,7 +125,7 @@ class DelayTable:
     far: tuple[Far, ...]
 
     def find(self, kind: str, parameters: Mapping[str, Any]) -> CellDelays:
-        """Return the entry of a cell.
+        """Return the first entry that applies to a cell.
 
         Raises
         ------
@@ -145,13 +145,13 @@ class DelayTable:
         return next(entry for entry in self.cells if entry.launch and entry.setup)
 
     def net(self, loads: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the typical delay of nets by their number of loads."""
+        """Return the typical delays of nets [ns] for their numbers of loads."""
         typical: NDArray[np.float64] = self.nets[np.searchsorted(self.loads, loads)]
         return typical
 
 
 def matches(port: str, bit: int, patterns: str) -> bool:
-    """Return whether a line of a table names a pin.
+    """Return whether bit ``bit`` of a port matches one of the patterns of a delay table.
 
     ``A`` is every bit of port A, ``A#`` of every port A with a number, ``S.0`` bit 0 of port S.
     """
@@ -209,7 +209,7 @@ def load_delays(family: str) -> DelayTable:
 
 
 def _lines(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every part of a table that states delays."""
+    """Yield every mapping in a delay table that contains delays."""
     if isinstance(value, dict):
         if any(key == "ns" or key.endswith("_ns") for key in value):
             yield value

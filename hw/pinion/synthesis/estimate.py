@@ -20,12 +20,12 @@ _IN_TABLES = "in sine and reciprocal units"
 
 
 class EstimateError(ValueError):
-    """Error for a design that cannot be estimated."""
+    """Error for RTLIL without the module whose multipliers are estimated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Multipliers:
-    """A group of equal multipliers.
+    """Group of equal multipliers, with their widths and DSP blocks.
 
     Members
     -------
@@ -41,7 +41,7 @@ class Multipliers:
     blocks: int
 
     def as_data(self) -> dict[str, Any]:
-        """Return the members, JSON-able."""
+        """Return the members as a JSON-able dictionary."""
         bits = list(self.bits)
         return {"use": self.use, "bits": bits, "number": self.number, "dsp_each": self.blocks}
 
@@ -67,7 +67,7 @@ def use_of_kind(label: str) -> str:
 
 
 def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]:
-    """Return a design's multipliers: those of products first, then by falling number.
+    """Return a design's multipliers: products before tables, each in descending number.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def estimate_dsp(rtlil: str, *, top: str = "pinion_core") -> int:
 
 
 def in_words(rows: Sequence[Multipliers], counted: int | None = None) -> str:
-    """Explain the number of DSP blocks by the multipliers, in a sentence; "" without multipliers.
+    """Return a sentence on the multipliers behind the number of DSP blocks; "" without any.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ _COLUMNS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Pins of cells: nodes (nets, or points inside cells), cells, kinds of pins, delays."""
+    """Table of cell pins: nodes (nets, or points inside cells), cells, pin kinds, delays [ns]."""
 
     node: Ints
     cell: Ints
@@ -46,7 +46,7 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Netlist:
-    """A flat design.
+    """Flat netlist of a design as arrays.
 
     Members
     -------
@@ -97,7 +97,7 @@ class Netlist:
 
 
 def flatten(modules: Mapping[str, Any], top: str, table: DelayTable) -> Netlist:
-    """Read a design into flat arrays.
+    """Flatten a hierarchical netlist into arrays.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def _join(parts: list[NDArray[Any]]) -> Any:
 
 
 class _Module:
-    """A module, read once, with its nodes and its own cells numbered from 0."""
+    """Module of the netlist, with its nodes and its own cells numbered from 0."""
 
     def __init__(self, name: str, data: Mapping[str, Any]) -> None:
         self.name = name
@@ -183,7 +183,7 @@ class _Module:
         return np.array(sorted(driven), np.int64)
 
     def output_name(self, local: int) -> str:
-        """Return the design's name of the net behind a cell."""
+        """Return the design's name of the net that a cell drives; "" if it has none."""
         if self._names is None:
             self._names = {}
             for name, net in self.data.get("netnames", {}).items():
@@ -355,7 +355,7 @@ class _Reader:
 
 @dataclass
 class _Form:
-    """A kind of cell, pin by pin; the port ``@`` is a point inside it."""
+    """Pins, clocked ports and arcs of a kind of cell; the port ``@`` is a point inside it."""
 
     clocked: dict[str, list[tuple[str, int, int, float]]]
     points: int = 0
@@ -367,7 +367,7 @@ class _Form:
 
 
 class _Nets:
-    """Nets of one module; bits of the file that are one wire share a number."""
+    """Nets of one module; connected bits of the JSON netlist share a number."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -375,14 +375,14 @@ class _Nets:
         self._numbers: dict[Any, int] = {}
 
     def unite(self, first: Any, second: Any) -> None:
-        """Join two bits; constants stay separate."""
+        """Record that two bits are connected; constants stay separate."""
         if not isinstance(first, str) and not isinstance(second, str):
             first, second = self._root(first), self._root(second)
             if first != second:
                 self._same[second] = first
 
     def number(self, bit: Any) -> int:
-        """Return the number of a bit's net, -1 for a constant."""
+        """Return the number of a bit's net; -1 for a constant."""
         if isinstance(bit, str):
             return -1
         root = self._root(bit) if bit in self._same else bit
@@ -401,7 +401,7 @@ class _Nets:
 
 
 class _Flat:
-    """Concatenation of the instances of a design."""
+    """Flat netlist under construction, to which instances are added."""
 
     def __init__(self) -> None:
         self.nodes = 0

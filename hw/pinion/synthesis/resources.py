@@ -100,7 +100,7 @@ class Resources:
         return {name: {"instances": times[name], **self._own[name]} for name in sorted(times)}
 
     def by_kind(self) -> dict[str, Count]:
-        """Return sums over all units of a kind, and over everything else.
+        """Return resource counts summed over the units of each kind, and over everything else.
 
         Returns
         -------
@@ -146,7 +146,7 @@ class Resources:
         return result
 
     def dsp_use(self) -> dict[str, int]:
-        """Return DSP blocks of ``products`` and of ``tables``, the sine and reciprocal units."""
+        """Return the DSP blocks of ``products`` and of ``tables`` (units such as ``sincos``)."""
         blocks = {"products": 0, "tables": 0}
         for kind, row in self.by_kind().items():
             if row["dsp"]:
@@ -164,7 +164,7 @@ class Resources:
 
 
 def _label(module: str) -> str:
-    """Return the label of a unit's kind, without the number of similar kinds."""
+    """Return the label of a unit's kind, without the suffix that numbers similar kinds."""
     return re.sub(r"_k\d+$", "", module.removeprefix(_UNIT))
 
 

@@ -29,7 +29,7 @@ _UNIT = "unit"
 
 @dataclass(frozen=True, kw_only=True)
 class PathEnd:
-    """Start or end of a path.
+    """Start or end of a timing path, and its role in the design.
 
     Members
     -------
@@ -50,7 +50,7 @@ class PathEnd:
     cell: str
 
     def as_data(self) -> dict[str, Any]:
-        """Return the members, JSON-able."""
+        """Return the members as a JSON-able dictionary."""
         return {
             "register": self.register,
             "unit": self.unit,
@@ -62,7 +62,7 @@ class PathEnd:
 
 
 def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return the regions by label of a unit, from a build's ``schedule.json``."""
+    """Return the regions of the function by unit label, from a build's ``schedule.json``."""
     regions: dict[str, dict[str, None]] = {}
     for operation in schedule["operations"]:
         unit = f"{operation['kind']}_{operation['unit']}"
@@ -73,7 +73,7 @@ def regions_of(schedule: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 def path_end(
     netlist: Netlist, cell: int, *, port: str, regions: Mapping[str, tuple[str, ...]]
 ) -> PathEnd:
-    """Return the start or end of a path at a cell.
+    """Describe the start or end of a path at a cell.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _role_beside(unit: str, name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without numbers, common to kinds and lanes."""
+    """Return a name without numbers, so that similar kinds and lanes share it."""
     return re.sub(r"\d+(x\d+)*", "", name).replace("__", "_").strip("_$")
 
 

@@ -28,7 +28,7 @@ def selectors_of(rtlil: str) -> list[tuple[str, int, int]]:
 
 
 def selectors_verilog(selectors: Iterable[tuple[str, int, int]]) -> str:
-    """Return Verilog of selectors as UltraScale+ cells.
+    """Return Verilog modules of selectors, built from UltraScale+ primitives.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def selectors_verilog(selectors: Iterable[tuple[str, int, int]]) -> str:
 
 
 class _Selector:
-    """Text of one module, in arrays of cells with one cell per bit."""
+    """Writer of one selector's Verilog module, in arrays of cells with one cell per bit."""
 
     def __init__(self, name: str, inputs: int, width: int) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class _Selector:
         )
 
     def _pairs(self) -> None:
-        """Add tables of two bits each: O5 is the first bit, O6 (with I5 set) the second."""
+        """Add LUTs of two bits each: O5 is the first bit, O6 (with I5 set) the second."""
         first, second = _init([0, 1], 4), _init([2, 3], 4)
         for k in range(0, self.width - 1, 2):
             self.lines.append(
@@ -85,14 +85,14 @@ class _Selector:
         return f"n{n}"
 
     def _lut(self, data: Sequence[str], select: Sequence[int], choice: Sequence[int]) -> str:
-        """Add a table per bit that selects ``data[choice[code]]`` by the code in ``sel``."""
+        """Add a LUT per bit that selects ``data[choice[code]]`` by the code in ``sel``."""
         nets = [*data, *(f"sel[{bit}]" for bit in select)]
         size = 1 << len(nets)
         init = f"#(.INIT({size}'h{_init(choice, len(data)):x})) "
         return self._cell(f"LUT{len(nets)}", init, [(f"I{k}", net) for k, net in enumerate(nets)])
 
     def _table(self, data: Sequence[str], bit: int) -> str:
-        """Add a table per bit, even if it only passes a single input to a MUXF7."""
+        """Add a LUT per bit, even if it only passes a single input to a MUXF7; return its net."""
         count = len(data)
         return self._lut(data, range(bit, bit + (count - 1).bit_length()), range(count))
 
@@ -100,7 +100,7 @@ class _Selector:
         return self._cell(kind, "", [("I0", low), ("I1", high), ("S", f"sel[{bit}]")])
 
     def _select(self, data: Sequence[str], bit: int) -> str:
-        """Return the net of the input whose number is in ``sel`` from ``bit`` on."""
+        """Add cells that select an input by ``sel`` from ``bit`` up, and return their net."""
         count = len(data)
         if count == 1:
             return data[0]
@@ -124,7 +124,7 @@ class _Selector:
 
 
 def _init(choice: Sequence[int], data: int) -> int:
-    """Return the contents of a table: data inputs, then select inputs that pick ``choice[code]``.
+    """Return a LUT's INIT value for data inputs, then select inputs that pick ``choice[code]``.
 
     Codes after the last choice never occur and pick the last.
     """

@@ -73,7 +73,7 @@ _MODULE = re.compile(r"^module ", re.MULTILINE)
 
 
 def _whole(path: Path) -> dict[str, Any]:
-    """Read a JSON file of Yosys, which does not report a full disk."""
+    """Read a JSON file that Yosys wrote, or raise if it is incomplete."""
     try:
         data: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as error:

@@ -33,7 +33,7 @@ CLASSES = 10
 
 @dataclass(frozen=True, kw_only=True)
 class PathStep:
-    """A cell on a path.
+    """Cell on a path, with its delay and those of the wires in front of it.
 
     Members
     -------
@@ -54,7 +54,7 @@ class PathStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """A path from a clock edge to the next.
+    """Path between two clocked cells or ports.
 
     Members
     -------
@@ -71,11 +71,11 @@ class Path:
 
     @property
     def logic_ns(self) -> float:
-        """Delay of cells."""
+        """Delay of the cells on the path [ns]."""
         return sum(step.cell_ns for step in self.steps)
 
     def ns(self, scale: float) -> float:
-        """Return the delay of the path, with a factor on nets of unknown length."""
+        """Return the delay of the path [ns], with a factor on nets of unknown length."""
         return self.logic_ns + sum(scale * step.net_ns + step.wire_ns for step in self.steps)
 
     @property
@@ -88,7 +88,7 @@ class Path:
 
 
 class TimingGraph:
-    """Timing graph of a design: arcs, and starts and ends of paths.
+    """Timing graph of a design: arcs, and the starts and ends of paths.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class TimingGraph:
     # -- registers inside blocks -----------------------------------------------------------------
 
     def _inside(self) -> None:
-        """Return arcs, launches and captures, with registers in blocks as the table has them."""
+        """Set arcs, launches and captures, with registers in blocks as the table states them."""
         netlist = self.netlist
         self.arcs = Rows(node=netlist.source, cell=netlist.cell, pin=netlist.pin, ns=netlist.ns)
         self.target = netlist.target
@@ -131,7 +131,7 @@ class TimingGraph:
         self.absorbed = int(self._edge.sum() + self._bare.sum())
 
     def _absorb(self, entry: CellDelays, rule: Inside) -> None:
-        """Make registers around the blocks of an entry part of those blocks."""
+        """Move registers around the blocks of an entry into those blocks."""
         netlist, captures, launches = self.netlist, self.captures, self.launches
         loads, outputs = netlist.loads, netlist.outputs
         matches = np.array([e is entry for _, _, e in netlist.pins] + [False])
@@ -169,7 +169,7 @@ class TimingGraph:
         self.launches = _more(launches, points[0], points[1], rule.input_launch)
 
     def _ports(self) -> None:
-        """Treat ports of the top as registers outside."""
+        """Let paths start and end at ports of the top, as at registers outside it."""
         register, netlist = self.table.register, self.netlist
         self.launches = _more(self.launches, netlist.inputs, -1, register.launch[0][1])
         self.captures = _more(self.captures, netlist.results, -1, register.setup[0][1])
@@ -180,7 +180,7 @@ class TimingGraph:
     # -- delays ----------------------------------------------------------------------------------
 
     def _wires(self, node: Ints, pin: Ints, plain: Flags | None = None) -> tuple[Floats, Floats]:
-        """Return the delays of nets and of wires of known length in front of pins; 0 at points.
+        """Return the delays [ns] of nets and of dedicated wires in front of pins; 0 at points.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class TimingGraph:
         return net, wire
 
     def _takes(self, cells: str, ports: str) -> Flags:
-        """Return by kind of pin whether it is one of these ports of these cells; False for -1."""
+        """Return, by pin kind, whether it belongs to these ports of these cells; False for -1."""
         return np.array(
             [kind.startswith(cells) and matches(port, 0, ports) for kind, port, _ in self.pins]
             + [False]
@@ -212,7 +212,7 @@ class TimingGraph:
 
 
 class PathTiming:
-    """Slowest paths of a design, with one factor on estimated net delays.
+    """Slowest paths of a design, for a given factor on estimated net delays.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class PathTiming:
 
     @cached_property
     def _ends(self) -> tuple[Ints, Floats]:
-        """Rows of reached captures and delays of their paths, the latest first."""
+        """Rows of captures that a path reaches, and those paths' delays [ns], slowest first."""
         graph, captures = self.graph, self.graph.captures
         last = self.scale * graph.last_net + graph.last_wire + captures.ns
         delay = self.arrival[captures.node] + last
@@ -253,7 +253,7 @@ class PathTiming:
 
     @property
     def worst_ns(self) -> float:
-        """Delay of the slowest path; 0 without paths."""
+        """Delay of the slowest path [ns]; 0 without paths."""
         _, delay = self._ends
         return float(delay[0]) if len(delay) else 0.0
 
@@ -270,7 +270,7 @@ class PathTiming:
             node = further
 
     def paths(self, *, regions: Mapping[str, tuple[str, ...]], classes: int) -> list[Path]:
-        """Return the slowest path of each of the slowest classes.
+        """Return the slowest path of each of the slowest classes (pairs of start and end roles).
 
         Parameters
         ----------
@@ -336,7 +336,7 @@ def estimate_timing(
     regions: Mapping[str, tuple[str, ...]],
     ports: bool = True,
 ) -> dict[str, Any]:
-    """Estimate the clock of a mapped netlist.
+    """Estimate the clock and the slowest paths of a mapped netlist.
 
     Parameters
     ----------
@@ -399,7 +399,7 @@ def _as_data(path: Path, table: DelayTable) -> dict[str, Any]:
 
 
 def _all_or_none(rows: Rows, checked: Flags, good: Flags, nodes: int) -> Flags:
-    """Return the nodes of checked rows at ports (a cell and a pin) whose rows are all good."""
+    """Return which nodes belong only to ports (cell, pin) whose checked rows are all good."""
     nodes_kept = np.zeros(nodes, np.bool_)
     if not checked.any():
         return nodes_kept

@@ -1,4 +1,4 @@
-"""Batches: a function computed for very many requests on CPUs and GPUs, without comparison.
+"""Batches: evaluation of a function for very many requests on CPUs and GPUs, without comparison.
 
 No build is needed: each worker receives the robot and the function's name and compiles it once.
 """
@@ -103,8 +103,8 @@ def batch(
     requests: dict[str, NDArray[Any]] | None = None
     if (arrays is None) == (states is None):
         raise CampaignError(
-            "A batch needs either requests, arrays (--input), or a number of states to sample, "
-            "states (--states)."
+            "A batch needs either requests as arrays (--input), or a number of states (--states) "
+            "to sample."
         )
     if arrays is not None:
         requests = _full_arrays(arrays_of(row.inputs, model), arrays, dtype)
@@ -167,7 +167,7 @@ def batch(
 
 @dataclass(frozen=True)
 class FunctionParcel:
-    """A function of the table for a robot, serialized for workers.
+    """Robot and function of Pinion's table, serialized for workers.
 
     Members
     -------
@@ -180,7 +180,7 @@ class FunctionParcel:
 
     @classmethod
     def of(cls, model: Model, row: Function, *, dtype: str, device: str) -> FunctionParcel:
-        """Serialize a robot and a function.
+        """Check and serialize a robot and a function.
 
         Raises
         ------
@@ -214,7 +214,7 @@ class FunctionParcel:
         return cls(sha256(text.encode()).hexdigest(), text)
 
     def load(self) -> tuple[Model, Function]:
-        """Return the robot and the function, as every worker gets them."""
+        """Return the robot and the function from the serialized text."""
         data = json.loads(self.text)
         return model_from_dict(data["model"]), table_row(data["function"], data["options"])
 
@@ -232,7 +232,7 @@ class FunctionParcel:
 
 
 class _Computed:
-    """A compiled function whose results are stored."""
+    """Compiled function on a worker; its results are stored without comparison."""
 
     def __init__(self, model: Model, row: Function, backend: Backend) -> None:
         self._model = model
@@ -291,7 +291,7 @@ def _full_arrays(
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Return the SHA-256 of requests."""
+    """Return the SHA-256 of request arrays, their names, types and shapes, in hexadecimal."""
     digest = sha256()
     for name, values in arrays.items():
         digest.update(f"{name} {values.dtype} {values.shape} ".encode())

@@ -105,7 +105,7 @@ def _connected(address: str) -> Iterator[Client]:
 
 @contextmanager
 def _silent() -> Iterator[None]:
-    """Silence Dask's loggers.
+    """Silence Dask's loggers within the context.
 
     A lost scheduler is reported as an error anyway, and connections do close while workers end.
     """
@@ -122,12 +122,12 @@ def _silent() -> Iterator[None]:
 
 
 def worker_resources(device: str) -> dict[str, float]:
-    """Return the resources of a worker with a device, such as ``cuda`` and ``cuda:1``, 1 each."""
+    """Return the Dask resources of a worker with a device: ``cuda`` and ``cuda:1``, 1 each."""
     return dict.fromkeys((split_device(device)[0], device), 1.0)
 
 
 def wanted(device: str) -> dict[str, float]:
-    """Return the resources that a chunk needs, so that a device computes one chunk at a time."""
+    """Return the Dask resources that a chunk needs; a device then computes one chunk at a time."""
     return {} if device in ANYWHERE else {split_device(device)[0]: 1.0}
 
 
@@ -177,7 +177,7 @@ def check_workers(client: Client, device: str = "") -> None:
 
 
 def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
-    """Refuse a worker whose results could differ from those of this process.
+    """Raise if a worker's results could differ from those of this process.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One interface to everything that computes a chunk: models, compiled RTL, CPUs, GPUs, cards."""
+"""Devices that compute a chunk: models, compiled RTL, CPUs, GPUs and cards, with one interface."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ANYWHERE = (INTEGERS, RTL, PROCESSOR, CARD, "cpu", "float", "sim")
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A device's results for some requests.
+    """Results and flags of a device for a batch of requests.
 
     Members
     -------
@@ -60,11 +60,11 @@ class Answer:
 
 
 class Computes(ABC):
-    """An open device."""
+    """Interface of an open device that answers requests."""
 
     @abstractmethod
     def run(self, words: Words) -> Answer:
-        """Answer requests (n, words_in), float32 bits; states continue from the previous call."""
+        """Answer requests (n, words_in) of float32 bits; states continue from the previous call."""
 
     def begin(self) -> None:  # noqa: B027 - the model always begins with initial states
         """Begin a stream: the next request starts from the initial states."""
@@ -74,7 +74,7 @@ class Computes(ABC):
 
 
 def known(device: str) -> str:
-    """Return the kind of a device, checked before any worker is involved.
+    """Check a device's name, and return its kind (the name without an address).
 
     Raises
     ------
@@ -91,7 +91,7 @@ def known(device: str) -> str:
 
 
 def check_device(device: str, *, program: bool) -> None:
-    """Refuse a device that cannot run the build or program in a folder.
+    """Raise if a device cannot run a core or, with `program`, a program.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def open_device(reference: Models, device: str) -> Computes:
 
 
 class _Exact(Computes):
-    """The exact model of a core or of a program."""
+    """Exact model of a core or a program, as a device."""
 
     def __init__(self, reference: Models) -> None:
         self._reference = reference
@@ -147,7 +147,7 @@ class _Exact(Computes):
 
 
 class _Rtl(Computes):
-    """The compiled RTL."""
+    """Compiled RTL of a build, as a device."""
 
     def __init__(self, reference: Reference) -> None:
         self._manifest = reference.build.manifest
@@ -171,7 +171,7 @@ class _Rtl(Computes):
 
 
 class _Card(Computes):
-    """A simulated or real card behind the driver."""
+    """Simulated or real card behind the driver, as a device."""
 
     def __init__(self, reference: Reference, device: str) -> None:
         self._reference = reference
@@ -192,7 +192,7 @@ class _Card(Computes):
 
 
 class _ProcessorCard(Computes):
-    """The simulated card of the dynamics processor, with a program."""
+    """Simulated card of the dynamics processor with a program, as a device."""
 
     def __init__(self, reference: ProgramReference) -> None:
         self._reference = reference
@@ -208,7 +208,7 @@ class _ProcessorCard(Computes):
 
 
 class _Floats(Computes):
-    """The function on a CPU, on a GPU or in NumPy."""
+    """Float implementation of a function on a CPU, on a GPU or in NumPy, as a device."""
 
     def __init__(self, reference: Models, device: str) -> None:
         self._reference = reference
@@ -237,7 +237,7 @@ class _Floats(Computes):
 
 
 def table_row(name: str, options: Mapping[str, str]) -> Function:
-    """Return the table's row that a build was made from.
+    """Return a function of Pinion's table by name and options.
 
     Raises
     ------

@@ -24,7 +24,7 @@ def figures(
     failures: Mapping[int, str],
     words: Words | None = None,
 ) -> dict[str, Any]:
-    """Return the figures of a campaign.
+    """Return the final figures of a campaign as a JSON-able dictionary.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def figures(
 
 
 def _ends(spread: Spread, share: float) -> list[float] | None:
-    """Return the bounds of a quantile's bin as JSON."""
+    """Return the bounds of a quantile's bin as a list; None without numbers."""
     bin_ends = spread.quantile(share)
     return None if bin_ends is None else list(bin_ends)
 
@@ -109,7 +109,7 @@ def _ends(spread: Spread, share: float) -> list[float] | None:
 def extreme_request(
     plan: Plan, reference: Models, extreme: Extreme, words: Words | None
 ) -> dict[str, Any] | None:
-    """Return the arrays of the request with an extreme value, sampling it again."""
+    """Return the arrays of the request with an extreme value, sampled again; None if unknown."""
     if extreme.at is None:
         return None
     if plan.distribution == GIVEN:

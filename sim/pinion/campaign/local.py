@@ -41,7 +41,7 @@ _CREDENTIALS = (
 
 
 class LocalWorkers:
-    """Single-threaded worker processes; a context manager that ends them.
+    """Single-threaded worker processes, which end with the context.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _end(process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
 
 
 def _output_of(output: IO[bytes]) -> bytes:
-    """Return all that a process has written, without moving its file position."""
+    """Return the output of a process so far (at most 1 MiB), without moving its file position."""
     try:
         return os.pread(output.fileno(), 1 << 20, 0)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A chunk of a campaign: a device's results compared with the integer and the float model."""
+"""Comparison of a device's results for a chunk with the integer and the float model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HELD = 1 << 23
 
 
 class MeasuredDevice:
-    """A device whose answers are compared with the reference."""
+    """Open device whose answers are compared with the models."""
 
     def __init__(self, reference: Models, device: Computes) -> None:
         self._reference = reference
@@ -30,7 +30,7 @@ class MeasuredDevice:
     def chunk(
         self, plan: Plan, number: int, requests: Words | None
     ) -> tuple[FigureTally, bytes | None]:
-        """Return the figures of a chunk, and its results if they are stored."""
+        """Run and judge a chunk; return its figures, and its results if they are stored."""
         return measure(plan, number, self._reference, self._device, requests)
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ def measure(
     device: Computes,
     words: Words | None = None,
 ) -> tuple[FigureTally, bytes | None]:
-    """Return the figures of a chunk, and its results if they are stored.
+    """Run a chunk on a device and compare it; return its figures, and its results if stored.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def judge(
     answer: Answer,
     start: int,
 ) -> None:
-    """Add the figures of requests (n, words_in), the first of index ``start``, to a tally."""
+    """Compare answers to requests (n, words_in) from index ``start``, and add them to a tally."""
     manifest = reference.build.manifest
     home = manifest.budget_distribution
     sampled = plan.distribution != GIVEN
@@ -125,7 +125,7 @@ def has_budget(plan: Plan, reference: Models, *, fixed: bool) -> bool:
 
 
 def _results(reference: Models, answers: list[Answer]) -> bytes:
-    """Return results as packed arrays by name, as a device returns them."""
+    """Return a chunk's results by name, in the device's precision, as the bytes of a record."""
     manifest = reference.build.manifest
     values = np.concatenate([answer.values for answer in answers])
     if answers[0].bits is not None:

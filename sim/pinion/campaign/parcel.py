@@ -31,10 +31,10 @@ Files = Mapping[str, bytes]
 
 
 class Bench(Protocol):
-    """An open device on a worker."""
+    """Interface of an open device on a worker."""
 
     def chunk(self, plan: Plan, number: int, requests: Any) -> tuple[FigureTally, bytes | None]:
-        """Return the figures of a chunk, and its results if they are stored.
+        """Compute a chunk; return its figures, and its results if they are stored.
 
         Parameters
         ----------
@@ -46,23 +46,23 @@ class Bench(Protocol):
 
 
 class Parcel(Protocol):
-    """The serialized work of a campaign: a build or a function."""
+    """Interface of the serialized work of a campaign: a build or a function."""
 
     @property
     def digest(self) -> str:
         """SHA-256 of everything besides the requests that determines the results."""
 
     def open(self, place: Path, device: str) -> Bench:
-        """Open a device, with files below a folder of the worker."""
+        """Open a device for this work, with its files under the folder ``place`` of the worker."""
 
 
 def pack(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """Return files of a folder by path, compressed."""
+    """Return the compressed content of files in a folder, by path."""
     return {name: zlib.compress((folder / name).read_bytes(), _LEVEL) for name in sorted(names)}
 
 
 def unpack(files: Files, folder: Path) -> None:
-    """Write files into a folder, which afterwards is complete or does not exist.
+    """Replace a folder with files from `pack`; it is written completely or not at all.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def unpack(files: Files, folder: Path) -> None:
 
 
 def reference_of(folder: Path) -> Models:
-    """Return the models of a folder of ``pinion build`` or ``pinion program``."""
+    """Return the reference models of a folder that ``pinion build`` or ``pinion program`` wrote."""
     if Manifest.read(folder).is_program:
         return ProgramReference(ProgramFolder.read(folder))
     return Reference(Build.read(folder))
@@ -91,7 +91,7 @@ def reference_of(folder: Path) -> Models:
 
 @dataclass(frozen=True)
 class BuildParcel:
-    """The files of a folder that ``pinion build`` or ``pinion program`` wrote, and no others.
+    """Files of a folder that ``pinion build`` or ``pinion program`` wrote, and no others.
 
     Members
     -------
@@ -117,16 +117,16 @@ class BuildParcel:
 
     @property
     def size(self) -> int:
-        """Size of the files to send, in bytes."""
+        """Compressed size of the files [bytes]."""
         return sum(map(len, self.files.values()))
 
     def open(self, place: Path, device: str) -> Bench:
-        """Open a device for the build, with a comparison of its results."""
+        """Write the build under ``place`` and open a device for it that compares its results."""
         reference = reference_of(self.unpack(place))
         return MeasuredDevice(reference, open_device(reference, device))
 
     def unpack(self, place: Path) -> Path:
-        """Write the build folder below a place, unless it is there and undamaged; return its path.
+        """Write the build folder under ``place``, unless it is there intact, and return its path.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The plan of a campaign: exactly what determines its final figures.
+"""The plan of a campaign: the inputs that determine its final figures.
 
 A campaign is cut into chunks, and a chunk is a pure function of the plan and its number: the
 requests of chunk k come from a counter-based generator (Philox, Salmon et al. 2011) keyed by the
@@ -39,7 +39,7 @@ GIVEN = "given"
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The plan of one campaign.
+    """Plan of a campaign.
 
     Members
     -------
@@ -74,7 +74,7 @@ class Plan:
 
     @property
     def key(self) -> str:
-        """Digest that identifies the campaign."""
+        """Digest of the plan, which identifies the campaign."""
         text = json.dumps(asdict(self), sort_keys=True)
         return sha256(text.encode()).hexdigest()[:16]
 
@@ -84,7 +84,7 @@ class Plan:
         return -(-self.states // self.chunk)
 
     def span(self, number: int) -> tuple[int, int]:
-        """Return the first request of a chunk and the one after its last."""
+        """Return the index of a chunk's first request, and the index after its last."""
         start = number * self.chunk
         return start, min(start + self.chunk, self.states)
 
@@ -93,7 +93,7 @@ class Plan:
         return asdict(self)
 
     def generator(self, number: int) -> np.random.Generator:
-        """Return the random generator of a chunk."""
+        """Return a chunk's own random generator, seeded by the plan's seed and its number."""
         sequence = np.random.SeedSequence(self.seed, spawn_key=(number,))
         return np.random.Generator(np.random.Philox(sequence))
 
@@ -123,7 +123,7 @@ def make_plan(
     max_error: float | None,
     words: Words | None,
 ) -> Plan:
-    """Return a campaign's plan, with checked arguments.
+    """Check the arguments of a campaign and return its plan.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def make_plan(
 
 
 def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
-    """Check that a campaign can be divided into chunks and its states sampled.
+    """Check the number of states, the chunk size and the distribution of a campaign.
 
     Parameters
     ----------
@@ -184,12 +184,12 @@ def check_numbers(*, states: int, chunk: int, distribution: str | None) -> None:
 
 
 def plan_identity() -> dict[str, str]:
-    """Return what two machines must have in common to work on one campaign."""
+    """Return the source digest and NumPy version that all machines of a campaign must share."""
     return {"sources": source_digest(up_to("campaign")), "numpy": np.__version__}
 
 
 def plan_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Return a description of how their plan differs from ours; both are dictionaries."""
+    """Describe how their plan differs from ours, both as dictionaries; "" if they are equal."""
     names = [name for name in ours if ours.get(name) != theirs.get(name)]
     # Another robot or function implies other hashes, and another build another folder.
     if "what" in names:

@@ -1,4 +1,4 @@
-"""Running or resuming a campaign, up to its figures."""
+"""Start or resumption of a campaign, up to its figures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _AHEAD = 4
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignProgress:
-    """Progress of a campaign.
+    """Progress of a campaign: finished requests, time and workers.
 
     Members
     -------
@@ -89,7 +89,7 @@ def campaign(
     on_chunk: Callable[[CampaignProgress], None] | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Send many requests through a device on many workers and measure its accuracy.
+    """Send many requests through a device on many workers, and measure its accuracy.
 
     Called again with the same arguments, it resumes where it was interrupted.
 
@@ -137,13 +137,13 @@ def campaign(
         if states not in (None, len(words)):
             raise CampaignError(
                 f"arrays (--input) has {amount(len(words), 'request')}, so states (--states) "
-                f"cannot be {states:,}: leave it out."
+                f"cannot be {states:,}: leave states out."
             )
         states, distribution = len(words), GIVEN
     if states is None:
         raise CampaignError(
-            "A campaign needs either a number of states to sample, states (--states), or "
-            "requests, arrays (--input)."
+            "A campaign needs either a number of states (--states) to sample, or requests as "
+            "arrays (--input)."
         )
     plan = make_plan(
         build,
@@ -190,7 +190,7 @@ def fill_store(
     on_chunk: Callable[[CampaignProgress], None] | None,
     progress: Progress,
 ) -> int:
-    """Compute the chunks that a store lacks and return how many it had before.
+    """Compute and store the chunks that a store lacks; return how many it had before.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def fill_store(
 
 
 def run_of(store: StateStore, resumed: int, began: float) -> dict[str, Any]:
-    """Return the cost of this run of a campaign.
+    """Return the time [s] and workers of this run of a campaign, and its resumed chunks.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def run_of(store: StateStore, resumed: int, began: float) -> dict[str, Any]:
 def devices_of(
     device: str, scheduler: str | None, workers: int | None, client: Client | None
 ) -> tuple[list[str], str]:
-    """Return the devices of the local workers, one each, and their common kind."""
+    """Return the devices of the local workers, one each ([] if any will do), and their kind."""
     names = [name.strip() for name in device.split(",")]
     for name in names:
         known(name)
@@ -264,7 +264,7 @@ def devices_of(
 
 
 class _Run:
-    """A run of the missing chunks through the workers into the store."""
+    """Computation of the missing chunks on the workers, and their storage."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class _Run:
         self._threads, self._asked = 0, float("-inf")
 
     def go(self) -> None:
-        """Finish all chunks that can be finished."""
+        """Compute and store all missing chunks, and record those that cannot be computed."""
         check_workers(self.client, self.plan.device)
         self.began = time.perf_counter()
         self.client.register_plugin(Workplace(self.parcel), name=NAME)
@@ -332,7 +332,7 @@ class _Run:
         return max(2, _AHEAD * self._workers())
 
     def _through(self, numbers: Iterator[int], width: Callable[[], int]) -> list[int]:
-        """Compute chunks, ``width()`` at a time, and return those that killed workers."""
+        """Compute chunks, ``width()`` at a time, and return those whose workers died."""
         suspected: list[int] = []
         waiting: dict[str, int] = {}
         flow = as_completed(loop=self.client.loop)
@@ -370,7 +370,7 @@ class _Run:
         )
 
     def _take(self, number: int, future: Future) -> bool:
-        """Store the result of a chunk; return whether it killed its workers."""
+        """Store a chunk's result or failure; return whether every worker that tried it died."""
         try:
             # If a worker died with the result, this waits until another has computed it again.
             record = future.result()

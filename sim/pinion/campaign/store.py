@@ -47,7 +47,7 @@ CREATE TABLE failures (number INTEGER PRIMARY KEY, sentence TEXT NOT NULL);
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkRecord:
-    """A worker's answer for a chunk.
+    """Record of a finished chunk, as a worker returns it.
 
     Members
     -------
@@ -66,7 +66,7 @@ class ChunkRecord:
 
 
 class StateStore(Closing):
-    """The open file of a campaign; a context manager that closes it."""
+    """Open file of a campaign; a context manager that closes it."""
 
     def __init__(self, database: sqlite3.Connection, lock: ExitStack, path: Path) -> None:
         self._database = database
@@ -141,7 +141,7 @@ class StateStore(Closing):
         return {row[0] for row in self._database.execute("SELECT number FROM chunks")}
 
     def add(self, record: ChunkRecord) -> None:
-        """Store a chunk durably.
+        """Store a chunk's record in one transaction.
 
         Raises
         ------
@@ -160,7 +160,7 @@ class StateStore(Closing):
             raise _damaged(self.path, error) from None
 
     def fail(self, number: int, sentence: str) -> None:
-        """Store why a chunk failed; the next run tries it again."""
+        """Store the reason for a chunk's failure; the next run tries the chunk again."""
         with self._database:
             self._database.execute(
                 "INSERT OR REPLACE INTO failures VALUES (?, ?)", (number, sentence)
@@ -176,7 +176,7 @@ class StateStore(Closing):
         self._database.execute("DELETE FROM failures")
 
     def workers(self) -> int:
-        """Return how many different processes have finished chunks."""
+        """Return the number of worker processes that have finished chunks."""
         rows = self._database.execute("SELECT count(DISTINCT worker) FROM chunks")
         return int(rows.fetchone()[0])
 
@@ -236,7 +236,7 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
 
 @contextmanager
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open an existing file for reading.
+    """Open an existing file for reading within the context.
 
     The mode permits writing: SQLite removes its log when the last connection closes, which a
     read-only connection cannot do.
@@ -256,7 +256,7 @@ def packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def _plan(database: sqlite3.Connection, path: Path) -> dict[str, Any]:
-    """Return the plan in a file."""
+    """Check a file's format, and return the plan in it."""
     application = database.execute("PRAGMA application_id").fetchone()[0]
     version = database.execute("PRAGMA user_version").fetchone()[0]
     if application != APPLICATION:
@@ -312,7 +312,7 @@ def _locked(path: Path) -> ExitStack:
 
 
 def _is(handle: IO[bytes], path: Path) -> bool:
-    """Return whether an open file is the one at a path."""
+    """Return whether an open file is still the one at a path."""
     try:
         return os.path.samestat(os.fstat(handle.fileno()), path.stat())
     except FileNotFoundError:

@@ -27,7 +27,7 @@ from .parcel import Files, pack, unpack
 
 
 def on(client: Client) -> Runner:
-    """Return a runner of :func:`pinion.cosim.explore.explore` for a client's workers."""
+    """Return a runner for :func:`pinion.cosim.explore.explore` that uses a client's workers."""
 
     def run(points: Sequence[SweepPoint], folder: Path, measure: Measurements) -> Outcomes:
         for point in points:
@@ -73,7 +73,7 @@ def on(client: Client) -> Runner:
 
 
 def measure_elsewhere(task: tuple[Any, ...], key: str, files: Files) -> tuple[str | None, Files]:
-    """Measure what is missing at a point, inside a worker; return its failure and its folder."""
+    """Take a point's missing measurements on a worker; return its failure, if any, and files."""
     model, function, options, _, measure = task
     home = Path(tempfile.mkdtemp(dir=get_worker().local_directory, prefix="pinion-point-"))
     try:

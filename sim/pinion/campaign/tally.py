@@ -1,4 +1,4 @@
-"""Figures of requests that can be merged exactly, in any order and any grouping.
+"""Figures of requests that are merged exactly, in any order and grouping.
 
 Counts are integers, extremes keep their request (the lowest index of equals), and quantiles come
 from fixed bins: so the figures of a million requests are the same, bit for bit, however the
@@ -28,13 +28,13 @@ FIRSTS = ("mismatches", "wrong", "outside")
 
 @dataclass(kw_only=True)
 class Extreme:
-    """The largest of a set of numbers and its request; None if there is no number."""
+    """Largest of a set of numbers, and its request's index; both None without numbers."""
 
     value: float | None = None
     at: int | None = None
 
     def add(self, value: float | None, at: int | None) -> None:
-        """Include another number."""
+        """Take the maximum with a number of request ``at``; the lowest index wins among equals."""
         if value is None or at is None:
             return
         if self.value is None or self.at is None or (value, -at) > (self.value, -self.at):
@@ -43,7 +43,7 @@ class Extreme:
 
 @dataclass(kw_only=True)
 class Spread:
-    """Distribution of non-negative numbers.
+    """Histogram of non-negative numbers, with their largest.
 
     Members
     -------
@@ -71,7 +71,7 @@ class Spread:
 
 @dataclass(kw_only=True)
 class FigureTally:
-    """The figures of a set of requests.
+    """Figures of a set of requests.
 
     Members
     -------
@@ -95,7 +95,7 @@ class FigureTally:
             self._first(name, start + int(np.flatnonzero(which)[0]))
 
     def spread(self, block: str, errors: Floats, indices: NDArray[np.int64]) -> None:
-        """Include non-negative relative errors (n,) of a block, of requests with these indices."""
+        """Add relative errors (n,) of a block, at least 0, for requests with these indices."""
         spread = self.relative.setdefault(block, Spread())
         finite = np.isfinite(errors)
         errors, indices = errors[finite], indices[finite]
@@ -105,14 +105,14 @@ class FigureTally:
         spread.largest.add(*_largest(errors, indices))
 
     def extremes(self, names: Iterable[str], errors: Floats, indices: NDArray[np.int64]) -> None:
-        """Include absolute errors (n, words) of requests with these indices."""
+        """Update the largest absolute errors by word with those (n, words) of these requests."""
         for name, column in zip(names, errors.T, strict=True):
             finite = np.isfinite(column)
             extreme = self.absolute.setdefault(name, Extreme())
             extreme.add(*_largest(column[finite], indices[finite]))
 
     def merge(self, other: FigureTally) -> None:
-        """Include the figures of other requests."""
+        """Add the figures of other requests to these."""
         for name, many in other.counts.items():
             self.counts[name] += many
         for name, at in other.first.items():
@@ -131,7 +131,7 @@ class FigureTally:
         self.first[name] = at if lowest is None else min(lowest, at)
 
     def to_text(self) -> str:
-        """Return JSON: the same text for the same figures, every float exactly."""
+        """Return the figures as JSON: equal figures give equal text, and floats are exact."""
         data = {
             "counts": self.counts,
             "first": self.first,
@@ -175,7 +175,7 @@ def _extreme(pair: Any) -> Extreme:
 
 
 def _bins(values: Floats) -> NDArray[np.int64]:
-    """Return the bin of each number, exactly: the last bits of logarithms depend on the library."""
+    """Return the bin of each number from its bits, as logarithms differ between libraries."""
     bits: NDArray[np.uint64] = np.abs(values).view(np.uint64) >> _SHIFT
     return bits.astype(np.int64)
 
@@ -186,7 +186,7 @@ def _edge(number: int) -> float:
 
 
 def _largest(values: Floats, indices: NDArray[np.int64]) -> tuple[float | None, int | None]:
-    """Return the largest number and its index, the lowest among equals; indices are ascending."""
+    """Return the largest number and its index, the lowest among equals (indices ascend)."""
     if not len(values):
         return None, None
     at = int(np.argmax(values))

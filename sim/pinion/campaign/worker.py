@@ -1,4 +1,4 @@
-"""State inside a worker: its parcel and its open devices."""
+"""State of a worker process: its parcel and its open devices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "pinion-campaign"
 
 
 class Workplace(WorkerPlugin):
-    """A campaign's plugin on each worker, including those that join or restart later.
+    """Dask plugin of a campaign on each worker, including those that join or restart later.
 
     Members
     -------
@@ -46,7 +46,7 @@ class Workplace(WorkerPlugin):
         self.__init__(state["parcel"])  # type: ignore[misc]  # locks and devices do not travel
 
     def setup(self, worker: Any) -> None:
-        """Store the worker's folder; files are written when a chunk needs them."""
+        """Set the folder for the worker's files, which are written when a chunk needs them."""
         self._place = Path(worker.local_directory) / NAME
 
     def teardown(self, worker: Any) -> None:
@@ -82,7 +82,7 @@ class Workplace(WorkerPlugin):
 
 
 def work(plan: Plan, number: int, requests: Any) -> ChunkRecord:
-    """Compute a chunk, inside a worker.
+    """Compute a chunk on a worker, and return its record.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def work(plan: Plan, number: int, requests: Any) -> ChunkRecord:
 
 
 def _identity(worker: Any) -> dict[str, str]:
-    """Return the identity of the worker's code; cached, since reading all sources takes time."""
+    """Return the versions of the worker's code, cached because hashing all sources takes time."""
     cached = getattr(worker, "_pinion_identity", None)
     if cached is None:
         cached = worker._pinion_identity = plan_identity()

@@ -1,4 +1,4 @@
-"""A card that answers at once and computes nothing, to measure the driver alone."""
+"""Card that answers immediately and computes nothing, for measuring the driver alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTROL = register("CONTROL").offset
 
 
 class InstantCard(Transport):
-    """A card with valid responses of zeros, copied from templates except for their framing.
+    """Card whose responses are valid packets of zeros.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class InstantCard(Transport):
         self.worked += time.thread_time() - worked
 
     def receive(self, packet: Bytes) -> None:
-        """Return the response to the oldest request."""
+        """Wait for a request, and write the response to the oldest one into a packet."""
         self._waiting = True
         request = self._asked.get()
         self._waiting = False
@@ -76,7 +76,7 @@ class InstantCard(Transport):
         self.worked += time.thread_time() - worked
 
     def _template(self, count: int) -> Bytes:
-        """Return a response of zeros with a checksum of 0."""
+        """Return a cached response of `count` zero records, with a checksum of 0."""
         if count not in self._templates:
             words = np.zeros((count, self._layout.words_out), dtype=np.uint32)
             answers = Answers(words=words, flagged=np.zeros(count, dtype=np.bool_))
@@ -86,7 +86,7 @@ class InstantCard(Transport):
         return self._templates[count]
 
     def close(self) -> None:
-        """Do nothing."""
+        """Do nothing: there is nothing to release."""
 
 
 def _nothing(words: NDArray[np.uint32]) -> Answers:

@@ -1,4 +1,4 @@
-"""A packet-level model of a card in Python, around any function that computes.
+"""Packet-level model of a card in Python, around any function that computes results.
 
 It follows `pinion.link.protocol` beat by beat, causes, halts and registers included, but without
 time: a response is complete as soon as its request is. The compiled and the simulated RTL are
@@ -36,7 +36,7 @@ WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Results of a batch, in request order.
+    """Results and flags of a batch, in request order.
 
     Members
     -------
@@ -56,7 +56,7 @@ Compute = Callable[[Words], Answers]
 
 
 class PacketCard:
-    """The top's behaviour on a stream of beats.
+    """Model of the top: from a stream of request beats to responses, with registers.
 
     Only one thread at a time may call `feed`; others may access registers meanwhile.
 
@@ -104,7 +104,7 @@ class PacketCard:
         self.configure()
 
     def configure(self) -> None:
-        """Return to the state after configuration, with fresh counters and registers."""
+        """Return to the state after configuration, with all counters and registers reset."""
         with self._lock:
             self._values = {row.name: 0 for row in REGISTERS} | self._constants
             self._kept: dict[str, int] = {}
@@ -112,7 +112,7 @@ class PacketCard:
             self._epoch = 0
 
     def feed(self, data: Any, *, whole: Flags | None = None) -> list[Bytes]:
-        """Take request beats; a request may be spread over any number of calls.
+        """Process request beats, and return the responses that they complete.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class PacketCard:
         return responses[-1] if responses else None
 
     def read_register(self, offset: int) -> int:
-        """Read a register; an unlisted one reads as zero."""
+        """Read a register; an undefined one reads as zero."""
         row = self._rows.get(offset % SPACE)
         if row is None:
             return 0
@@ -164,7 +164,7 @@ class PacketCard:
             return value & WORD
 
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register; a read-only or unlisted one ignores it."""
+        """Write a register; writes to read-only or undefined ones have no effect."""
         row = self._rows.get(offset % SPACE)
         if row is None or row.access == "ro":
             return
@@ -188,7 +188,7 @@ class PacketCard:
         return bool(self._values["CONTROL"] & RESET)
 
     def _clear(self) -> None:
-        """Clear what the soft reset clears: everything but constants and counters."""
+        """Clear the state that a soft reset clears: everything except constants and counters."""
         self._halted = False
         self._header: Any = None
         self._payload = np.zeros(0, dtype=np.uint8)
@@ -197,7 +197,7 @@ class PacketCard:
         self._epoch = getattr(self, "_epoch", 0) + 1
 
     def _take(self, beats: Bytes, fit: Flags) -> tuple[int, Any, int]:
-        """Take beats; return how many, the request that they complete, and its epoch.
+        """Consume beats; return their number, the request that they complete, and its epoch.
 
         The caller holds the lock.
         """
@@ -228,7 +228,7 @@ class PacketCard:
         return count, request, self._epoch
 
     def _check(self, beat: Bytes, *, whole: bool) -> Cause:
-        """Return the first fault of a header."""
+        """Return the first fault of a header, or `Cause.NONE`."""
         header = beat.view(HEADER)[0]
         faults = {
             Cause.PARTIAL_BEAT: not whole,

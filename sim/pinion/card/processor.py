@@ -1,4 +1,4 @@
-"""The processor's top, simulated: the device ``processor:sim``."""
+"""Simulated card of the dynamics processor: the device ``processor:sim``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LINK_KHZ = 100_000
 
 
 class SimulatedProcessor(TopTransport):
-    """The compiled top of a processor; the first opening of a machine compiles it.
+    """Compiled top of a processor as a transport; it is compiled on first use of a machine.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class SimulatedProcessor(TopTransport):
 def open_processor(
     machine: Machine, layout: Layout, address: str, *, progress: Progress = SILENT
 ) -> SimulatedProcessor:
-    """Open the simulated card: the entry point ``sim`` of ``pinion.processors``.
+    """Open the simulated processor card (the entry point ``sim`` of ``pinion.processors``).
 
     Raises
     ------

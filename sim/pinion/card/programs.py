@@ -1,4 +1,4 @@
-"""Verification of programs of the dynamics processor against their models, as for builds."""
+"""Verification of programs of the dynamics processor against their models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CARD = "processor:sim"
 
 
 class ProgramReference(FloatReference[ProgramFolder]):
-    """The models of a program: exact words of the machine, and floats.
+    """Models of a program: the machine's exact words, and floats.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class ProgramReference(FloatReference[ProgramFolder]):
         super().__init__(program, [word for word, _ in outputs], [fmt.lsb for _, fmt in outputs])
 
     def expected(self, words: Words) -> tuple[Words, Flags]:
-        """Return what a card must answer: words (n, words_out) as float32 bits, and flags (n,)."""
+        """Return a correct card's answers: words (n, words_out) as float32 bits, and flags (n,)."""
         return run(self.build.program, words)
 
     def comparison(

@@ -51,14 +51,14 @@ class ModelPort:
         self._closed = False
 
     def read(self) -> bytes:
-        """Return what the card has sent."""
+        """Return the bytes that the card has sent, waiting up to 50 ms for any."""
         with self._changed:
             self._changed.wait_for(lambda: self._out or self._closed, 0.05)
             data, self._out = bytes(self._out), bytearray()
         return data
 
     def write(self, data: bytes) -> None:
-        """Send frames to the card, which answers at once."""
+        """Send bytes to the card, which answers complete frames before this call returns."""
         *frames, self._text = (self._text + self.down(data)).split(END)
         sent = bytearray()
         for frame in frames:
@@ -124,7 +124,7 @@ class CompiledPort:
 
     @classmethod
     def build(cls, *, rtlil: Path, bit: int, folder: Path | None = None) -> CompiledPort:
-        """Compile a card, or reuse the cached library of the same content.
+        """Compile a card, or reuse the cached library of the same design.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class CompiledPort:
         return cls(library=library, bit=bit)
 
     def read(self) -> bytes:
-        """Run some cycles and return what the card sends."""
+        """Simulate `CYCLES` cycles with the queued bytes, and return the bytes from the card."""
         with self._lock:
             data, self._in = bytes(self._in), bytearray()
         if self._closed:
@@ -150,7 +150,7 @@ class CompiledPort:
         return self.run(data, cycles=self.CYCLES)
 
     def run(self, data: bytes, *, cycles: int, level: int = -1) -> bytes:
-        """Send bytes, then run on for some cycles.
+        """Send bytes and simulate at least `cycles` cycles; return the bytes that the card sends.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class CompiledPort:
             self._in += data
 
     def close(self) -> None:
-        """End later reads; there is nothing to release."""
+        """Make later reads return nothing; there is nothing to release."""
         self._closed = True
 
 

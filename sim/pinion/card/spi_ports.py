@@ -1,4 +1,4 @@
-"""The compiled RTL of a card behind an SPI line, in this process."""
+"""Compiled RTL of a card behind an SPI line, in this process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CompiledSpi:
     def __init__(self, *, library: Path, bit: int = CYCLES) -> None:
         if bit < CYCLES:
             raise ValueError(
-                f"The number of cycles per bit is {bit}, but the card needs at least {CYCLES}."
+                f"An SPI bit must last at least {CYCLES} cycles of the card's clock, not {bit}."
             )
         self.library = library
         self.bit = bit
@@ -37,7 +37,7 @@ class CompiledSpi:
 
     @classmethod
     def build(cls, *, rtlil: Path, bit: int = CYCLES, folder: Path | None = None) -> CompiledSpi:
-        """Compile a card, or reuse the cached library of the same content.
+        """Compile a card, or reuse the cached library of the same design.
 
         Parameters
         ----------
@@ -61,11 +61,11 @@ class CompiledSpi:
         return int(self._lib.pinion_spi_now(self._card))
 
     def wait(self, cycles: int) -> None:
-        """Run some cycles with the line idle."""
+        """Simulate a number of cycles with the line idle."""
         self._lib.pinion_spi_wait(self._card, cycles)
 
     def transfer(self, data: bytes) -> bytes:
-        """Send bytes and return as many received at the same time, with chip select asserted."""
+        """Send bytes in one transfer, and return the bytes received at the same time."""
         out = ctypes.create_string_buffer(len(data))
         self._lib.pinion_spi_transfer(self._card, data, len(data), self.bit, out)
         return out.raw

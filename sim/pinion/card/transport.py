@@ -44,7 +44,7 @@ PAUSE = 0.002
 
 
 class InProcessCard(Transport):
-    """A `PacketCard` as a transport that answers requests in the sending thread.
+    """Transport to a `PacketCard` that answers requests in the sending thread.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class InProcessCard(Transport):
                 self._changed.notify_all()
 
     def send(self, packet: Bytes) -> None:
-        """Compute the response; other threads can run meanwhile."""
+        """Compute and queue the response to a request; other threads can run meanwhile."""
         with self._changed:
             self._sending, resets = True, self._resets
         try:
@@ -92,7 +92,7 @@ class InProcessCard(Transport):
                 self._changed.notify_all()
 
     def receive(self, packet: Bytes) -> None:
-        """Wait for the next response."""
+        """Wait for the next response, and copy it into a packet."""
         with self._changed:
             resets = self._resets
             while not self._responses:
@@ -116,7 +116,7 @@ class InProcessCard(Transport):
 
 
 class SimulatedCard(InProcessCard):
-    """A core in this process, compiled from the RTLIL of its build.
+    """Transport to a card model in this process, with the compiled core of a build.
 
     The first opening of a build compiles it into the user's cache (about ten seconds); later ones
     reuse it. The core is idle after a batch, and its state is preserved between batches, as on a
@@ -167,11 +167,11 @@ class SimulatedCard(InProcessCard):
         super().__init__(card=card)
 
     def _restart(self) -> None:
-        """Have the states reset before the next batch; another thread may be in the core now."""
+        """Request a state reset before the next batch, as another thread may be using the core."""
         self._fresh = True
 
     def _compute(self, requests: Words) -> Answers:
-        """Run the core until every request is answered."""
+        """Run the core on a batch of requests, and return its answers."""
         m = self.manifest
         if self._fresh:
             self._fresh = False
@@ -203,7 +203,7 @@ class SimulatedCard(InProcessCard):
 
 
 class TopTransport(Transport):
-    """A compiled top in this process: packets beat by beat, registers over AXI-Lite.
+    """Transport to a compiled top in this process: packets as beats, registers over AXI-Lite.
 
     Both directions share one simulation, which the waiting thread runs.
 
@@ -249,13 +249,13 @@ class TopTransport(Transport):
             self._moved.notify_all()
 
     def send(self, packet: Bytes) -> None:
-        """Offer beats until all are accepted."""
+        """Send a packet beat by beat; return when all beats are accepted."""
         with self._moved:
             self._beats = packet.view(np.uint32).reshape(-1, WORDS_PER_BEAT)
             self._until(lambda: not len(self._beats), "accepted no more beats")
 
     def receive(self, packet: Bytes) -> None:
-        """Take beats until the packet is complete."""
+        """Receive beats into a packet until it is complete."""
         beats = len(packet) // BEAT
         with self._moved:
             self._room, self._ended, self._parts = beats, False, []
@@ -276,7 +276,7 @@ class TopTransport(Transport):
         """Do nothing: the simulation ends with its last reference."""
 
     def _until(self, finished: Callable[[], bool], failure: str) -> None:
-        """Run the simulation until a condition holds, releasing the lock in between."""
+        """Run the simulation until a condition holds; the lock is released in between."""
         resets, end = self._resets, time.monotonic() + self._wait
         while not finished():
             if self._step():
@@ -293,7 +293,7 @@ class TopTransport(Transport):
             self._moved.wait(PAUSE)
 
     def _step(self) -> bool:
-        """Run the simulation for a while and return whether anything moved."""
+        """Run the simulation for at most `SLICE` cycles; return whether any beat moved."""
         if not len(self._beats) and not self._room:
             return False
         run = self.top.run(
@@ -321,7 +321,7 @@ class TopTransport(Transport):
 
 
 class SimulatedTop(TopTransport):
-    """The whole top of a build, compiled.
+    """Transport to the compiled top of a build, including its core.
 
     The first opening of a build compiles it into the user's cache, which takes minutes for a large
     core.
@@ -367,7 +367,7 @@ class SimulatedTop(TopTransport):
 
 
 def seconds_to_open(folder: Path, address: str) -> float:
-    """Estimate how long ``sim:top`` compiles on first opening; 0 if it is already compiled.
+    """Estimate the time [s] to compile ``sim:top`` on first opening; 0 if it is compiled already.
 
     The estimate is for this machine and its present load; it is 0 for other, quick cards.
 
@@ -397,7 +397,7 @@ def open_transport(
     *,
     progress: Progress = SILENT,
 ) -> Transport:
-    """Open the simulated card of a build: the entry point ``sim`` of ``pinion.transports``.
+    """Open the simulated card of a build (the entry point ``sim`` of ``pinion.transports``).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The cocotb test inside Icarus or Verilator: one stream batch through a core.
+"""cocotb test inside Icarus or Verilator that sends one batch of beats through a core.
 
 The working directory is the bench's folder. `runner` writes ``stimuli.npz`` and ``spec.json``
 there; this module writes ``result.npz`` and ``complaints.json``. Source and sink come from
@@ -34,7 +34,7 @@ _SIGNS = 100
 
 
 class ReferenceModel(Protocol):
-    """Interface of the reference object from ``module:function`` of the spec."""
+    """Interface of the reference object that the spec names as ``module:function``."""
 
     def expected(self, words: Words) -> tuple[Words, Flags]:
         """Return result words (n, words_out) and flags (n,) for request words (n, words_in)."""
@@ -44,7 +44,7 @@ class ReferenceModel(Protocol):
 
 
 class Monitor:
-    """A monitor that samples both streams at every rising edge."""
+    """Monitor that samples both streams of a core at every rising clock edge."""
 
     def __init__(self, *, dut: Any) -> None:
         self.dut = dut
@@ -100,7 +100,7 @@ def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
 
 
 def differing_records(actual: Words | Flags, expected: Words | Flags, *, name: str) -> list[str]:
-    """Return messages about differing shapes or words, naming the first record and word.
+    """Return messages about different shapes or words, with the first record and word.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def differing_records(actual: Words | Flags, expected: Words | Flags, *, name: s
 def _check(
     spec: dict[str, Any], stimuli: dict[str, Any], frames: list[AxiStreamFrame]
 ) -> list[str]:
-    """Compare the output frames with expected arrays and with the reference."""
+    """Compare output frames with expected arrays and the reference; return messages."""
     words_out = spec["words_out"]
     if len({len(frame.tdata) for frame in frames}) != 1:
         return ["The result records differ in length: not every record has TLAST on its last beat."]

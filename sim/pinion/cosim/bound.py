@@ -54,7 +54,7 @@ def verify_bounded(
     progress: Progress = SILENT,
     **options: Any,
 ) -> dict[str, Any]:
-    """Verify a build, with bounds on its errors if ``bound`` is set.
+    """Verify a build, and compare its errors with bounds if ``bound`` is set.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def verify_bounded(
 
 
 def bound_figures(bounds: Bounds, verified: Mapping[str, Any]) -> dict[str, Any]:
-    """Return figures that complement those of :func:`pinion.cosim.verify.verify`.
+    """Return figures on error bounds, to be added to those of :func:`pinion.cosim.verify.verify`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A core compiled to machine code by CXXRTL or Verilator, behind ctypes.
+"""Core compiled to machine code by CXXRTL or Verilator, called through ctypes.
 
 The emitted RTLIL becomes C++, which is compiled together with ``engine.cpp`` into a shared library
 (see `pinion.cosim.engines`). Whole batches run inside the library; Python exchanges arrays.
@@ -32,20 +32,20 @@ _RUN = (
 
 
 class _Run(ctypes.Structure):
-    """``struct Run`` of engine.cpp."""
+    """Structure ``Run`` of engine.cpp."""
 
     _fields_ = c_fields(_RUN)
 
 
 class CompiledCore:
-    """An instance of a compiled core, reset once; its state is preserved between batches.
+    """Instance of a compiled core, reset on creation; its state is preserved between batches.
 
     Instances share nothing, even if they come from the same library. Only one thread at a time may
     use an instance; `run` lets other threads run.
     """
 
     def __init__(self, *, library: Path, debug: bool = False) -> None:
-        """Load a library from `build`."""
+        """Load a library and reset its core; `build` also compiles it."""
         self.library = library
         self.debug = debug
         self._lib = _load(library)
@@ -65,7 +65,7 @@ class CompiledCore:
         engine: Engine = "auto",
         progress: Progress = SILENT,
     ) -> CompiledCore:
-        """Compile a core, or reuse the cached library of the same content.
+        """Compile a core, or reuse the cached library of the same design.
 
         Parameters
         ----------
@@ -91,11 +91,11 @@ class CompiledCore:
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:
-        """Hold the core's reset for four cycles."""
+        """Reset the core, for four cycles."""
         self._lib.pinion_reset(self._engine)
 
     def reset_state(self) -> None:
-        """Pulse ``reset_state``, so that the next record finds initial values, if any."""
+        """Pulse ``reset_state``, so that a core with states restarts from their initial values."""
         self._lib.pinion_reset_state(self._engine)
 
     def build_hash(self) -> int:
@@ -120,7 +120,7 @@ class CompiledCore:
         drain: int = DRAIN,
         progress: Progress = SILENT,
     ) -> StreamResult:
-        """Send beats and collect results.
+        """Send beats to the core, and return the output beats with cycle stamps.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class CompiledCore:
         expected_beats : output beats to wait for.
         idle : (k,) bool, repeated; True in a cycle keeps the host from offering a new beat.
         stall : (k,) bool, repeated; True in a cycle keeps ``o_tready`` low.
-        limit : cycles without progress, with the host willing, after which the batch is given up.
+        limit : cycles without progress, with the host ready, after which the batch is given up.
         drain : cycles to run afterwards with ``o_tready`` high, looking for surplus beats.
         progress : receives the share of the output beats, from another thread.
 
@@ -218,7 +218,7 @@ class CompiledCore:
 
 
 class _Request:
-    """The arrays of a batch and the structure that points to them."""
+    """Arrays of a batch, and the C structure that points to them."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class _Request:
             )
         if last.shape != (len(beats),):
             raise ValueError(
-                f"The last flags must have shape ({len(beats)},), one for each beat, not "
+                f"The TLAST flags must have shape ({len(beats)},), one for each beat, not "
                 f"{last.shape}."
             )
         if expected_beats < 0:
@@ -267,7 +267,7 @@ class _Request:
             setattr(self.fields, name, getattr(self, name).ctypes.data)
 
     def share(self) -> float:
-        """Return the share of the output beats received so far, from the library's time stamps."""
+        """Return the share of the output beats received so far, 0 to 1."""
         count = len(self.emitted)
         return float(np.count_nonzero(self.emitted >= 0)) / count if count else 1.0
 
@@ -287,7 +287,7 @@ class _Request:
 
 
 def _join(chunks: NDArray[np.uint32]) -> NDArray[Any]:
-    """Return (cycles,) integers for (cycles, k) 32-bit chunks, least significant first."""
+    """Join (cycles, k) 32-bit chunks, least significant first, into (cycles,) integers."""
     if chunks.shape[1] <= 2:
         total = np.zeros(len(chunks), dtype=np.uint64)
         for k in range(chunks.shape[1]):

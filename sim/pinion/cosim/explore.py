@@ -66,7 +66,7 @@ def explore(
     on_row: Callable[[Row], None] = lambda row: None,
     elsewhere: Runner | None = None,
 ) -> list[Row]:
-    """Measure points, several at a time; points that are already measured are only read.
+    """Measure points, several in parallel; complete earlier measurements are reused.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def point_folder(point: SweepPoint, folder: Path) -> Path:
 
 
 def kept(points: Sequence[SweepPoint], folder: Path, *, measure: Measurements) -> list[Row | None]:
-    """Return the rows of points that this code has measured completely, None for others."""
+    """Return the rows of points that this version has measured completely, None for others."""
     version = code_version()
     return [
         None
@@ -155,7 +155,7 @@ def _row(
     failure: str | None = None,
     resumed: bool = False,
 ) -> Row:
-    """Return a point's figures, as far as they are measured."""
+    """Return a point's row, with None for figures that are not measured."""
     place = point_folder(point, folder)
     record = _read(place, point, version)
     measured = [record[stage] for stage, of in measure.stages().items() if _has(record, stage, of)]
@@ -193,14 +193,14 @@ _FIGURES = (
 
 
 def _usable(row: Row) -> bool:
-    """Return whether a point is a working core for the sampled states, as far as is known."""
+    """Return whether a point was measured without failure or mismatch and with few flags."""
     works = row["dsp"] is not None and not row["failure"] and not row["mismatches"]
     works &= row["verified"] is not False  # None if the RTL was not simulated
     return bool(works and row["valid"] and row["flagged"] <= FLAGGED_SHARE * row["samples"])
 
 
 def _missing(point: SweepPoint, folder: Path, measure: Measurements, version: str) -> list[str]:
-    """Return the stages that have yet to run, in order."""
+    """Return the stages that a point still has to run, in order; all if its build is damaged."""
     place = point_folder(point, folder)
     record, stages = _read(place, point, version), measure.stages()
     missing = [stage for stage, of in stages.items() if not _has(record, stage, of)]
@@ -214,12 +214,12 @@ def _missing(point: SweepPoint, folder: Path, measure: Measurements, version: st
 
 
 def _has(record: Mapping[str, Any], stage: str, of: Mapping[str, Any]) -> bool:
-    """Return whether a stage was finished, for the same states."""
+    """Return whether a record contains a stage that was run with the same settings."""
     return isinstance(record.get(stage), dict) and record[stage].get("of") == of
 
 
 def _read(place: Path, point: SweepPoint, version: str | None) -> dict[str, Any]:
-    """Return a point's record for a code version (None: any), empty if there is none."""
+    """Return a point's record for a code version (any if None); {} if there is none."""
     try:
         record = json.loads((place / RECORD).read_text())
         same = version in (None, record["version"]) and record["content"] == point.content
@@ -229,7 +229,7 @@ def _read(place: Path, point: SweepPoint, version: str | None) -> dict[str, Any]
 
 
 def _run(points: Sequence[SweepPoint], folder: Path, measure: Measurements, jobs: int) -> Outcomes:
-    """Measure each point in a new process; yield each with its failure, if any.
+    """Measure each point in a new process; yield each point with its failure, if any.
 
     Each point has a pool of one process: a crash ends only that point, and its memory is freed.
     """
@@ -267,14 +267,14 @@ def _outcome(future: Future[str | None]) -> str | None:
 def task_of(
     point: SweepPoint, folder: Path, measure: Measurements
 ) -> tuple[dict[str, Any], str, BuildRequest, Path, Measurements]:
-    """Return the arguments of `measure_point`, for another process."""
+    """Return the arguments of `measure_point` in a form that another process can receive."""
     model = model_to_dict(point.model)
     return model, point.function, point.request, folder, measure
 
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Block SIGINT for processes started inside; this process receives it afterwards.
+    """Block SIGINT in processes started in the context; this process receives it afterwards.
 
     A process that is interrupted while it starts would print a traceback.
     """
@@ -297,7 +297,7 @@ def _without_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _no_orphans() -> Iterator[None]:
-    """Stop the processes started inside if the context ends by an exception."""
+    """Stop the processes started in the context if an exception ends it."""
     existing = set(multiprocessing.active_children())
     try:
         yield
@@ -312,7 +312,7 @@ def _no_orphans() -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """Make a new process end, with the tools it runs, on SIGTERM or with its parent."""
+    """Set a new process up to end, with the tools it runs, on SIGTERM or with its parent."""
     threading.Thread(target=_follow, daemon=True).start()
     sys.unraisablehook = _exit_later
     # An exception, so that tools are stopped and temporary folders removed. Installed last, because
@@ -322,7 +322,7 @@ def _prepare() -> None:
 
 
 def _exit_later(lost: sys.UnraisableHookArgs) -> None:
-    """Exit a little later if Python dropped the exception because a destructor was running."""
+    """Retry the exit after a delay if Python dropped SystemExit in a destructor."""
     if issubclass(lost.exc_type, SystemExit):
         signal.setitimer(signal.ITIMER_REAL, _AGAIN)
     else:
@@ -345,7 +345,7 @@ def measure_point(
     folder: Path,
     measure: Measurements,
 ) -> str | None:
-    """Measure what is missing at a point; return the error message if it fails."""
+    """Take and record a point's missing measurements; return an error message if one fails."""
     point = SweepPoint(model=model_from_dict(model), function=function, request=request)
     place = point_folder(point, folder)
     version = code_version()
@@ -410,7 +410,7 @@ def _verify(point: SweepPoint, folder: Path, measure: Measurements) -> dict[str,
 
 
 def _errors(point: SweepPoint, folder: Path, measure: Measurements) -> dict[str, Any]:
-    """Return relative errors of the integers, by block (:mod:`pinion.link.relative`)."""
+    """Return the relative errors of the integer model (:mod:`pinion.link.relative`)."""
     core_build = Build.read(folder)
     reference = Reference(core_build)
     words = request_words(

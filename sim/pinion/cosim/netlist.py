@@ -125,7 +125,7 @@ def cell_models() -> str:
 
 
 def map_core(folder: Path, *, progress: Progress = SILENT) -> Path:
-    """Map a build's core alone, as the board's flow does; return the path of the Verilog."""
+    """Map a build's core alone, as the board's flow does; return the mapped Verilog's path."""
     step = "Mapping the core"
     progress.step(step)
     work = Path(folder) / SIMULATION / "netlist"
@@ -145,7 +145,7 @@ def map_core(folder: Path, *, progress: Progress = SILENT) -> Path:
 
 
 def netlist_rtlil(mapped: Path, work: Path, *, top: str = TOP) -> Path:
-    """Replace the cells of a mapped design by their models and return the path of the RTLIL.
+    """Replace the cells of a mapped design with their models, and return the RTLIL's path.
 
     No trace of the cells is left: before compilation, a design is checked to hold only logic.
 
@@ -183,7 +183,7 @@ def netlist_rtlil(mapped: Path, work: Path, *, top: str = TOP) -> Path:
 
 
 def netlist_core(folder: Path, *, progress: Progress = SILENT) -> CompiledCore:
-    """Return the compiled mapped netlist of a build's core, which answers as the core does.
+    """Return a simulation of a build's core, compiled from its mapped netlist.
 
     The netlist is the bitstream's if ``pinion bitstream`` was run; otherwise the core alone is
     mapped by the same commands.
@@ -206,7 +206,7 @@ def netlist_core(folder: Path, *, progress: Progress = SILENT) -> CompiledCore:
 
 
 def _mapped(folder: Path, build: Build, progress: Progress) -> Path:
-    """Return the Verilog file with the mapped core, mapping the core if there is none."""
+    """Return the path of the Verilog with the mapped core; map the core if there is none."""
     mapped = board_folder(folder, build.manifest) / MAPPED
     if not mapped.is_file():
         mapped = map_core(folder, progress=progress)
@@ -221,7 +221,7 @@ def check_netlist(
     arrays: Mapping[str, ArrayLike] | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Send requests through the netlist of `netlist_core` and compare every answer.
+    """Send requests through `netlist_core`, and compare every answer with the integer model.
 
     Parameters
     ----------

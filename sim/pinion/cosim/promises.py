@@ -29,7 +29,7 @@ def check_promises(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Compare integers and floats on every distribution, without simulation.
+    """Compare the integer model with the float model on every distribution, without simulation.
 
     Parameters
     ----------

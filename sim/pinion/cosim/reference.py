@@ -1,4 +1,4 @@
-"""A build's expected answers: exact integers for the RTL, floats for the accuracy.
+"""Expected answers of a build: exact integers for the RTL, floats for the accuracy.
 
 The two comparisons are never mixed: RTL against integers has no tolerance; integers against floats
 have the budget that follows from the formats.
@@ -30,11 +30,11 @@ Run = tuple[FixedValues, Flags, dict[str, Floats]]
 
 
 class Described(Protocol):
-    """Contents of a build's or a program's folder: robot, function and layout of records."""
+    """Interface of a build's or program's folder: robot, function and layout of records."""
 
     @property
     def manifest(self) -> Manifest:
-        """The layout of records, and what is promised."""
+        """Manifest, with the layout of records and the promised errors."""
 
     @property
     def model(self) -> Model:
@@ -49,7 +49,7 @@ DescribedT = TypeVar("DescribedT", bound=Described)
 
 
 class FloatReference(Generic[DescribedT]):
-    """The float model of a function, with results in the form that a device returns.
+    """Float model of a function, with results in the form that a device returns.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class FloatReference(Generic[DescribedT]):
         return self._gathered(results, len(words))
 
     def _gathered(self, results: Mapping[str, Floats], count: int) -> Floats:
-        """Return arrays by block name in record order, (n, words_out)."""
+        """Concatenate result arrays by block name in record order, (n, words_out)."""
         parts = [a.gather(results[a.name]) for a in self.build.manifest.outputs]
         return np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
 
@@ -147,7 +147,7 @@ class FloatReference(Generic[DescribedT]):
 
 
 class Reference(FloatReference[Build]):
-    """The models of one build.
+    """Integer and float model of a build.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ class Reference(FloatReference[Build]):
         return result
 
     def expected(self, words: Words, fresh: Flags | None = None) -> tuple[Words, Flags]:
-        """Return what the RTL must answer: words (n, words_out) as float32 bits, and flags (n,)."""
+        """Return the answers of correct RTL: words (n, words_out) as float32 bits, flags (n,)."""
         values, flags, _ = self.integers(words, fresh)
         return self._integers.sent(values, len(words)).view(np.uint32), flags
 
@@ -244,7 +244,7 @@ class Reference(FloatReference[Build]):
         return {name: values[:, k] for k, name in enumerate(self.graph.inputs)}
 
     def undecided(self, words: Words, times: float = 1.0, fresh: Flags | None = None) -> Flags:
-        """Return requests (n,) in which a comparison may go either way, so that no budget applies.
+        """Return flags (n,) of requests with an undecided comparison, to which no budget applies.
 
         Parameters
         ----------
@@ -337,7 +337,7 @@ def _check_same(build: Build, function: Function) -> None:
 
 
 def _listed(blocks: Sequence[tuple[str, tuple[int | str, ...], bool]]) -> str:
-    """Return a function's arrays as text for a message."""
+    """Return a function's arrays (name, shape, symmetry) as text for a message."""
     texts = [f"{name} {shape}{' symmetric' * symmetric}" for name, shape, symmetric in blocks]
     return ", ".join(texts) or "none"
 

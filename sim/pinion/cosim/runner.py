@@ -1,4 +1,4 @@
-"""The stream test of `compiled` under cocotb, with Icarus or Verilator.
+"""Stream test of a core's Verilog under cocotb, with Icarus or Verilator.
 
 Orders of magnitude slower than the compiled core, but an independent check: other simulators, other
 stream models (cocotbext-axi), and unknown values, which the compiled core does not have.
@@ -48,11 +48,11 @@ _PORTS = (
 
 
 class BenchError(RuntimeError):
-    """A bench failed or its simulator is missing; the message names the log."""
+    """Error if a bench fails or a tool for it is missing; after a failure it names the log."""
 
 
 class MismatchError(BenchError):
-    """A bench ran, and found the hardware wrong."""
+    """Error if a bench ran and its results differ from the expected ones."""
 
 
 # Many parameters: settings of the bench's process.
@@ -79,7 +79,7 @@ def run_bench(
     timeout: float | None = None,
     progress: Progress = SILENT,
 ) -> StreamResult:
-    """Run one batch of beats through a core's Verilog.
+    """Simulate one batch of beats through a core's Verilog, and return the output.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def run_bench(
 
 
 def share_of(path: Path, expected: int, progress: Progress) -> Callable[[], None]:
-    """Return a function that reports the completed share that the bench has written to a file."""
+    """Return a function that reports the completed share from a file that the bench writes."""
 
     def look() -> None:
         try:
@@ -156,7 +156,7 @@ def share_of(path: Path, expected: int, progress: Progress) -> Callable[[], None
 def launch(
     *, place: Path, spec: dict[str, Any], simulator: str, timeout: float | None
 ) -> tuple[int, Path]:
-    """Build and run a bench in a separate process.
+    """Compile and run a bench in a separate process.
 
     Parameters
     ----------
@@ -205,12 +205,12 @@ def _check_arguments(
         raise ValueError(f"There is no simulator {simulator!r}; choose icarus or verilator.")
     if beats.ndim != 2 or beats.dtype != np.uint32 or last.shape != (len(beats),):
         raise ValueError(
-            f"Input beats must be an (n, lanes) array of uint32 with (n,) last flags, not "
+            f"Input beats must be an (n, lanes) array of uint32 with (n,) TLAST flags, not "
             f"{beats.shape} of {beats.dtype} with {last.shape}."
         )
     if not len(beats) or not last[-1]:
         raise ValueError(
-            "A test bench needs at least one input beat, and the last flag set on the final beat."
+            "A test bench needs at least one input beat, and TLAST set on the final beat."
         )
     if reference is not None and reference.count(":") != 1:
         raise ValueError(f"The reference {reference!r} must have the form module:function.")
@@ -252,7 +252,7 @@ def _environment(simulator: str) -> dict[str, str]:
 def check_outcome(
     place: Path, *, bench: str, status: int, log: Path, result: str, error: type[BenchError]
 ) -> None:
-    """Raise an error if a bench complained or left no result.
+    """Raise an error if a bench reported differences or left no result.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def _collect(place: Path, *, simulator: str, status: int, log: Path) -> StreamRe
 
 
 def _reason(log: Path) -> str:
-    """Return the most telling line of a log."""
+    """Return the first error line of a log, else its last line."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     for mark in ("%Error", "error:", "Error:", "syntax error", "AssertionError", "Error"):
         for line in lines:
@@ -299,7 +299,7 @@ def _reason(log: Path) -> str:
 
 
 def _simulate(folder: str) -> None:
-    """Build and run the bench in ``folder``; the body of the child process."""
+    """Compile and run the bench in ``folder``; the main function of the child process."""
     from cocotb_tools.check_results import get_results
     from cocotb_tools.runner import get_runner
 

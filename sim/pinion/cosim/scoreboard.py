@@ -1,4 +1,4 @@
-"""The first operation in which the RTL differs from the integer model, with a waveform.
+"""Search for the first operation in which the RTL differs from the integer model.
 
 The failing request is replayed, with those before it, on a simulation with signal names. Every
 unit's output is compared with the integer model in the cycle in which the schedule has a node's
@@ -31,7 +31,7 @@ REPLAY = 40
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first difference of a request.
+    """First difference between RTL and integer model in a request.
 
     Members
     -------
@@ -143,7 +143,7 @@ def _waveform(
     rows: dict[str, list[dict[str, int]]],
     values: FixedValues,
 ) -> None:
-    """Write output beats and unit outputs with their expected values."""
+    """Write a waveform (VCD) of output beats and unit outputs with their expected values."""
     manifest = reference.build.manifest
     expected, flags = reference.expected(replay)
     count = len(trace["o_tvalid"])

@@ -1,4 +1,4 @@
-"""Stream data common to all engines: records, beats, pause patterns and results.
+"""Stream data shared by all engines: records, beats, pause patterns and results.
 
 A record is ``beats`` beats of ``lanes`` 32-bit words, padded with zero words, its last beat marked.
 Patterns are boolean arrays with one element per cycle, repeated: True holds the stream back.
@@ -25,16 +25,16 @@ DRAIN = 64
 
 
 class StreamError(RuntimeError):
-    """A stream violated a rule of AXI-Stream, or has surplus beats."""
+    """Error for a stream that violates a rule of AXI-Stream or has surplus beats."""
 
 
 class StreamDeadlockError(StreamError):
-    """A stream stopped: expected beats are missing although the host was willing."""
+    """Error for a core that makes no progress before all expected beats are sent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamResult:
-    """A core's output for one batch of beats. Cycles count from the batch's start.
+    """Output of a core for one batch of beats; cycles count from the batch's start.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class StreamResult:
     log: str = field(default="", compare=False)
 
     def check(self) -> StreamResult:
-        """Return the result itself, or raise `StreamError` for surplus beats and broken offers."""
+        """Return this result, or raise `StreamError` for surplus, changed or withdrawn beats."""
         if self.surplus:
             raise StreamError(
                 f"The core sent more beats than the {len(self.beats)} expected ({self.surplus} in "
@@ -77,7 +77,7 @@ class StreamResult:
 
 
 def joined_runs(runs: Sequence[StreamResult]) -> StreamResult:
-    """Return successive runs as one, with continuous cycles."""
+    """Join successive runs into one result, with continuous cycles."""
     starts = np.cumsum([0, *(run.cycles for run in runs)])[:-1]
 
     def cycles(name: str) -> Cycles:
@@ -101,7 +101,7 @@ def joined_runs(runs: Sequence[StreamResult]) -> StreamResult:
 def deadlock(
     *, accepted: int, n_beats: int, emitted: int, expected: int, cycles: int, limit: int
 ) -> StreamDeadlockError:
-    """Return the error of a batch that stopped, common to all engines."""
+    """Return the error for a batch without progress, common to all engines."""
     return StreamDeadlockError(
         f"The core stopped: {accepted} of {n_beats} input beats accepted and {emitted} of "
         f"{expected} output beats sent in {cycles} cycles, the last {limit} of them without "
@@ -110,7 +110,7 @@ def deadlock(
 
 
 def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]:
-    """Divide records into beats.
+    """Divide records (n, words) into beats padded with zeros, and return them with their TLAST.
 
     Parameters
     ----------
@@ -193,19 +193,19 @@ def check_pattern(pattern: NDArray[np.bool_] | None, *, name: str) -> NDArray[np
 
 
 def always(*, seed: int = 0) -> Flags:
-    """Never hold the stream back; ``seed`` is ignored."""
+    """Return a pattern without pauses; ``seed`` is ignored."""
     return np.zeros(1, dtype=np.bool_)
 
 
 def random(*, seed: int, probability: float = 0.5, length: int = 4093) -> Flags:
-    """Hold back random cycles; ``length`` is prime, so that it shares no period with a core."""
+    """Return random pauses; ``length`` is prime, so that it shares no period with a core."""
     pattern = np.random.default_rng(seed).random(length) < probability
     pattern[0] = False
     return pattern
 
 
 def bursts(*, seed: int, longest: int = 40, length: int = 4093) -> Flags:
-    """Alternate free and blocked runs, each 1 to ``longest`` cycles long."""
+    """Return alternating free and blocked runs, each 1 to ``longest`` cycles long."""
     rng = np.random.default_rng(seed)
     runs = rng.integers(1, longest + 1, size=length)
     pattern = np.repeat(np.arange(len(runs)) % 2 == 1, runs)[:length]
@@ -213,7 +213,7 @@ def bursts(*, seed: int, longest: int = 40, length: int = 4093) -> Flags:
 
 
 def long_pause(*, seed: int, blocked: int = 2000, free: int = 500) -> Flags:
-    """Alternate a free run and a pause that outlasts every buffer of a core."""
+    """Return one free run and one pause that is long enough to fill every buffer of a core."""
     shift = int(np.random.default_rng(seed).integers(0, free))
     pattern = np.zeros(blocked + free, dtype=np.bool_)
     pattern[shift : shift + blocked] = True
@@ -221,7 +221,7 @@ def long_pause(*, seed: int, blocked: int = 2000, free: int = 500) -> Flags:
 
 
 def single(*, seed: int, period: int = 7) -> Flags:
-    """Let one cycle in ``period`` through, at a phase that depends on the seed."""
+    """Return a pattern with one free cycle in ``period``, at a phase that depends on the seed."""
     pattern = np.ones(period, dtype=np.bool_)
     pattern[int(np.random.default_rng(seed).integers(0, period))] = False
     return pattern

@@ -1,4 +1,4 @@
-"""The whole top compiled to machine code: two streams, registers and two clocks.
+"""Top compiled to machine code, called through ctypes: streams, registers and two clocks.
 
 Verilator converts the emitted RTLIL, which is compiled together with ``top_engine.cpp``. This
 module drives the card's AXI side as the vendor's DMA engine would: 512-bit beats in each direction
@@ -48,18 +48,18 @@ _RUN = (
 
 
 class RegisterError(RuntimeError):
-    """A register access was not answered, or answered with an error."""
+    """Error for a register access that is not answered, or is answered with an error."""
 
 
 class _Run(ctypes.Structure):
-    """``struct Run`` of top_engine.cpp."""
+    """Structure ``Run`` of top_engine.cpp."""
 
     _fields_ = c_fields(_RUN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopRun:
-    """The outcome of one run. Stamps are cycles of the link's clock since the last `reset`.
+    """Result of one run of a top; stamps are cycles of the link's clock since the last `reset`.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class TopRun:
 
 
 class CompiledTop:
-    """A card in this process: module ``pinion_top``, configured once; its state is preserved.
+    """Instance of a compiled top, configured on creation; its state is preserved between runs.
 
     Simulated time advances only in `run`, `read`, `write` and `reset`. An offered request beat
     stays on offer, with the same payload, through everything but `reset`, as AXI-Stream requires;
@@ -99,7 +99,7 @@ class CompiledTop:
     """
 
     def __init__(self, *, library: Path) -> None:
-        """Load a library from `build`."""
+        """Load a library and configure its top; `build` also compiles it."""
         self.library = library
         self._lib = _load(library)
         self._card = ctypes.c_void_p(self._lib.pinion_top_create())
@@ -115,7 +115,7 @@ class CompiledTop:
         folder: Path | None = None,
         progress: Progress = SILENT,
     ) -> CompiledTop:
-        """Compile a card, or reuse the cached library of the same content.
+        """Compile a top, or reuse the cached library of the same design.
 
         Parameters
         ----------
@@ -143,7 +143,7 @@ class CompiledTop:
 
     @staticmethod
     def seconds_to_build(rtlil: Path) -> float:
-        """Estimate how long `build` takes under the present load; 0 if the library is cached.
+        """Estimate the time [s] that `build` takes under the present load; 0 if it is cached.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class CompiledTop:
         self._lib.pinion_top_clocks(self._card, link, core)
 
     def reset(self) -> None:
-        """Hold the port ``rst`` as configuration does; an offered beat is dropped."""
+        """Reset the top by port ``rst``, as configuration does; an offered beat is dropped."""
         self._lib.pinion_top_reset(self._card)
 
     def read(self, offset: int) -> int:
@@ -228,7 +228,7 @@ class CompiledTop:
         cycles: int | None = None,
         wait: bool = True,
     ) -> TopRun:
-        """Offer request beats and take result beats until one of the conditions to stop.
+        """Offer request beats and take result beats until a stop condition holds.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ class CompiledTop:
 
 
 class _Request:
-    """The arrays of a run and the structure that points to them."""
+    """Arrays of a run, and the C structure that points to them."""
 
     def __init__(
         self,

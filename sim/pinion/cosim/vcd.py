@@ -1,4 +1,4 @@
-"""Waveforms of traced signals, with expected values beside outputs."""
+"""Waveforms (VCD) of traced signals, with expected values next to outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PERIOD_NS = 10
 
 
 def mismatches(cycles: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-    """Return (n,) bool: cycles in which any ``name`` differs from its ``name_expected``.
+    """Return flags (n,) of cycles in which any ``name`` differs from its ``name_expected``.
 
     Raises
     ------

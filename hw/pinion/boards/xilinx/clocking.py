@@ -108,7 +108,7 @@ def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
 
 
 def core_clock(board: Board, wanted_mhz: float) -> Mmcm | None:
-    """Return a board's setting for a core's clock; None if the core shares the link's clock."""
+    """Return the MMCM setting for a core's clock; None if the core shares the link's clock."""
     if abs(wanted_mhz - board.link.clock_mhz) < _SAME_MHZ:
         return None
     return choose_mmcm(board.clock.mhz, wanted_mhz)

@@ -1,4 +1,4 @@
-"""Constraints that assign the design to dies (super logic regions), in two alternatives.
+"""Floorplans that assign the design to one die (super logic region) or to several.
 
 A design that fits one die is placed beside the PCIe block, and no path crosses a border. One that
 would fill the die to more than `SHARE_PERCENT` is placed on several: the link stays beside the PCIe

@@ -1,4 +1,4 @@
-"""The vendor tool's names that Pinion uses, each with its source.
+"""Commands, properties and ports of the vendor tool that Pinion uses, each with its source.
 
 Pinion is developed without the vendor tool, so its commands, properties and ports cannot be tried.
 ``constraints/vivado_names.toml`` lists them, and the scripts run against stand-ins that accept only
@@ -21,7 +21,7 @@ NAMES = "vivado_names.toml"
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """Tcl command.
+    """Tcl command: its options, arguments and result.
 
     Members
     -------
@@ -42,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Property:
-    """Property of a kind of object, or attribute in Verilog.
+    """Property of a kind of design object, or attribute in Verilog.
 
     ``values`` is a regular expression, "" if it is read only.
     """
@@ -53,7 +53,7 @@ class Property:
 
 @dataclass(frozen=True, kw_only=True)
 class OptionValues:
-    """Valid values of an option."""
+    """Valid values of an option of a command."""
 
     values: tuple[str, ...]
     source: str
@@ -74,7 +74,7 @@ class EnginePort:
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """Table of names.
+    """Table of the vendor tool's commands, options, properties and ports.
 
     Members
     -------
@@ -96,7 +96,7 @@ class Names:
 
 @cache
 def load_names(path: Path | None = None) -> Names:
-    """Read the table of names.
+    """Read the table of the vendor tool's names, and check that every source is listed.
 
     Raises
     ------

@@ -17,7 +17,7 @@ LOG = "vivado.log"
 
 
 class VivadoError(RuntimeError):
-    """Vivado is missing or failed; the message says what to do."""
+    """Error if Vivado is missing, fails, or leaves no valid result."""
 
 
 def board_folder(folder: Path, manifest: Manifest) -> Path:
@@ -54,7 +54,7 @@ def run_vivado(
     words: Sequence[str] = (),
     progress: Progress = SILENT,
 ) -> dict[str, Any]:
-    """Create the bitstream of a build.
+    """Run Vivado in a board's folder to create the bitstream of a build, and return the result.
 
     The script tries one strategy after another until timing is met, and continues an earlier run.
     If Vivado itself crashes during a strategy, it is started again; the script tries the strategy a
@@ -112,7 +112,7 @@ def run_vivado(
 def _run_once(
     target: Path, vivado: str, words: Sequence[str], progress: Progress
 ) -> tuple[int, str]:
-    """Start the program once; return its exit code and its last message."""
+    """Run Vivado once; return its exit code and its last message."""
     command = [vivado, "-mode", "batch", "-log", LOG, "-source", BUILD_TCL]
     if words:
         command += ["-tclargs", *words]
@@ -132,7 +132,7 @@ def _run_once(
 
 
 def _begun(target: Path) -> int:
-    """Return the number of recorded starts of strategies, over all runs of a build."""
+    """Return the number of strategy runs that Vivado has started in a board's folder."""
     return sum(path.stat().st_size for path in (target / OUT / "attempts").glob("*/begun"))
 
 

@@ -1,4 +1,4 @@
-"""Strategies of the vendor tool, as data: the directives of each step, and the reason.
+"""Implementation strategies for the vendor tool: each step's directive, and the reason.
 
 A strategy is one path from the synthesised netlist to the routed one. The script tries them in this
 order and stops at the first that meets timing. Names are those of UG904; the table of names lists
@@ -20,7 +20,7 @@ SYNTHESIS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """Directives of the steps.
+    """Implementation strategy: one directive of the vendor tool for each step.
 
     Members
     -------
@@ -45,7 +45,7 @@ class Strategy:
     reason: str
 
     def words(self) -> str:
-        """Return names and values as a Tcl list for the script."""
+        """Return the settings as a Tcl list of names and values."""
         return " ".join(
             [
                 *("name", self.name, "synth", self.synth, "opt", self.opt, "place", self.place),

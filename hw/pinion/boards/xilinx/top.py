@@ -44,7 +44,7 @@ _AXIL = (
 
 
 class BoardTop(Elaboratable):
-    """Module `TOP`.
+    """Module `TOP`: the pads, DMA engine, clocks, resets and LEDs around the link's top.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def _scripts(
 
 
 def check_scripts(folder: Path, manifest: Manifest, *, board: Board) -> None:
-    """Raise if a script differs from the one that this Pinion writes for a build.
+    """Raise if a script differs from the one that this version of Pinion writes for a build.
 
     The vendor tool runs the scripts with all the rights of the user, and a build folder may be
     untrusted, so they are generated again and compared.
@@ -170,7 +170,8 @@ def write_verilog(
     synchronisers = [*synchroniser_modules(board_text), *synchroniser_modules(link)]
     if not synchronisers:
         raise BoardError(
-            f"The design for {board.name} has no synchroniser, without which it cannot work."
+            f"No synchroniser was found in the design for {board.name}: reinstall Pinion and "
+            "Amaranth."
         )
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".rtlil-") as scratch:
         work = Path(scratch)
@@ -205,7 +206,7 @@ def write_verilog(
 
 
 def synchroniser_modules(rtlil: str) -> list[str]:
-    """Return the modules that are synchronisers: Amaranth calls their registers stage0, stage1, ...
+    """Return the names of synchroniser modules, recognised by Amaranth's ``stage0`` registers.
 
     The core is skipped, because it has a single clock.
     """

@@ -168,7 +168,7 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 def _check_hash(folder: Path, build: Build, rtlil: str) -> None:
-    """Refuse RTL whose build hash, a constant of 64 bits, does not match the manifest's."""
+    """Raise if the build hash in the RTL, a constant of 64 bits, differs from the manifest's."""
     if f"64'{build.manifest.hash:064b}" not in rtlil:
         raise ExportError(
             f"'{folder / RTLIL}' does not match its manifest (build {build.manifest.hash:016x}): "

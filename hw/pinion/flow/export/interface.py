@@ -33,12 +33,12 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 class ExportError(ValueError):
-    """Error for an export that is impossible, or impossible in that folder."""
+    """Error for a build that cannot be exported, or a folder that cannot hold the export."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorePort:
-    """A port of the top module.
+    """Port of the top module of an exported core.
 
     Members
     -------
@@ -107,7 +107,7 @@ def core_description(manifest: Manifest) -> str:
 
 
 def check_name(name: str) -> str:
-    """Return a name that the caller chose, if it is valid.
+    """Return a chosen module name, or raise if it is invalid.
 
     Raises
     ------
@@ -117,8 +117,8 @@ def check_name(name: str) -> str:
     """
     if not _NAME.fullmatch(name):
         raise ExportError(
-            f"'{name}' cannot name a module: use lower-case letters and digits, a letter first, "
-            "with single underscores in between."
+            f"'{name}' cannot name a module: begin with a lower-case letter, and use lower-case "
+            "letters, digits, and single underscores in between."
         )
     if name in RESERVED:
         raise ExportError(

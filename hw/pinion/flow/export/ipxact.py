@@ -62,12 +62,12 @@ def component_xml(
 
 
 def vlnv_version(manifest: Manifest) -> str:
-    """Return Pinion's version without the parts that FuseSoC and IP-XACT do not read."""
+    """Return Pinion's version without its local part, which FuseSoC and IP-XACT do not accept."""
     return comment(manifest.version.partition("+")[0])
 
 
 def _facts(manifest: Manifest) -> dict[str, tuple[str, str]]:
-    """Return type and value of the component's parameters, all of them read-only."""
+    """Return type and value of the component's read-only parameters, by name."""
     numbers = {
         "CYCLES_PER_RESULT": manifest.ii,
         "LATENCY_CYCLES": manifest.latency_cycles,

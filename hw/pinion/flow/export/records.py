@@ -41,7 +41,7 @@ _TAKEN = (
 
 
 def _named(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Return the arrays under names that C, C++ and the header do not use."""
+    """Return the arrays with names that are not reserved in C, C++ or the header."""
     names = c_names([array.name for array in arrays], _TAKEN)
     return tuple(replace(a, name=name) for a, name in zip(arrays, names, strict=True))
 
@@ -83,7 +83,7 @@ extern "C" {{
 def _record(
     name: str, kind: str, arrays: tuple[Array, ...], lanes: int, beats: int
 ) -> Iterator[str]:
-    """Yield sizes, the struct, the struct with padding, and static assertions on them."""
+    """Yield a record's sizes, struct, padded struct, and static assertions on them, as C."""
     big, sent = f"{name}_{kind}".upper(), [array for array in arrays if array.words]
     words = sum(array.words for array in arrays)
     yield (
@@ -118,7 +118,7 @@ def _dimensions(array: Array) -> str:
 
 
 def _what(array: Array) -> str:
-    """Return unit, shape, and the transferred part of an array."""
+    """Describe an array in words: its unit, its shape, and the part that is transferred."""
     shape = " x ".join(map(str, array.shape)) or "1"
     text = f"[{comment(array.unit)}] {shape}"
     if array.linear_map:
@@ -146,7 +146,7 @@ def _positions(array: Array) -> list[str]:
 
 
 def _gather(name: str, array: Array) -> str:
-    """Return the function that puts an array into a request."""
+    """Return the C function that copies an array into a request."""
     total = math.prod(array.shape)
     head = (
         f"/* Put {array.name}, a whole array of {total} elements, into a request. */\n"
@@ -169,7 +169,7 @@ def _gather(name: str, array: Array) -> str:
 
 
 def _mapped(array: Array, tail: str) -> str:
-    """Return the body of a function that maps an array, in double precision."""
+    """Return the body of a C function that applies an array's affine map in double precision."""
     n = array.words
     rows = ",\n".join(f"      {{{', '.join(map(repr, row))}}}" for row in array.linear_map)
     return (
@@ -181,7 +181,7 @@ def _mapped(array: Array, tail: str) -> str:
 
 
 def _scatter(name: str, array: Array) -> str:
-    """Return the function that takes an array from a result."""
+    """Return the C function that copies an array out of a result."""
     total = math.prod(array.shape)
     head = (
         f"/* Take {array.name}, the whole array of {total} elements, from a result. */\n"
@@ -215,6 +215,6 @@ def _scatter(name: str, array: Array) -> str:
 
 
 def _literal(value: float) -> str:
-    """Return a float constant; nine digits represent a float32 exactly."""
+    """Return a value as a C float constant; nine digits represent a float32 exactly."""
     text = f"{np.float32(value):.9g}"
     return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"

@@ -1,4 +1,4 @@
-"""Keywords that no module may have as its name."""
+"""Keywords that cannot name a module."""
 
 from __future__ import annotations
 

@@ -66,26 +66,26 @@ class Bus:
 
     @property
     def request(self) -> StructLayout:
-        """A slice as the host sent it; ``whole``: none of its bytes is missing."""
+        """Layout of a slice as the host sent it; ``whole`` if none of its bytes is missing."""
         return StructLayout({"data": self.bits, "whole": 1})
 
     @property
     def payload(self) -> StructLayout:
-        """Dense request records; ``last`` of a batch, and how many ``words`` belong to it."""
+        """Layout of dense request records; ``last`` of a batch, with ``words`` valid words."""
         return StructLayout({"data": self.bits, "last": 1, "words": range(self.words + 1)})
 
     @property
     def response(self) -> StructLayout:
-        """Dense result records, ``last`` of a batch; or a slice of a packet, ``last`` as TLAST."""
+        """Layout of dense result records, ``last`` of a batch, or of packets, ``last`` as TLAST."""
         return StructLayout({"data": self.bits, "last": 1})
 
     @property
     def flags(self) -> StructLayout:
-        """Flags, ``last`` of a batch, with the number of ``flagged`` records of the batch."""
+        """Layout of flags; ``last`` of a batch, with its number of ``flagged`` records."""
         return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
 
     def place(self, m: Module, passes: ValueLike, name: str) -> Value:
-        """Return the next slice's position in its beat, counting ``passes``; 0 for whole beats."""
+        """Return the next slice's position in its beat, advanced by ``passes``; 0 on a full bus."""
         if self.slices == 1:
             return Const(0, 1)
         place = Signal(range(self.slices), name=name)
@@ -93,11 +93,11 @@ class Bus:
         return place
 
     def final(self, place: Value) -> Value:
-        """Return whether this slice ends its beat."""
+        """Return whether the slice at this position ends its beat."""
         return place == self.slices - 1
 
     def cut(self, beat: Value, place: Value) -> Value:
-        """Return the slice of a beat at a place."""
+        """Return the slice of a beat at a position."""
         return beat if self.slices == 1 else beat.word_select(place, self.bits)
 
     def slice_of(self, record: np.dtype[np.void], name: str) -> int:

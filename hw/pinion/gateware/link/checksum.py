@@ -13,7 +13,7 @@ WIDTH = 32
 
 
 class Checksum(Component):
-    """Checksum :func:`zlib.crc32` of the beats so far, one beat per cycle.
+    """CRC-32 (:func:`zlib.crc32`) of the beats so far, at one beat per cycle.
 
     A CRC over beats is affine over GF(2): each of its bits is the parity of certain bits of the
     beat and of the previous CRC. Calls of zlib determine these, one bit at a time.
@@ -69,7 +69,7 @@ class Checksum(Component):
 
 
 def _parities(bits: Signal, masks: list[int]) -> Cat:
-    """Return for each bit of a checksum the parity of the bits whose masks contain it."""
+    """Return, for each bit of a checksum, the parity of the bits whose masks contain it."""
     return Cat(
         Cat(bits[k] for k, mask in enumerate(masks) if mask >> place & 1).xor()
         for place in range(WIDTH)

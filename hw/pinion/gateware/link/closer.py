@@ -55,7 +55,7 @@ class Closer(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the position in packet and beat, and the selection of the output."""
+        """Track the position in packet and beat, and select the output beat."""
         m = Module()
         bus = self.bus
         passes, aborts = (Signal(name=n) for n in ("passes", "aborts"))

@@ -75,7 +75,7 @@ class FrameReader(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Unstuff, store the bytes as beat and as command, decide at the frame's end."""
+        """Unstuff bytes, store them as beat and command, and accept or drop them at the end."""
         m = Module()
         count = Signal(range(_MANY + 1))  # bytes of this frame so far
         emitted, byte = Signal(), Signal(8)
@@ -192,7 +192,7 @@ class FrameReader(Component):
 
 
 class FrameWriter(Component):
-    """Encoder of frames.
+    """Encoder of beats and commands into frames.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from pinion.base.amounts import amount
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """Records in beats of the core (record-aligned) and of the link (dense).
+    """Division of records into beats of the core (record-aligned) and of the link (dense).
 
     Members
     -------

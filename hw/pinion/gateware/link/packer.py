@@ -1,4 +1,4 @@
-"""From the core's record-aligned beats to dense words in wide beats."""
+"""Conversion of the core's record-aligned beats to dense words in wide beats."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Packer(Component):
         super().__init__({"i": In(stream.Signature(core)), "o": Out(stream.Signature(wide))})
 
     def elaborate(self, platform: object) -> Module:
-        """Build the rotation in two steps, and the words that wait for the rest of a beat."""
+        """Build the rotation in two steps, and the register of words short of a whole beat."""
         m = Module()
         g = self.geometry
         space = g.words_per_beat

@@ -28,7 +28,7 @@ from .writer import ResponseWriter
 
 @dataclass(frozen=True, kw_only=True)
 class LinkParameters(ABC):
-    """Parameters of any top.
+    """Parameters common to all tops.
 
     Members
     -------
@@ -102,7 +102,7 @@ class TopParameters(LinkParameters):
 
 
 class LinkPath(Component):
-    """Everything that a soft reset clears, in one clock domain: packets, and what answers them.
+    """Base of the packet paths: the logic that a soft reset clears, in one clock domain.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class LinkPath(Component):
         )
 
     def _ask(self, m: Module, reader: RequestReader, unpacker: Unpacker) -> None:
-        """Connect requests to the unpacker."""
+        """Connect the request stream to the reader and the unpacker through buffers."""
         p = self.parameters
         m.submodules.inbox = inbox = ElasticBuffer(shape=p.bus.request, depth=p.depth)
         connect(m, wiring.flipped(self.request), inbox.i)
@@ -162,7 +162,7 @@ class LinkPath(Component):
     def _answer(
         self, m: Module, results: Any, tally: Tally, packer: Packer, writer: ResponseWriter
     ) -> None:
-        """Connect a stream of results to responses."""
+        """Connect a stream of results to the response stream through tally, packer and writer."""
         p = self.parameters
         bus = p.bus
         m.submodules.outbox = outbox = ElasticBuffer(shape=bus.response, depth=p.depth)
@@ -226,7 +226,7 @@ class LinkPath(Component):
         *counted: Any,
         **fields: Value,
     ) -> Value:
-        """Pass batches from the reader to their users: counts first, the rest for the trailer.
+        """Pass batches from the reader to the tally and, with their other fields, to the writer.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class LinkPath(Component):
 
 
 class StreamPath(LinkPath):
-    """Everything that a soft reset clears, except the core, in one clock domain.
+    """Path between packets and a core: the logic that a soft reset clears, except the core.
 
     Parameters
     ----------

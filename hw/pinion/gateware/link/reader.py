@@ -1,4 +1,4 @@
-"""From request packets to batches: checks headers, passes payload on, reports faults."""
+"""Parsing of request packets into batches: header checks, payload, fault reports."""
 
 from __future__ import annotations
 
@@ -221,18 +221,18 @@ class RequestReader(Component):
         return m
 
     def _names(self) -> dict[str, Signal]:
-        """Return registers of further fields of a header."""
+        """Return registers for additional header fields of a subclass, by name."""
         return {}
 
     def _states(self, m: Module, faults: Signal) -> None:
-        """Build the states between header and check."""
+        """Build additional states of a subclass between header and check."""
 
     def _payload_words(self, count: Value) -> Value:
         words = count * self.words
         return words + self.before * self.words if self.before else words
 
     def _compare(self, data: Value) -> dict[Cause, tuple[str, Value]]:
-        """Return for each cause that depends on one header field: the field, and the fault."""
+        """Return, for each cause that depends on one header field, the field and the fault."""
 
         def of(name: str) -> Value:
             return self.bus.field(HEADER, data, name)

@@ -12,7 +12,7 @@ SETTLE = 8
 
 
 class ResetSequencer(Component):
-    """State machine that resets stream path and core and releases them without losing requests.
+    """State machine that resets stream path and core, and releases them without losing requests.
 
     Both resets begin at once. They are held until the core's domain has responded, the counters of
     the crossings have settled, and no response packet is open. Then the core is released first, and
@@ -53,7 +53,7 @@ class ResetSequencer(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build four states, and a latch for pulses."""
+        """Build the state machine, and a latch for one-cycle pulses of ``held``."""
         m = Module()
         requested = Signal(name="asked")
         settled = Signal(range(SETTLE + 1))

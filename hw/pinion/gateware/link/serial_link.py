@@ -54,7 +54,7 @@ class SerialLink(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the parts in series, and the logic that answers commands."""
+        """Connect UART, frame reader and frame writer, and build the answers to commands."""
         m = Module()
         m.submodules.receiver = receiver = UartReceiver(length=self.length)
         m.submodules.reader = reader = FrameReader(slots=self.slots, bus=self.bus)

@@ -1,4 +1,4 @@
-"""Counting of results per batch, and their flags."""
+"""Count of the results of each batch, and collection of their flags."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ STAGES = 3
 
 
 class LinkTop(Component):
-    """Top with request and response packets and registers, around what answers them.
+    """Base of the tops: packet streams, registers and resets around a core or a processor.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class LinkTop(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build everything that a soft reset does not clear, around what it clears."""
+        """Build the logic that survives a soft reset, around the logic that it clears."""
         m = Module()
         bus = self.parameters.bus
         m.submodules.sequencer = sequencer = ResetSequencer()
@@ -135,7 +135,7 @@ class LinkTop(Component):
         return m
 
     def _domains(self, m: Module, sequencer: ResetSequencer) -> None:
-        """Create the link's clock with two resets; a single signal gives simulators one edge."""
+        """Create the domains ``sync`` and ``stream``: one clock signal, two resets."""
         sync, cleared = ClockDomain("sync", local=True), ClockDomain("stream", local=True)
         sync.clk, sync.rst, cleared.clk = self.clk, self.rst, self.clk
         cleared.rst = sequencer.stream_clear
@@ -156,7 +156,7 @@ class LinkTop(Component):
 
     @abstractmethod
     def _inside(self, m: Module, sequencer: ResetSequencer, state_reset: Signal) -> LinkPath:
-        """Build what a soft reset clears, and acknowledge the reset."""
+        """Build the logic that a soft reset clears, and acknowledge the reset."""
 
     def _count(
         self,
@@ -208,7 +208,7 @@ class LinkTop(Component):
 
 
 class Top(LinkTop):
-    """Top with a core inside.
+    """Top around the core of a build.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Top(LinkTop):
         super().__init__()
 
     def _inside(self, m: Module, sequencer: ResetSequencer, state_reset: Signal) -> LinkPath:
-        """Build the core in its clock or the link's, and the synchronisers of its reset."""
+        """Build the path, and the core in its own or the link's clock domain, with its reset."""
         p = self.parameters
         path = StreamPath(parameters=p)
         m.submodules.path = DomainRenamer("stream")(path)

@@ -1,4 +1,4 @@
-"""From dense words in wide beats to the core's record-aligned beats."""
+"""Conversion of dense words in wide beats to the core's record-aligned beats."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Unpacker(Component):
         super().__init__({"i": In(stream.Signature(wide)), "o": Out(stream.Signature(core))})
 
     def elaborate(self, platform: object) -> Module:
-        """Build the position in the batch, then the three steps of the data."""
+        """Build the counters of the position in the batch, then the three pipeline steps."""
         m = Module()
         g = self.geometry
         space = g.words_per_beat

@@ -1,4 +1,4 @@
-"""From result records to response packets."""
+"""Assembly of response packets from result records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .checksum import Checksum
 
 
 class ResponseWriter(Component):
-    """Assembler of response packets: header, records, flags, trailer.
+    """Assembler of response packets from header, records, flags and trailer.
 
     A header is sent once the first beat of its records is available. A trailer waits for the
     verdict on the request's payload.
@@ -65,7 +65,7 @@ class ResponseWriter(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build one register for the sections in turn, the checksum over it, a second register."""
+        """Build a register that takes each section in turn, its checksum, an output register."""
         m = Module()
         bus = self.bus
         beat, out = (Signal(bus.response, name=n, reset_less=True) for n in ("beat", "out"))

@@ -1,4 +1,4 @@
-"""Loading of programs: from the records of packets to the memories."""
+"""Loading of programs from the records of packets into the memories."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Loader(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the registers of a record."""
+        """Build the registers that collect a record, and the state machine that stores it."""
         m = Module()
         first = Signal(WORD)
         data = Signal(WORD * (self.size - 1))

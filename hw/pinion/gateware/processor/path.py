@@ -45,11 +45,11 @@ class ProcessorParameters(LinkParameters):
 
     @property
     def most_words(self) -> int:
-        """Largest number of words of a request record."""
+        """Largest number of words in a request record."""
         return max(self.machine.inputs, record_words(self.machine))
 
     def constants(self) -> dict[str, int]:
-        """Return the values of the constant registers, whose function is the loader."""
+        """Return the values of the constant registers, by name; function 0 is the loader."""
         return {
             "IDENTITY": IDENTITY,
             "VERSION": PROTOCOL_VERSION,
@@ -67,7 +67,7 @@ class ProcessorParameters(LinkParameters):
 
 
 class ProgramReader(RequestReader):
-    """A reader whose headers name a program, which it looks up.
+    """Request reader that looks up the program that a header names.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class ProgramReader(RequestReader):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the reader with the registers of a name."""
+        """Build the reader, with registers for the fields that name a program."""
         self._function = Signal(WORD, name="function", reset_less=True)
         self._words = Signal(WORD, name="words", reset_less=True)
         self._build = Signal(NAMES["build"], name="build", reset_less=True)
@@ -138,7 +138,7 @@ class ProgramReader(RequestReader):
 
 
 class ProgramWriter(ResponseWriter):
-    """A writer of headers that name the program of their batch."""
+    """Response writer whose headers name the program of their batch."""
 
     shape = StructLayout(
         {**BATCH.members, "function": WORD, "build": NAMES["build"], "words": NAMES["words_out"]}
@@ -162,7 +162,7 @@ class ProgramWriter(ResponseWriter):
 
 
 class ProcessorPath(LinkPath):
-    """A processor between packets, in one clock domain.
+    """Processor with its packet reader and writer, in one clock domain.
 
     Requests go to the program that their header names by its hash, if it is resident. Programs are
     loaded by packets with the machine's digest: a load waits until all results of earlier requests
@@ -238,7 +238,7 @@ class ProcessorPath(LinkPath):
         directory: Directory,
         enters: ValueLike,
     ) -> Value:
-        """Hand the words of each batch to the processor or the loader, in order.
+        """Pass the words of each batch to the processor or the loader, in order.
 
         Returns
         -------
@@ -293,7 +293,7 @@ class ProcessorPath(LinkPath):
         enters: ValueLike,
         stored: Value,
     ) -> None:
-        """Store loaded words, and let headers look up programs in between."""
+        """Connect the loader to the memories, and answer header look-ups between loads."""
         pending = Signal(range(self.parameters.flights + 3))
         is_load, damaged = Signal(), Signal()
         judged = reader.verdict_valid & is_load  # the verdict of the batch that came last

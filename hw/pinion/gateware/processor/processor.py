@@ -138,7 +138,7 @@ class Processor(Component):
         return m
 
     def _memory(self, m: Module, store: Store, readers: int = 1) -> list[tuple[Value, Value]]:
-        """Return address and data of each reader of a memory that the host writes."""
+        """Build a memory that the host writes, and return address and data of its read ports."""
         depth = depths(self.machine)[store]
         memory = Memory(shape=self._widths[store], depth=depth, init=[])
         m.submodules[store.name.lower()] = memory
@@ -386,7 +386,7 @@ class Processor(Component):
 
 
 def _marks(m: Module, mark: Value, cycles: int, name: str) -> Value:
-    """Delay a mark by registers that a reset clears, so that no mark outlives the reset."""
+    """Delay a one-bit mark by `cycles` registers that a reset clears."""
     for k in range(cycles):
         register = Signal(name=f"{name}{k + 1}")
         m.d.sync += register.eq(mark)

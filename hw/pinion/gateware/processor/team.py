@@ -16,7 +16,7 @@ from .lane import Lane
 
 
 def fields_of(data: Value, layout: Mapping[str, Field]) -> dict[str, Value]:
-    """Return the fields of a word by name, the first lowest."""
+    """Split a word into its fields, by name; the first is in the lowest bits."""
     values, place = {}, 0
     for name, field in layout.items():
         values[name] = data[place : place + field.width]

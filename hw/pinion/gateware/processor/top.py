@@ -12,7 +12,7 @@ from .path import ProcessorParameters, ProcessorPath
 
 
 class ProcessorTop(LinkTop):
-    """Top with a processor in the link's clock domain. A soft reset keeps the resident programs.
+    """Top with a processor in the link's clock domain; a soft reset keeps resident programs.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Cycle, unit and register of every operation; the checker shares no code with the search."""
+"""Scheduling and binding of unit operations, and a checker that shares no code with them."""

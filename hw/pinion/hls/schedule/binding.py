@@ -23,7 +23,7 @@ from .modulo import Schedule
 
 @dataclass(frozen=True)
 class Read:
-    """A port's read of a value: the cycle, and the stage (-1 for the unit's output)."""
+    """Read of a value by a port: the cycle, and the register stage (-1 for the unit's output)."""
 
     node: int
     cycle: int
@@ -32,7 +32,7 @@ class Read:
 
 @dataclass(frozen=True)
 class OutputLane:
-    """A word of the result record, with the cycle and lane in which it is read.
+    """Word of the result record, with the cycle in which it is read and its lane and beat.
 
     With `negated` the result is the negative of the node: its converter changes the sign.
     """
@@ -47,7 +47,7 @@ class OutputLane:
 
 @dataclass(frozen=True)
 class StateRegister:
-    """The first register of a word of state, and its next value.
+    """First register of a word of state, and its next value.
 
     The register takes a value at the end of cycle ``arrival - 1``: the initial one for the first
     request after a reset, otherwise the next value from the previous request, if there was one.
@@ -68,13 +68,13 @@ class StateRegister:
     initial: int
 
     def taken(self, ii: int) -> int:
-        """Return the cycle of the previous request in which the value is stored."""
+        """Return the cycle, counted from the previous request, at whose end the value is stored."""
         return self.arrival - 1 + ii
 
 
 @dataclass(frozen=True)
 class Binding:
-    """Everything that the datapath needs.
+    """Schedule with the unit of each operation, the registers of each value and the record layout.
 
     Members
     -------
@@ -104,7 +104,7 @@ class Binding:
 
     @cached_property
     def _words(self) -> frozenset[int]:
-        """Nodes that no unit computes: words of requests and of state."""
+        """Nodes that are stored but not computed by a unit: words of requests and of state."""
         return frozenset((*self.inputs, *self.schedule.arrivals))
 
     @cached_property
@@ -116,7 +116,7 @@ class Binding:
         return ready
 
     def reads(self) -> Iterator[Read]:
-        """Return every read of every port, except constants."""
+        """Yield every read of a value by a port or a result lane, or for a next state."""
         ready, inputs, plan = self.ready, self._words, self.schedule
         for i, operation in enumerate(plan.operations):
             for operand in operation.operands:
@@ -134,7 +134,7 @@ class Binding:
 
     @property
     def registers(self) -> int:
-        """Number of words of storage between units."""
+        """Number of words stored in registers between units."""
         return sum(self.stages.values())
 
 

@@ -26,7 +26,7 @@ _EXACT = (names.ADD, names.SUB, names.SUM, names.NEG, names.MUL, names.DOT)
 
 
 class CheckError(AssertionError):
-    """Error for a schedule or binding that breaks a rule; the message names the operations."""
+    """Error for an illegal schedule or binding; the message names the operations."""
 
 
 def check_operation(
@@ -92,7 +92,7 @@ def _named(constant: int | None) -> str:
 
 
 def _check_offsets(operation: Operation, timing: Timing) -> None:
-    """Check that a unit reads the factors of product k in cycle k, the addend when added."""
+    """Check that a unit reads the factors of product k in cycle k, an addend when it adds it."""
     count = len(operation.operands)
     for k, operand in enumerate(operation.operands):
         late = 0
@@ -175,7 +175,7 @@ def _check_kind(graph: Graph, fmts: Sequence[Format], operation: Operation) -> N
 
 
 def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> tuple[float, ...]:
-    """Return the unit's expected parameters by docs/graph.md, or by the row of a function.
+    """Return the unit parameters that docs/graph.md or a function's row in the table requires.
 
     Raises
     ------

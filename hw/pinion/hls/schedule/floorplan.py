@@ -1,4 +1,4 @@
-"""Floorplan: units are chosen for operations so that wires are short.
+"""Floorplan: a placement of units, and a choice of units for operations, with short wires.
 
 A schedule fixes the cycle of each operation, but neither its unit among those of its kind nor the
 units' positions. Both determine the wiring that a core needs, and so whether it can be routed on
@@ -57,7 +57,7 @@ def arrange_units(
 
 
 class Floorplan:
-    """Units on a grid, operations on units, and the cost of both.
+    """Placement of units on a grid and operations on units, with its cost in wires and port inputs.
 
     Result lanes follow the operations, each on a unit that it never leaves; units are numbered
     consecutively, kind by kind.
@@ -141,7 +141,7 @@ class Floorplan:
         return max(xs) - min(xs) + max(ys) - min(ys)
 
     def units(self) -> tuple[int, ...]:
-        """Return the number of each operation's unit among those of its kind."""
+        """Return, for each operation, the number of its unit among those of its kind."""
         return tuple(
             self.unit[i] - self.first[op.kind] for i, op in enumerate(self.plan.operations)
         )
@@ -149,7 +149,7 @@ class Floorplan:
     # -- moves ------------------------------------------------------------------------------------
 
     def _move(self, i: int, unit: int) -> int:
-        """Move an operation to another unit, and return by how much the port inputs grow."""
+        """Move an operation to another unit, and return the increase in port inputs."""
         old, grown = self.unit[i], 0
         for port, source, place_key in self.reads[i]:
             place = self._place(source, place_key)
@@ -163,7 +163,7 @@ class Floorplan:
         return grown
 
     def _trade_units(self, i: int, other: int, limit: float) -> None:
-        """Move an operation to another unit, swapping it with the one there in the same slot.
+        """Move an operation to another unit, swapping it with that unit's operation in its slot.
 
         It is undone if the cost grows by more than the limit, as in `_trade_places`.
         """
@@ -190,7 +190,7 @@ class Floorplan:
             self.busy[mine, self.slot[i]] = j
 
     def _trade_places(self, first: int, second: int, limit: float) -> None:
-        """Swap two units on the grid."""
+        """Swap two units on the grid, unless the wires grow by more than the limit."""
 
         def swap() -> None:
             for axis in (self.x, self.y):
@@ -206,7 +206,7 @@ class Floorplan:
             self.length[word] = length
 
     def anneal(self, moves: int, seed: int, progress: Progress = SILENT) -> None:
-        """Try moves at falling temperatures."""
+        """Improve the placement by simulated annealing."""
         random = Random(seed).random
         kinds = [operation.kind for operation in self.plan.operations]
         movable = [i for i, kind in enumerate(kinds) if self.plan.units[kind] > 1]
@@ -233,14 +233,14 @@ class Floorplan:
 
 
 def _put(table: dict[object, int], place: object) -> int:
-    """Add a read from a place, and return 1 if it is the first."""
+    """Add a read of a source to a port's counts, and return 1 if it is the first."""
     count = table.get(place, 0)
     table[place] = count + 1
     return 0 if count else 1
 
 
 def _take(table: dict[object, int], place: object) -> int:
-    """Remove a read from a place, and return 1 if it was the last."""
+    """Remove a read of a source from a port's counts, and return 1 if it was the last."""
     count = table[place]
     if count == 1:
         del table[place]

@@ -1,4 +1,4 @@
-"""Modulo scheduling: one request every ``ii`` cycles, the fewest units, then the least latency.
+"""Modulo scheduling: one request every ``ii`` cycles, the fewest units, then the lowest latency.
 
 Without states the graph has no recurrence, so ``ceil(operations / ii)`` units of each kind always
 suffice, and only latency can be lost. The search begins with the length of the longest path, which
@@ -34,7 +34,7 @@ from pinion.hls.timing import Timing
 
 @dataclass(frozen=True)
 class Schedule:
-    """Cycles of all operations after a request enters the datapath.
+    """Modulo schedule: the start of each operation, in cycles after a request enters the datapath.
 
     Members
     -------
@@ -69,7 +69,7 @@ class Schedule:
 
 
 class ScheduleError(ValueError):
-    """Error if no schedule exists for the request."""
+    """Error for an initiation interval or unit counts with which no schedule exists."""
 
 
 class StateLoopError(ScheduleError):
@@ -99,7 +99,7 @@ Loops = Mapping[int, tuple[int, str]]
 
 
 def loops_of(graph: Graph) -> dict[int, tuple[int, str]]:
-    """Return the words of state of a fixed graph."""
+    """Return, for each word of state in a fixed graph, the node of its next value and its name."""
     return {i: (state.node, str(state.word)) for i, state in graph.state_nodes().items()}
 
 
@@ -160,11 +160,11 @@ class _Problem:
         return [[count] * self.ii for count in self.units]
 
     def windows(self, length: int) -> tuple[list[int], list[int]]:
-        """Return the first and last start of each operation for a schedule of some length."""
+        """Return the earliest and latest start of each operation in a schedule of a length."""
         return self._first, [length + cycle for cycle in self._last]
 
     def _ends(self) -> tuple[list[int], list[int]]:
-        """Return the first start of each operation, and its last for a schedule of length 0."""
+        """Return each operation's earliest start, and its latest in a schedule of length 0."""
         first = [0] * self.count + [1] * len(self.loops)
         last = [-latency for latency in self.latency]
         order = self.order()
@@ -180,7 +180,7 @@ class _Problem:
         raise StateLoopError(self.words_of_loop(), requested=self.ii, ii=self.ii)
 
     def words_of_loop(self) -> list[str]:
-        """Return the words of state on a loop longer than the interval, in order, or none."""
+        """Return the words of state on a loop longer than the interval, in order; [] if none is."""
         far = [0] * self.count + [1] * len(self.loops)
         via = [-1] * len(far)
         moved = -1
@@ -203,7 +203,7 @@ class _Problem:
         return [names[i - self.count] for i in reversed(cycle) if i >= self.count]
 
     def shortest(self) -> int:
-        """Return a lower bound on the length: the longest path, or the limit of the units.
+        """Return a lower bound on the schedule's length, from its longest path and its units.
 
         The latter adds the cycles that late operations of a kind take together to the paths in
         front of and behind them.
@@ -221,7 +221,7 @@ class _Problem:
         return length
 
     def inside(self) -> list[int]:
-        """Return the operations on a path from a word of state to a word of state."""
+        """Return the operations on paths from a word of state to a word of state."""
         words = range(self.count, self.count + len(self.loops))
         ways = []
         for edges in (self.succs, self.preds):
@@ -234,7 +234,7 @@ class _Problem:
         return sorted(i for i in ways[0] & ways[1] if i < self.count)
 
     def order(self) -> list[int]:
-        """Return the operations in an order that puts producers before users."""
+        """Return the operations in topological order, producers before users."""
         missing = [0 if i >= self.count else len(p) for i, p in enumerate(self.preds)]
         ready = [i for i, count in enumerate(missing) if not count]
         for i in ready:  # grows
@@ -248,7 +248,7 @@ class _Problem:
 
 
 def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
-    """Return the shortest interval that every loop through states fits: 1 without loops."""
+    """Return the shortest interval [cycles] that all loops through states allow (1 without)."""
     low, high = 1, 1 + sum(operation.latency + 1 for operation in operations) + len(loops)
     while loops and low < high:
         middle = (low + high) // 2
@@ -262,7 +262,7 @@ def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
 
 
 def check_loops(operations: tuple[Operation, ...], ii: int, loops: Loops) -> None:
-    """Refuse an interval that is shorter than a loop through states.
+    """Raise if an interval is shorter than a loop through states.
 
     Raises
     ------
@@ -285,7 +285,7 @@ def shorter(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule | None:
-    """Return a schedule with the fewest units, shorter than a length, or None if one try fails."""
+    """Return a schedule with the fewest units, shorter than a length; None if one try fails."""
     units = unit_counts(operations, ii)
     start = _search(_Problem(operations, units, ii, loops), 1, length, progress)
     return None if start is None else _finish(operations, start, ii, timing, units, loops)
@@ -301,7 +301,7 @@ def schedule(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule:
-    """Schedule operations at an initiation interval.
+    """Return a modulo schedule of operations at an initiation interval.
 
     Parameters
     ----------
@@ -351,7 +351,7 @@ _SPARE = 16
 def _with_more(
     operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
 ) -> dict[UnitKind, int]:
-    """Add a unit of each kind that a loop through states needs, if that can help."""
+    """Return unit counts with one more unit of each kind in loops through states, if it helps."""
     inside = problem.inside()
     useful = {operations[i].kind for i in inside}
     counts = Counter(operation.kind for operation in operations)
@@ -364,7 +364,7 @@ def _with_more(
 def _search(
     problem: _Problem, effort: int, limit: int | None = None, progress: Progress = SILENT
 ) -> list[int] | None:
-    """Find a short schedule: try longer and longer ones, then bisect the gap.
+    """Find a short schedule: try increasing lengths until one succeeds, then bisect.
 
     Parameters
     ----------
@@ -418,7 +418,7 @@ _PATIENCE = 12
 
 
 def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
-    """Return a schedule no longer than a length, or None if none was found.
+    """Return the start cycles of a schedule no longer than a length, or None if none was found.
 
     Operations are placed one by one in their windows, the most urgent first. One whose window is
     full displaces another and users that it delays; those are placed again (after Rau's iterative
@@ -442,7 +442,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
         heapq.heappush(heap, (last[i] - moved[i] / 2 + noise[i], i))
 
     def waiting(i: int, cycle: int) -> list[int]:
-        """Return the users that are too early for a start of their producer."""
+        """Return the placed users that start too early if their producer starts in `cycle`."""
         return [s for s, delay in problem.succs[i] if _NOWHERE < start[s] < cycle + delay]
 
     for _ in range(_PATIENCE * count):
@@ -467,7 +467,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
 
 
 class _Room:
-    """Prices for displacing operations: low for those with room to move and few moves so far.
+    """Prices of displacing operations: low for those with wide windows and few moves so far.
 
     Members
     -------
@@ -479,12 +479,12 @@ class _Room:
         self._prices = np.array(self.price)
 
     def shrink(self, i: int) -> None:
-        """Record that an operation was moved."""
+        """Raise the price of an operation that was displaced."""
         self.price[i] += 1
         self._prices[i] += 1
 
     def victim(self, occupants: array[int], random: Random) -> int:
-        """Return an operation of the lowest price, chosen at random among equals.
+        """Return the occupant with the lowest price, chosen at random among equals.
 
         Each operation draws a number; both branches draw the same. In a large core hundreds share
         a slot, and NumPy compares them.
@@ -503,7 +503,7 @@ _FEW = 24
 
 
 def _draws(random: Random, count: int) -> Floats:
-    """Return the results of ``count`` calls of ``random.random()``: 53 bits of two words each."""
+    """Return the results of ``count`` calls of ``random.random()``, computed as an array."""
     words = random.getrandbits(64 * count).to_bytes(8 * count, "little")
     high, low = np.frombuffer(words, dtype="<u4").reshape(count, 2).T
     return ((high >> 5) * 2.0**26 + (low >> 6)) * 2.0**-53
@@ -562,7 +562,7 @@ def _tighten(problem: _Problem, start: list[int]) -> list[int]:
 
 
 def _read_last(problem: _Problem, start: Sequence[int], value: int, by: int) -> bool:
-    """Return whether no operation needs a value longer than this one."""
+    """Return whether no operation reads a value later than operation `by`."""
     waits = {s: start[s] - delay for s, delay in problem.succs[value]}
     return all(wait <= waits[by] for wait in waits.values())
 

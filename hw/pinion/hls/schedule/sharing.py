@@ -1,4 +1,4 @@
-"""Sharing: units, cycles and operand orders are chosen for few selector inputs.
+"""Sharing: choice of units, cycles and operand orders that needs few selector inputs.
 
 Most lookup tables of a core select operands: every port of a shared unit reads another value in
 each slot. Two reads with one source (:mod:`.sources`) take one input. Simulated annealing
@@ -43,7 +43,7 @@ _TERM = {names.ADD: 1, names.SUM: 1, names.MUL: 2, names.DOT: 2}
 def share_units(
     graph: Graph, binding: Binding, *, seed: int = 0, effort: int = 3, progress: Progress = SILENT
 ) -> tuple[Graph, Binding]:
-    """Choose units, cycles and operand orders for few selector inputs.
+    """Choose units, cycles and operand orders that need few selector inputs.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def share_units(
 
 
 class _Search(Sources):
-    """Moves of operations and operands, each undone if it costs too much."""
+    """Simulated annealing over units, cycles and operand orders."""
 
     def __init__(self, graph: Graph, binding: Binding) -> None:
         super().__init__(graph, binding)
@@ -87,7 +87,7 @@ class _Search(Sources):
         self.order = [list(range(len(reads))) for reads in self.reads]
 
     def _window(self, i: int) -> tuple[int, int]:
-        """Return the first and last start of an operation while all others stay."""
+        """Return the earliest and latest start of an operation while all others stay in place."""
         first, last = self.earliest[i], self.latest[i]
         for read in self.reads[i]:
             if (value := self.value[read]) >= 0:
@@ -102,7 +102,7 @@ class _Search(Sources):
         self.unit[i], self.start[i], self.ready[i] = unit, start, start + self.latency[i]
 
     def _move(self, i: int, unit: int, start: int, limit: float) -> None:
-        """Move an operation to a unit and cycle in its window, and the one there to its place.
+        """Move an operation to a unit and cycle, and an operation in the way to the vacated slot.
 
         It is undone if the cost grows by more than the limit, as in `_trade`.
         """
@@ -162,7 +162,7 @@ class _Search(Sources):
         self.shift[first], self.shift[second] = self.shift[second], self.shift[first]
 
     def _trade(self, i: int, pairs: Sequence[tuple[int, int]], limit: float) -> None:
-        """Swap operands of an operation."""
+        """Swap pairs of operands of an operation, unless the cost grows by more than the limit."""
         reads = [(self.reads[i][a], self.reads[i][b]) for a, b in pairs]
         for first, second in reads:
             for value, to in ((self.value[first], second), (self.value[second], first)):
@@ -216,7 +216,7 @@ class _Search(Sources):
         return self.first[i] + int(self.random() * self.units[i])
 
     def anneal(self, moves: int, seed: int, progress: Progress = SILENT) -> None:
-        """Try moves at falling temperatures."""
+        """Improve units, cycles and operand orders by simulated annealing."""
         self.random = random = Random(seed).random
         trading = [i for i, trades in enumerate(self.trades) if trades]
         temperature, cooling = HOT, (COLD / HOT) ** (1 / max(1, moves))
@@ -272,7 +272,7 @@ def _exact(graph: Graph, operation: Operation) -> int:
 
 
 def _trades(graph: Graph, operation: Operation, uses: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return operands that may be swapped: factors, and summands or products of one sign."""
+    """Return the swaps of operands that keep the result: factors, or terms of equal sign."""
     exact = _exact(graph, operation)
     node, widths = graph.nodes[exact], operation.kind.widths
     size = _TERM.get(node.op)

@@ -34,7 +34,7 @@ Moved = tuple[int, int, int, int]
 
 
 def selector_tables(inputs: int) -> float:
-    """Return the lookup tables per bit of a selector, with MUXF7 and MUXF8."""
+    """Return the LUTs per bit of a selector in UltraScale+ slices, which have MUXF7 and MUXF8."""
     if inputs <= 2:
         return 0.5 * max(0, inputs - 1)
     if inputs <= 8:
@@ -68,13 +68,13 @@ class Estimate:
 
     @property
     def cost(self) -> float:
-        """Total in lookup tables."""
+        """Total cost [LUTs]."""
         registers = FLIP_FLOP * self.flip_flops + SHIFT_REGISTER * self.shift_registers
         return self.selectors + registers
 
 
 def estimate_sources(graph: Graph, binding: Binding) -> Estimate:
-    """Estimate the cost of a binding's sources, port by port, and registers, chain by chain."""
+    """Estimate the selectors and registers of a binding, and their cost."""
     return Sources(graph, binding).estimate()
 
 
@@ -120,7 +120,7 @@ class Sources:
         self._open()
 
     def _list_reads(self, lanes: int) -> None:
-        """Collect the reads: value, shift, reader, its port and cycle after its start."""
+        """Collect the reads: value, shift, reader, reader's port, and cycle after its start."""
         self.value: list[int] = []
         self.shift: list[int] = []
         self.reader: list[int] = []  # -1 for a lane, or a register of state
@@ -153,7 +153,7 @@ class Sources:
         return number
 
     def _open(self) -> None:
-        """Build the tables of sources and costs from the places of all operations."""
+        """Build the tables of sources and costs from the units and cycles of all operations."""
         most = self.ii + max(len(self.binding.outputs), 1) + 2
         price = [
             (1 - _SMOOTH) * selector_tables(k) + _SMOOTH * _EACH * max(0, k - 1)
@@ -177,7 +177,7 @@ class Sources:
     # -- costs ------------------------------------------------------------------------------------
 
     def _place(self, read: int) -> tuple[int, int, int]:
-        """Return the port of a read, the number of its source, and its register stage or -1."""
+        """Return a read's port, the number of its source, and its register stage (-1 for none)."""
         i, value = self.reader[read], self.value[read]
         if i < 0:
             port, cycle = self.port_in[read], self.offset[read]
@@ -207,7 +207,7 @@ class Sources:
         return cost * self.width[value]
 
     def estimate(self) -> Estimate:
-        """Return the cost of the present places."""
+        """Return the estimated cost of the present units and cycles."""
         chains = [
             (width, *_chain(frozenset(self.stage[read] for read in readers)))
             for width, readers in zip(self.width, self.readers, strict=True)
@@ -223,7 +223,7 @@ class Sources:
         )
 
     def follow(self, reads: Iterable[int], log: list[Moved]) -> float:
-        """Update moved reads, log their previous places, and return the cost."""
+        """Update moved reads, log their previous sources, and return the increase in cost."""
         grown = 0.0
         for read in reads:
             port, source, stage = self._place(read)
@@ -248,7 +248,7 @@ class Sources:
         return grown
 
     def undo(self, log: Sequence[Moved]) -> None:
-        """Restore the previous places of reads."""
+        """Restore the previous sources of reads from a log."""
         for read, port, source, stage in reversed(log):
             uses = self.sources[self.port[read]]
             times = uses[self.source[read]]
@@ -261,7 +261,7 @@ class Sources:
             self.port[read], self.source[read], self.stage[read] = port, source, stage
 
     def update(self, values: Iterable[int], log: list[tuple[int, float]]) -> float:
-        """Update the costs of values' registers, and return by how much they grow."""
+        """Update the costs of values' registers, and return the increase."""
         grown = 0.0
         for value in values:
             cost, old = self._storage(value), self.store[value]
@@ -273,7 +273,7 @@ class Sources:
 
 
 def _chain(taps: frozenset[int]) -> tuple[int, int]:
-    """Return flip-flops and shift registers per bit of a value with these stages read."""
+    """Return the flip-flops and shift registers per bit of a value read at these stages."""
     flip_flops = shift_registers = 0
     last = -1
     for stage in sorted(taps - {-1}):

@@ -1,4 +1,4 @@
-"""The AXI side of a card as a stand-in drives it: the compiled top or the packet-level model."""
+"""AXI side of a card as a stand-in drives it: the compiled top or the packet-level model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONTROL, STATUS = register("CONTROL").offset, register("STATUS").offset
 
 @dataclass(frozen=True, kw_only=True)
 class CardStep:
-    """The transfers of one step of a card.
+    """Beats that a card accepted and sent in one step.
 
     Members
     -------
@@ -51,7 +51,7 @@ class CardStep:
 
 
 class AxiCard(Protocol):
-    """The AXI side of a card; for one thread at a time."""
+    """Interface of a card's AXI side, for one thread at a time."""
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
         """Offer request beats and take up to ``room`` result beats, until neither moves.
@@ -70,11 +70,11 @@ class AxiCard(Protocol):
         """Write a register."""
 
     def reset(self) -> None:
-        """Configure the card again: everything is lost, counters included."""
+        """Configure the card again; it loses all state, including counters."""
 
 
 class CompiledAxiCard:
-    """The compiled top.
+    """AXI side of a compiled top.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class CompiledAxiCard:
         self.stall = stall
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
-        """Run until nothing moves, or for a slice of time."""
+        """Simulate until no beat moves, or for at most `SLICE` cycles."""
         if not len(beats) and not room:
             return CardStep(accepted=0, beats=beats, last=last)
         run = self.top.run(
@@ -117,7 +117,7 @@ class CompiledAxiCard:
 
 
 class PacketAxiCard:
-    """The packet-level model with finite buffers and an interruptible stream.
+    """AXI side of the packet-level model, with finite buffers and an interruptible stream.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ class PacketAxiCard:
         self._credit = depth
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
-        """Take beats while there is room for their answers; send answers in order."""
+        """Take beats until a response waits or buffers are full; send responses in order."""
         del last  # TLAST of a request has no meaning
         pieces: list[Words] = []
         ends: list[Flags] = []
@@ -173,7 +173,7 @@ class PacketAxiCard:
             self._cut()
 
     def reset(self) -> None:
-        """Drop everything, even the rest of a packet."""
+        """Drop all state, even the rest of a packet."""
         self.card.configure()
         self._out.clear()
         self._sent = 0
@@ -196,7 +196,7 @@ class PacketAxiCard:
         return moved
 
     def _cut(self) -> None:
-        """Cut off the response: the offered beat stays, and its packet ends after it."""
+        """Cut off the response after the offered beat; an abort beat ends an incomplete packet."""
         if not self._out or self._aborting():
             return
         offered = self._out[0][self._sent : self._sent + 1]
@@ -214,7 +214,7 @@ class PacketAxiCard:
 
 
 def beats_of(data: bytes | bytearray | memoryview) -> Words:
-    """Return bytes as beats, (n, 16) uint32, the last one padded with zeros."""
+    """Return bytes as beats (n, 16) of uint32, the last one padded with zeros."""
     raw = np.frombuffer(data, dtype=np.uint8)
     short = -len(raw) % BEAT
     if short:

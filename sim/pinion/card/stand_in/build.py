@@ -17,7 +17,7 @@ Factory = Callable[[Path], tuple[AxiCard, Layout]]
 
 
 def make_card(folder: Path, *, model: str = "packet") -> tuple[AxiCard, Layout]:
-    """Return a card for a build folder, and the layout of its packets.
+    """Create a card for a build folder; return it and the layout of its packets.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The thread inside a system call on a mounted file, as Linux reports it in ``/proc``."""
+"""Thread inside a system call on a mounted file, as Linux reports it in ``/proc``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CALLS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """A thread inside a system call.
+    """System call that a thread is in, with its buffer.
 
     Members
     -------
@@ -60,7 +60,7 @@ class Caller:
 
 
 def current_call(thread: int) -> Caller | None:
-    """Return the call that a thread is in, or None if the system does not report it."""
+    """Return the system call that a thread is in, or None if the system does not report it."""
     try:
         fields = Path(f"/proc/{thread}/syscall").read_text().split()
         call = _CALLS.get(platform.machine(), {})[int(fields[0])]
@@ -70,7 +70,7 @@ def current_call(thread: int) -> Caller | None:
 
 
 def signals_of_thread(thread: int) -> list[str]:
-    """Return signals that may interrupt a thread; empty if the system does not report them."""
+    """Return the harmful signals that may interrupt a thread; [] if they are not reported."""
     try:
         status = Path(f"/proc/{thread}/status").read_text()
         mask = int(status.partition("SigBlk:")[2].split()[0], 16)

@@ -1,4 +1,4 @@
-"""Fault plans: what goes wrong on a stand-in card, and when.
+"""Fault plans: the faults that a stand-in card injects, and when.
 
 A plan is a TOML file or a :class:`FaultPlan`. Each fault names its kind and when it happens: at
 packet numbers (``at``, counted from 0; resent packets count again), or at random
@@ -51,12 +51,12 @@ _RANDOM_KEYS = ("kind", "every", "kinds")
 
 
 class FaultPlanError(ValueError):
-    """A fault plan is invalid; the message names the line and the mistake."""
+    """Error for an invalid fault plan; for a file the message names the line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault; parameters that are None are chosen at random.
+    """Fault of a plan; parameters that are None are chosen at random.
 
     Members
     -------
@@ -84,7 +84,7 @@ class Fault:
     bit: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise `FaultPlanError` if the fault is impossible."""
+        """Raise `FaultPlanError` if a parameter of the fault is invalid."""
         if self.kind not in KINDS:
             raise FaultPlanError(
                 f"There is no fault '{self.kind}'; choose one of {', '.join(KINDS)}; for faults "
@@ -98,7 +98,7 @@ class Fault:
             )
         if any(not _whole(number) or number < 0 for number in self.at):
             raise FaultPlanError(
-                f"'at' must list integers, packet numbers of at least 0, not {list(self.at)}."
+                f"'at' must list packet numbers, integers of at least 0, not {list(self.at)}."
             )
         _within("seconds", self.seconds, 0.0, 60.0)
         for name, low, high in (("beat", 0, 1 << 20), ("beats", 1, 1 << 20), ("bit", 0, 511)):
@@ -110,7 +110,7 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultPlan:
-    """All faults of a run.
+    """Faults of a run: individual ones, and random ones at an average rate.
 
     Members
     -------
@@ -195,7 +195,7 @@ class FaultPlan:
             raise lines.error(None, "seed", str(error)) from None
 
     def text(self) -> str:
-        """Return the plan as TOML, for another process."""
+        """Return the plan as TOML text that `parse` reads."""
         parts = [f"seed = {self.seed}"]
         if self.every is not None:
             kinds = ", ".join(f'"{kind}"' for kind in self.kinds)
@@ -206,7 +206,7 @@ class FaultPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRecord:
-    """An event on the stand-in, which a test can match with exceptions.
+    """Event on a stand-in, which a test can match with the driver's exceptions.
 
     Members
     -------
@@ -226,7 +226,7 @@ class FaultRecord:
 
 @dataclass(kw_only=True)
 class Injector:
-    """Generator of faults, packet by packet."""
+    """Generator of a plan's faults for one packet after the other."""
 
     plan: FaultPlan
     rng: random.Random = field(init=False)
@@ -312,7 +312,7 @@ def _random_keys(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Lines:
-    """The lines of keys in a TOML text, which the parser does not report."""
+    """Finder of the lines of keys in a TOML text, which the parser does not report."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name

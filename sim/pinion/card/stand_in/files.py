@@ -1,4 +1,4 @@
-"""The device files of a stand-in as a file system in user space."""
+"""Device files of a stand-in as a file system in user space (FUSE)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RELEASE = 20.0
 
 @dataclass(kw_only=True)
 class _Opened:
-    """An open file, and the system call in progress on it.
+    """Open file, and the system call in progress on it.
 
     The kernel cuts long calls into pieces, each of which arrives as a separate call. The release
     of a file follows at any time after a program has closed it.
@@ -37,7 +37,7 @@ class _Opened:
 
 
 class CardFiles(mfusepy.Operations):
-    """``xdma0_h2c_0``, ``xdma0_c2h_0`` and ``xdma0_user``.
+    """File system with the files ``xdma0_h2c_0``, ``xdma0_c2h_0`` and ``xdma0_user``.
 
     Parameters
     ----------
@@ -86,13 +86,13 @@ class CardFiles(mfusepy.Operations):
             return self._count
 
     def flush(self, path: str, fh: int) -> int:
-        """Note that a program closes a file, or a copy that a child has inherited."""
+        """Record that a program closes a file, or its copy in a child process."""
         with self._lock:
             self._opened[fh].closed = True
         return 0
 
     def release(self, path: str, fh: int) -> int:
-        """Close the file: no program has it open."""
+        """Release a file that no program has open any more."""
         if self._opened[fh].node == C2H:
             self.model.close_c2h()
         with self._released:
@@ -101,11 +101,11 @@ class CardFiles(mfusepy.Operations):
         return 0
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> int:
-        """Do nothing: devices have no length, but shells truncate what they write to."""
+        """Do nothing: devices have no length, but shells truncate the files that they write to."""
         return 0
 
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
-        """Serve part of a read."""
+        """Serve one of the pieces into which the kernel splits a read."""
         opened = self._opened[fh]
         if opened.node == USER:
             data = self._call(self.model.read_register, offset, size)
@@ -119,7 +119,7 @@ class CardFiles(mfusepy.Operations):
         return bytes(data)
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
-        """Serve part of a write."""
+        """Serve one of the pieces into which the kernel splits a write."""
         opened = self._opened[fh]
         if opened.node == USER:
             return int(self._call(self.model.write_register, offset, data))
@@ -148,7 +148,7 @@ class CardFiles(mfusepy.Operations):
             raise mfusepy.FuseOSError(number) from None
 
     def _begin(self, opened: _Opened, size: int) -> int:
-        """Check the caller and return the address of the part's first byte, 0 if unknown."""
+        """Check the caller, and return the address of the piece's first byte, 0 if unknown."""
         opened.closed = False  # only a copy was closed
         if opened.left:
             address, opened.left, opened.next = opened.next, opened.left - size, opened.next + size

@@ -1,4 +1,4 @@
-"""A stand-in in a separate process, with its device files mounted in a folder."""
+"""Stand-in in a separate process, with its device files mounted in a folder."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PATIENCE = 60.0
 
 
 class StandInError(RuntimeError):
-    """The stand-in cannot start, or ended unexpectedly; the message gives the reason."""
+    """Error if a stand-in cannot start or ends unexpectedly; the message gives the reason."""
 
 
 class StandIn(Closing):
-    """A card for ``driver.open(folder, device=card.device)``; use it as a context manager.
+    """Card for ``driver.open(folder, device=card.device)``, as a context manager.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class StandIn(Closing):
         return f"xdma:{self.prefix}"
 
     def log(self, start: int = 0) -> list[FaultRecord]:
-        """Return the events so far, from record ``start`` on."""
+        """Return the recorded events from number ``start`` on."""
         records = self._ask({"do": "log", "from": start})["log"]
         return [FaultRecord(**record) for record in records]
 
@@ -124,7 +124,7 @@ class StandIn(Closing):
         self._ask({"do": "plan", "text": plan.text()})
 
     def close(self) -> None:
-        """End the process and unmount in any state; a second call does nothing."""
+        """End the process and unmount its files, in any state; a second call does nothing."""
         process = self._process
         if process.stdin is not None and not process.stdin.closed:
             with contextlib.suppress(BrokenPipeError):  # it has already ended
@@ -169,7 +169,7 @@ class StandIn(Closing):
 
 
 def why_no_fuse() -> str | None:
-    """Return why a stand-in cannot be mounted, or None if it can."""
+    """Return the reason why no stand-in can be mounted here, or None if it can."""
     device = Path("/dev/fuse")
     if not device.exists():
         return "There is no /dev/fuse here: the kernel lacks FUSE, or a container hides it."
@@ -188,7 +188,7 @@ def why_no_fuse() -> str | None:
 
 
 def unmount(folder: Path) -> None:
-    """Unmount a folder, even if it is in use or its server is dead."""
+    """Unmount a folder, even if it is in use or its server has died."""
     for tool in ("fusermount3", "fusermount"):
         try:
             process = subprocess.run(
@@ -201,7 +201,7 @@ def unmount(folder: Path) -> None:
 
 
 def fresh() -> Path:
-    """Return a new temporary folder.
+    """Create and return a temporary folder for a mount.
 
     Folders of stand-ins that were killed with their programs are unmounted and removed.
     """

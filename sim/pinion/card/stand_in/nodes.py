@@ -1,4 +1,4 @@
-"""The stand-in in this process, behind the driver's interface of device files.
+"""Stand-in within this process, behind the driver's interface to device files.
 
 Here the caller's buffers are visible, so that rules of the vendor's driver which a mounted stand-in
 can only guess at are checked exactly.
@@ -27,7 +27,7 @@ HARMFUL = ("SIGINT", "SIGTERM", "SIGALRM", "SIGHUP", "SIGUSR1")
 
 
 class StandInNodes(Nodes):
-    """Device files without a file system.
+    """Device files of a stand-in in this process, without a file system.
 
     Parameters
     ----------
@@ -50,17 +50,17 @@ class StandInNodes(Nodes):
         self._streams = True
 
     def read_user(self, offset: int) -> bytes:
-        """Read one word."""
+        """Read a register as 4 bytes."""
         self._need(self._user)
         return self.model.read_register(offset, 4)
 
     def write_user(self, offset: int, data: bytes) -> int:
-        """Write one word."""
+        """Write a register; return the number of bytes written."""
         self._need(self._user)
         return self.model.write_register(offset, data)
 
     def write_stream(self, data: memoryview) -> int:
-        """Write data to the card; the engine pins pages for writing in either direction."""
+        """Write data to the card; return the number of bytes."""
         self._need(self._streams)
         self._check(data, "write")
         return self.model.write(data, address=_address(data))
@@ -99,14 +99,14 @@ class MountedNodes(FileNodes):
     """Device files of a mounted stand-in, which restore the error number that FUSE cannot carry."""
 
     def write_stream(self, data: memoryview) -> int:
-        """Perform one `write`."""
+        """Write data to the card, with the driver's error number restored."""
         try:
             return super().write_stream(data)
         except OSError as error:
             raise _carried(error) from None
 
     def read_stream(self, data: memoryview) -> int:
-        """Perform one `read`."""
+        """Read data from the card, with the driver's error number restored."""
         try:
             return super().read_stream(data)
         except OSError as error:

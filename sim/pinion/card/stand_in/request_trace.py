@@ -19,7 +19,7 @@ OTHER = 0x0BAD_B17D_0000_0001
 
 @dataclass(kw_only=True)
 class Segment:
-    """Beats of the request stream between two faults.
+    """Beats of the request stream between two faults, as sent to the card.
 
     Members
     -------
@@ -37,7 +37,7 @@ class Segment:
 
 @dataclass(kw_only=True)
 class OpenRequest:
-    """An incomplete request packet.
+    """Request packet whose beats are not all sent yet.
 
     Members
     -------
@@ -57,7 +57,7 @@ class OpenRequest:
 
 
 class RequestTrace:
-    """A view of the request stream that follows its headers, as the card does, and cuts at faults.
+    """Tracker of request packets that divides the stream at faults.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ class RequestTrace:
         self.sequence = 0
 
     def lost(self) -> None:
-        """Note that the stream was cut: the next beat begins a packet."""
+        """Forget the packet in progress: the stream was cut, and the next beat begins a packet."""
         self._packet = None
 
     def cut(self, beats: Words, keep: Keep, last: Flags, *, other: bool) -> list[Segment]:
-        """Return the segments of a transfer with their faults.
+        """Divide a transfer into segments at its faults, and apply faults of single beats.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class RequestTrace:
     def _faulty(
         self, packet: OpenRequest, beats: Words, keep: Keep, last: Flags, other: bool
     ) -> list[Segment]:
-        """Return the segments of one packet's beats; faults of later beats stay in the packet."""
+        """Return the segments of some beats of a packet; faults of later beats stay with it."""
         start, stop = packet.at, packet.at + len(beats)
         if other and start == 0:
             _rebuild(beats[0])
@@ -152,7 +152,7 @@ class RequestTrace:
 
 
 def _place(fault: Fault, packet: OpenRequest) -> int:
-    """Return the beat of the packet at which a fault happens."""
+    """Return the number of the packet's beat at which a fault happens."""
     final = packet.length - 1
     if fault.kind in ("split_tlast", "ring_wrap", "partial_tkeep", "card_reset"):
         return min(fault.beat or 0, final)

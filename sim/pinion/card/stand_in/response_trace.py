@@ -21,7 +21,7 @@ UNKNOWN = 1 << 40
 
 @dataclass(kw_only=True)
 class OpenResponse:
-    """An incomplete response."""
+    """Response whose beats are not all received yet."""
 
     length: int
     at: int = 0
@@ -31,7 +31,7 @@ class OpenResponse:
 
 
 class ResponseTrace:
-    """A view of the result stream that knows how far it may run before the next event.
+    """Tracker of responses that applies faults to the result stream.
 
     Parameters
     ----------
@@ -44,20 +44,20 @@ class ResponseTrace:
         self._response: OpenResponse | None = None
 
     def expect(self, fault: Fault, packet: int, sequence: int) -> None:
-        """Note a fault for the response of a sequence number."""
+        """Schedule a fault for the response with a sequence number."""
         self._awaited.setdefault(sequence, []).append((fault, packet, sequence))
 
     def forget(self) -> None:
-        """Drop responses that have not begun: the card was reset."""
+        """Forget the faults of responses that have not begun, because the card was reset."""
         self._awaited.clear()
 
     def lost(self) -> None:
-        """Drop all responses: the card was configured again, and the next beat begins a packet."""
+        """Forget all responses: the card is configured again, and the next beat begins a packet."""
         self.forget()
         self._response = None
 
     def room(self, limit: int) -> int:
-        """Return how many beats to take until the next event, at most ``limit``."""
+        """Return the number of beats to take until the next event, at most ``limit``."""
         response = self._response
         if response is None:
             return min(limit, 1) if self._awaited else limit
@@ -77,7 +77,7 @@ class ResponseTrace:
         take: Callable[[Words, Flags], None],
         inject: Callable[[Fault, int, int], None],
     ) -> None:
-        """Pass beats on with the plan's faults.
+        """Pass beats on to the reader, with the plan's faults applied.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class ResponseTrace:
         return response
 
     def _corrupt(self, response: OpenResponse, piece: Words) -> list[FaultEvent]:
-        """Invert bits in beats before they are passed on."""
+        """Invert bits in beats for faults that are due, and return these faults."""
         injected = []
         for place, event in list(response.damages):
             if place < response.at + len(piece):
@@ -132,7 +132,7 @@ class ResponseTrace:
 
 
 def _place(fault: Fault, length: int) -> int:
-    """Return how many beats are passed on before a fault happens."""
+    """Return the number of beats that are passed on before a fault happens."""
     if fault.kind == "corrupt_beat":
         return min(fault.beat or 0, length - 1)
     if fault.kind == "lost_tail":

@@ -1,4 +1,4 @@
-"""The process of a mounted stand-in: ``python -m pinion.card.stand_in.serve``.
+"""Process of a mounted stand-in: ``python -m pinion.card.stand_in.serve``.
 
 The first line on standard input is its task as JSON; each further line is a command, answered by
 one line of JSON. The process ends with its input, so also with its parent, however that dies.
@@ -25,7 +25,7 @@ GRACE = 3.0
 
 
 def main() -> None:
-    """Make the card, mount its files, and answer commands until the input ends."""
+    """Create the card, mount its files, and answer commands until standard input ends."""
     # Ctrl-C in a terminal reaches the whole group: the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", buffering=1)

@@ -1,4 +1,4 @@
-"""Division of a buffer into descriptors and beats, as in the vendor's driver."""
+"""Division of a buffer into DMA descriptors and beats, as in the vendor's driver."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STALE = 0xA5
 
 @dataclass(frozen=True, kw_only=True)
 class BufferPart:
-    """A part of a buffer that the engine moves at once, with TLAST at its end.
+    """Part of a buffer that the engine moves in one transfer, with TLAST at its end.
 
     Members
     -------
@@ -87,7 +87,7 @@ def transfer_beats(data: memoryview, address: int) -> tuple[Words, Keep]:
 
 @dataclass(kw_only=True)
 class Reading:
-    """A posted read: memory that is filled descriptor by descriptor.
+    """Posted read: a buffer that is filled descriptor by descriptor.
 
     Members
     -------
@@ -106,18 +106,18 @@ class Reading:
     _descriptor: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Lay out the descriptors."""
+        """Create the buffer and its descriptors."""
         self.buffer = bytearray([STALE]) * self.length
         self._ends = pages(self.length, self.address)
         self.full = not self._ends
 
     @property
     def room(self) -> int:
-        """Largest number of beats that fit, unless a packet ends first."""
+        """Number of beats that still fit, unless a packet ends first."""
         return 0 if self.full else -(-(self.length - self._at) // BEAT)
 
     def take(self, beats: Words, last: Flags) -> int:
-        """Store beats in memory and return how many fitted.
+        """Store beats in the buffer; return the number stored.
 
         A beat with TLAST closes its descriptor: the next beat goes to the next page.
         """

@@ -1,4 +1,4 @@
-"""A model of the vendor's driver and its DMA engine, as far as a program can see them.
+"""Model of the vendor's driver and its DMA engine, as far as a program can observe them.
 
 It follows the Xilinx driver (``XDMA/linux-kernel``): a write becomes transfers of at most 2048
 descriptors, each with TLAST at its end; a descriptor is a page, with a partial beat if the buffer
@@ -47,7 +47,7 @@ NO_FAULTS = FaultPlan()
 
 
 class XdmaModel:
-    """The device files of one card.
+    """Model of a card's device files.
 
     Any thread may write, read and access registers. The waiting thread runs the card. All methods
     raise `OSError` as the system calls do.
@@ -112,7 +112,7 @@ class XdmaModel:
             self._opened = False
 
     def write(self, data: bytes | memoryview, *, address: int = 0) -> int:
-        """Send data; return when the card has taken everything.
+        """Send data; return its length when the card has taken all of it.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class XdmaModel:
         return len(view)
 
     def read(self, length: int, *, address: int = 0) -> bytes:
-        """Receive data; return when every descriptor is closed.
+        """Receive data; return it when every descriptor is closed.
 
         The result ends after the last received byte; holes before it hold stale bytes.
         """
@@ -155,7 +155,7 @@ class XdmaModel:
         return bytes(reading.buffer[: reading.end])
 
     def read_register(self, offset: int, length: int = 4) -> bytes:
-        """Read one word, whatever the requested length."""
+        """Read one register word, and return at most `length` of its bytes."""
         self._check_word("read", offset, length)
         with self._changed:
             value = self._card.read(offset)
@@ -164,7 +164,7 @@ class XdmaModel:
         return value.to_bytes(4, "little")[:length]
 
     def write_register(self, offset: int, data: bytes) -> int:
-        """Write one word, whatever the length of ``data``."""
+        """Write one register word, with missing bytes filled with `STALE`; return 4."""
         self._check_word("written", offset, len(data))
         word = (bytes(data) + bytes([STALE]) * 4)[:4]
         with self._changed:
@@ -193,7 +193,7 @@ class XdmaModel:
             self._disturbed = False
 
     def note(self, kind: str, detail: str) -> None:
-        """Record an event seen by another part of the stand-in."""
+        """Record an event that another part of the stand-in observed."""
         with self._changed:
             self._record(kind, -1, self._requests.sequence, detail)
 
@@ -231,7 +231,7 @@ class XdmaModel:
                 self._pending = beats[:0], keep[:0], last[:0]
 
     def _pump(self, finished: Callable[[], bool]) -> bool:
-        """Run the card until a condition holds; return False after a timeout.
+        """Run the card until a condition holds; return whether it did before a timeout.
 
         The caller holds the lock, which is released only while the card stalls.
         """
@@ -251,7 +251,7 @@ class XdmaModel:
         return True
 
     def _given_up(self, still: float) -> bool:
-        """Return whether a transfer ends with an error after stalling for ``still`` seconds."""
+        """Return whether a transfer that has stalled for ``still`` seconds times out."""
         if still < self.timeout:
             return False
         if still >= self.sound_timeout:
@@ -260,7 +260,7 @@ class XdmaModel:
         return self._disturbed or bool(status & (HALTED | IN_RESET))
 
     def _advance(self) -> bool:
-        """Run one step of the card and return whether anything moved."""
+        """Run one step of the card; return whether any beat moved."""
         beats, keep, last = self._pending
         reading = self._posted
         if reading is not None and len(self._fifo[0]):
@@ -289,7 +289,7 @@ class XdmaModel:
     # ---- faults ----
 
     def _planned(self, fault: Fault, packet: int, sequence: int) -> None:
-        """Handle a fault when its packet is sent; the lock is held."""
+        """Record or schedule a fault when its packet is sent; the caller holds the lock."""
         if fault.kind == "ebusy":
             self._refuse_open = True
         if fault.kind == "other_build":
@@ -316,7 +316,7 @@ class XdmaModel:
                 self._responses.lost()
 
     def _inject_response(self, fault: Fault, packet: int, sequence: int) -> None:
-        """Handle a fault of the response being read; the lock is held."""
+        """Apply a fault of the response being read; the caller holds the lock."""
         self._record(fault.kind, packet, sequence, f"response, {_shown(fault)}")
         reading = self._posted
         assert reading is not None
