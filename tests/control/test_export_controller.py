@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from pinion.cli import main
 from pinion.compute import library_folder
 from pinion.control import ControlError, Cost, Weights
+from pinion.control.plant import Plant, holding_efforts
+from pinion.control.state import StateSpace
 from pinion.control.task.controller import task_controller
 from pinion.control.task.task import read_task
 from pinion.control.track import export
@@ -32,6 +34,7 @@ from pinion.native import ComputeError
 from pinion.native.isa import INSTRUCTION_SETS, available
 from pinion.robot import coupled, load
 from tests.control import small_arm
+from tests.control.legs import BASE, JOINTS, standing, tripod
 from tests.support.commands import cmake_project, needs_cc, ran, tool
 
 Array = NDArray[np.float64]
@@ -65,10 +68,13 @@ def horizon(scene: Scenario, **changes: Any) -> Horizon:
 
 
 class Library:
-    """An exported controller of the small arm, called from Python."""
+    """An exported controller of a robot with `nu` actuators and `nv` velocities, from Python."""
 
-    def __init__(self, folder: Path, name: str, nv: int, dtype: str = "float64") -> None:
-        self.nv, self.dtype = nv, np.dtype(dtype)
+    def __init__(
+        self, folder: Path, name: str, nv: int, dtype: str = "float64", *, nu: int | None = None
+    ) -> None:
+        self.nu, self.ndx = nv if nu is None else nu, 2 * nv
+        self.dtype = np.dtype(dtype)
         self._library = ctypes.CDLL(str(folder / "lib" / f"lib{name}.so"))
         self._prefix = name
         self.call("bytes").restype = ctypes.c_size_t
@@ -83,13 +89,13 @@ class Library:
         return getattr(self._library, f"{self._prefix}_{function}")
 
     def open(self, *arrays: Array, rows: int | None = None) -> int:
-        """Open a controller of a motion's q, qd, tau and tip."""
+        """Open a controller of a motion's q, qd, tau, tip and contacts."""
         self._arrays = [np.ascontiguousarray(x, self.dtype) for x in arrays]
 
         class Reference(ctypes.Structure):
             _fields_ = (
                 ("rows", ctypes.c_int64),
-                *((key, ctypes.c_void_p) for key in ("q", "qd", "tau", "tip")),
+                *((key, ctypes.c_void_p) for key in ("q", "qd", "tau", "tip", "active")),
             )
 
         count = len(arrays[0]) if rows is None else rows
@@ -103,14 +109,14 @@ class Library:
 
     def law(self) -> tuple[Array, Array]:
         """Return u and K of the last law."""
-        n = self.nv
+        n, m = self.nu, self.ndx
         kind = ctypes.c_double if self.dtype == np.float64 else ctypes.c_float
-        numbers = (kind * (n + 2 * n * n)).from_address(self.call("last_law")(self.memory))
+        numbers = (kind * (n + n * m)).from_address(self.call("last_law")(self.memory))
         array = np.array(numbers, np.float64)
-        return array[:n], array[n:].reshape(n, 2 * n)
+        return array[:n], array[n:].reshape(n, m)
 
     def efforts(self, since: float, x: Array) -> Array:
-        u, state = np.empty(self.nv), np.ascontiguousarray(x, np.float64)
+        u, state = np.empty(self.nu), np.ascontiguousarray(x, np.float64)
         self.call("efforts")(
             ctypes.c_void_p(self.call("last_law")(self.memory)),
             ctypes.c_double(since),
@@ -119,10 +125,11 @@ class Library:
         )
         return u
 
-    def simulate(self, seconds: float, x: Array, u: Array) -> Array:
+    def simulate(self, number: int, seconds: float, x: Array, u: Array) -> Array:
         state, efforts = np.array(x), np.ascontiguousarray(u, np.float64)
         self.call("simulate")(
             self.memory,
+            ctypes.c_int64(number),
             ctypes.c_double(seconds),
             ctypes.c_void_p(state.ctypes.data),
             ctypes.c_void_p(efforts.ctypes.data),
@@ -167,7 +174,7 @@ def test_laws_are_those_of_python(scene: Scenario, motion: Motion, quick: Path) 
                 since = step * h / scene.inner
                 efforts = library.efforts(since, x)
                 assert np.abs(efforts - law.efforts(since, x)).max() < 1e-8
-                moved = library.simulate(h / scene.inner, x, efforts)
+                moved = library.simulate(number, h / scene.inner, x, efforts)
                 qdd = plain.plant.accelerations(x[None], efforts[None])[0]
                 qd = x[3:] + h / scene.inner * qdd
                 assert np.abs(moved[3:] - qd).max() < 1e-12 * np.abs(qd).max()
@@ -175,6 +182,64 @@ def test_laws_are_those_of_python(scene: Scenario, motion: Motion, quick: Path) 
                 x = moved
         assert np.abs(x - motion.states()[plain.periods]).max() < 0.05, "it tracks"
         assert library.update(plain.periods, x) == NO_PERIOD
+
+
+def test_a_robot_on_legs_has_the_laws_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A floating base whose feet are lifted, over a closed loop with the library's own robot."""
+    only_portable(monkeypatch)
+    model, rows = tripod(), 30
+    space = StateSpace(model)
+    active = np.ones((rows, 3))
+    active[8:14, 1] = 0.0
+    still = np.zeros((rows, space.nv))
+    motion = Motion(
+        frame="base",
+        dt=0.01,
+        q=np.tile(standing(), (rows, 1)),
+        qd=still,
+        qdd=still,
+        tau=np.tile(holding_efforts(model, standing()[None])[0], (rows, 1)),
+        tip=np.zeros((rows, 3)),
+        active=active,
+    )
+    weights = Weights(q=[20.0] * BASE + [0.5] * JOINTS, qd=0.3)
+    cost = Cost(running=replace(weights, tau=1e-2), final=weights)
+    with Plant.open(model, dt=0.02, device="float", velocity_gain=10.0) as plant:
+        controller = Mpc(plant, cost, motion, knots=6)
+        export_controller(controller.horizon, motion, tmp_path / "legs", name="legs")
+        library = Library(tmp_path / "legs", "legs", space.nv, nu=space.nu)
+        assert library.open(*arrays_of(motion)) == BAD_ARGUMENT, "it needs contacts"
+        assert library.open(*arrays_of(motion), active) == DONE
+        x = motion.states()[0]
+        x[space.nq + 1] = 0.05
+        for number in range(controller.periods):
+            law = controller.update(number, x)
+            assert library.update(number, x) == DONE
+            u, K = library.law()
+            assert np.abs(u - law.u).max() < 1e-9 * np.abs(law.u).max()
+            assert np.abs(K - law.K).max() < 1e-9 * np.abs(law.K).max()
+            for since in (0.0, 0.005):
+                efforts = library.efforts(since, x)
+                assert np.abs(efforts - law.efforts(since, x)).max() < 1e-8
+                moved = library.simulate(number, 0.005, x, efforts)
+                qdd = plain_accelerations(plant, x, efforts, active[number])
+                assert np.abs(moved[space.nq :] - x[space.nq :] - 0.005 * qdd).max() < 1e-10
+                change = space.difference(x, moved)[: space.nv]
+                assert np.abs(change - 0.005 * moved[space.nq :]).max() < 1e-12
+                x = moved
+        change = space.difference(motion.states()[0], x)
+        assert np.abs(change[: space.nv]).max() < 0.05, "it stands"
+    numbers = np.fromfile(tmp_path / "legs" / "motion.bin")
+    assert np.array_equal(numbers[-active.size :], active.ravel())
+    header = (tmp_path / "legs/include/legs.h").read_text()
+    assert "LEGS_NQ = 13, LEGS_NV = 12, LEGS_NU = 6" in header and "LEGS_CONTACTS = 3" in header
+    assert "Contacts: lower_0_0,0,-0.25; lower_1_" in re.sub(r"\s+", " ", header)
+
+
+def plain_accelerations(plant: Plant, x: Array, u: Array, active: Array) -> Array:
+    return np.asarray(plant.accelerations(x[None], u[None], active)[0])
 
 
 def test_a_target_is_a_motion_that_stays(motion: Motion, quick: Path) -> None:
@@ -186,7 +251,7 @@ def test_a_target_is_a_motion_that_stays(motion: Motion, quick: Path) -> None:
         assert single.update(number, x) == all_rows.update(number, x) == DONE
         for left, right in zip(single.law(), all_rows.law(), strict=True):
             assert np.array_equal(left, right) and np.abs(left).max() > 0.0
-        x = single.simulate(0.004, x, single.efforts(0.0, x))
+        x = single.simulate(number, 0.004, x, single.efforts(0.0, x))
     assert single.update(10**12, x) == DONE, "a target has no last period"
     before = single.law()[0]
     single._arrays[0] += 0.1  # the target moves

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,11 +30,9 @@ from pinion.control.solve.ilqr import iterate
 from pinion.control.state import StateSpace
 from pinion.control.track.closed_loop import track
 from pinion.control.track.disturbance import Disturbance
-from pinion.control.track.export import export_controller
 from pinion.control.track.motion import planned
 from pinion.control.track.mpc import Law, Mpc
 from pinion.control.track.mujoco_robot import Ground, MujocoRobot
-from pinion.control.track.period import Horizon
 from pinion.robot import Model, load, with_contacts
 
 from .legs import BASE, JOINTS, shift_cost, shifts, standing, tripod
@@ -400,7 +397,7 @@ def test_a_controller_weights_a_link_of_a_branched_robot(plant: Plant) -> None:
         Mpc(plant, cost, replace(motion, active=np.ones((5, 3))), knots=6)
 
 
-def test_what_a_floating_robot_cannot_be_given(plant: Plant, tmp_path: Path) -> None:
+def test_what_a_floating_robot_cannot_be_given(plant: Plant) -> None:
     problem = shifts(2)
     with pytest.raises(ControlError, match="There are 12 efforts, but tripod has 6 actuators"):
         plant.step(problem.start, np.zeros((2, 12)))
@@ -420,14 +417,6 @@ def test_what_a_floating_robot_cannot_be_given(plant: Plant, tmp_path: Path) -> 
     solution = solve(problem, plant)
     with pytest.raises(ControlError, match=r"shape \(2, 16, 25\), but those of the problem have"):
         planned(shifts(2, knots=10), solution)
-    motion = planned(problem, solution)
-    for model in (tripod(), tripod(contacts=False)):
-        horizon = Horizon(
-            model=model, cost=shift_cost(), knots=4, dtype="float64", step=0.02, period=0.02
-        )
-        with pytest.raises(ControlError, match="an exported controller supports only"):
-            export_controller(horizon, motion, tmp_path / "exported")
-    assert not (tmp_path / "exported").exists()
 
 
 def test_weights_by_joint_are_the_same_in_compiled_solvers() -> None:

@@ -371,7 +371,7 @@ def test_what_does_not_go_together_is_refused(scene: Scenario, motion: Motion) -
     controller.update(0, motion.states()[0])
     with pytest.raises(ControlError, match="has been used"):
         track(controller, robot)
-    with pytest.raises(ControlError, match="no row 'abacus'"):
+    with pytest.raises(ControlError, match="no backend 'abacus'"):
         run_case("abacus", scene, motion)
     with pytest.raises(ControlError, match="'card' needs a build"):
         run_case("card", scene, motion)

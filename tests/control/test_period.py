@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pinion import dynamics
 from pinion.control import ControlError, Cost, Weights
-from pinion.control.plant import Float64, Plant, gradient_row
+from pinion.control.plant import Float64, Plant, gradient_row, holding_efforts
+from pinion.control.state import StateSpace
 from pinion.control.track.motion import Motion
 from pinion.control.track.mpc import Mpc
 from pinion.control.track.scenario import Scenario
+from pinion.robot import JointKind, Model, load, with_contacts
 from tests.control import small_arm
+from tests.control.legs import BASE, JOINTS, standing, tripod
 from tests.support.breadth import some_rows
 
 Array = NDArray[np.float64]
@@ -105,6 +109,89 @@ def test_periods_may_be_left_out_and_repeated(scene: Scenario, motion: Motion) -
             law, want = compiled.update(number, x), plain.update(number, x)
             assert np.abs(law.K - want.K).max() < 1e-9 * np.abs(want.K).max()
             assert np.abs(law.u - want.u).max() < 1e-9 * np.abs(want.u).max()
+
+
+def turning_arm(path: Path) -> Model:
+    """Return the arm with a planar and a spherical joint in place of its first two."""
+    arm = load(small_arm.urdf(path))
+    kinds = (JointKind.PLANAR, JointKind.SPHERICAL)
+    bodies = [
+        replace(body, joint=replace(body.joint, kind=kind, lower=-np.inf, upper=np.inf))
+        for body, kind in zip(arm.bodies, kinds, strict=False)
+    ]
+    model = replace(arm, bodies=(*bodies, *arm.bodies[len(bodies) :]))
+    return replace(model, rated_velocity=(1.0,) * model.nv)
+
+
+def resting(model: Model, q: Array, active: Array | None = None, *, frame: str) -> Motion:
+    """Return a motion at rest, whose efforts hold the joints."""
+    space, rows = StateSpace(model), 40
+    still = np.zeros((rows, space.nv))
+    return Motion(
+        frame=frame,
+        dt=0.01,
+        q=np.tile(q, (rows, 1)),
+        qd=still,
+        qdd=still,
+        tau=np.tile(holding_efforts(model, q[None])[0], (rows, 1)),
+        tip=np.tile([0.1, 0.05, -0.2], (rows, 1)),
+        active=active,
+    )
+
+
+@pytest.mark.parametrize(
+    ("robot", "dtype", "most"),
+    some_rows(
+        [
+            ("on the ground", "float64", 1e-9),
+            ("on the ground", "float32", 1e-2),
+            ("in the air", "float64", 1e-9),
+            ("planar and spherical", "float64", 1e-9),
+            ("fixed, with a contact", "float64", 1e-9),
+        ],
+        lambda robot, dtype, most: robot == "on the ground" and dtype == "float64",
+    ),
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_laws_of_turning_joints_and_contacts_are_those_on_arrays(
+    robot: str, dtype: str, most: float, tmp_path: Path
+) -> None:
+    """States on manifolds far from the origin, actuators of some joints, and a schedule."""
+    weights: dict[str, Any] = {"q": 2.0, "qd": 0.3, "tip": 5.0, "limits": 3.0, "barrier": 0.1}
+    frame, active, options = "lower_0", None, {}
+    if robot in ("on the ground", "in the air"):
+        model = tripod(robot == "on the ground")
+        q = standing()
+        q[:2] = 30.0, -20.0
+        weights["q"] = [20.0] * BASE + [0.5] * JOINTS
+        if robot == "on the ground":
+            active = np.ones((40, 3))
+            active[8:14, 1] = 0.0
+            options = {"velocity_gain": 10.0, "damping": 1e-7}
+    elif robot == "planar and spherical":
+        model, frame = turning_arm(tmp_path / "arm.urdf"), "hand"
+        q = dynamics.random_configuration(model, np.random.default_rng(2))
+    else:
+        model, frame = with_contacts(load(small_arm.urdf(tmp_path / "arm.urdf")), ["hand"]), "hand"
+        q = np.array([0.3, -0.7, 1.4])
+        active = np.ones((40, 1))
+        active[8:14] = 0.0
+        options = {"damping": 1e-3}
+    motion = resting(model, q, active, frame=frame)
+    final = Weights(**weights)
+    cost = Cost(running=Weights(**weights, tau=1e-2), final=final, frame=frame, soft=0.2)
+    start = StateSpace(model).integrate(
+        motion.states()[0], np.random.default_rng(3).normal(0.0, 0.01, 2 * model.nv)
+    )
+    settings: dict[str, Any] = {"knots": 6, "iterations": 2}
+    with (
+        Plant.open(model, dt=0.02, device="cpu", dtype=dtype, **options) as quick,
+        Plant.open(model, dt=0.02, device="float", **options) as slow,
+        Mpc(quick, cost, motion, **settings) as compiled,
+        Mpc(slow, cost, motion, **settings) as plain,
+    ):
+        assert compiled._period is not None and plain._period is None
+        assert followed(compiled, plain, start, 12) < most
 
 
 def bent(cost: Cost, **weights: float) -> Cost:
@@ -196,9 +283,9 @@ def test_a_mutant_is_noticed(
     from pinion.control.track import period
 
     text = (Path(period.__file__).parent / "period.hpp").read_text()
-    before = "Qux[i][N] += by_u[k][i]"
+    before = "Qux[i][NV] += by_u[k][i]"
     assert text.count(before) == 1
-    (tmp_path / "period.hpp").write_text(text.replace(before, "Qux[i][N] -= by_u[k][i]"))
+    (tmp_path / "period.hpp").write_text(text.replace(before, "Qux[i][NV] -= by_u[k][i]"))
     shutil.copy(Path(period.__file__).parent / "problem.hpp", tmp_path)
     monkeypatch.setattr(period, "_HERE", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

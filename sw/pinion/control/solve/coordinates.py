@@ -93,7 +93,7 @@ class Coordinates:
         """Return a cost's gradients and Hessians of z and w from those of the tangents."""
         turned: list[Any] = []
         for gradient, inverses in ((lq, self.to_q), (lqd, self.to_qd)):
-            turned.append(columns([gradient], self.places, inverses)[0])
+            turned.append(columns([list(gradient)], self.places, inverses)[0])
         for hessian, inverses in ((lqq, self.to_q), (lqdqd, self.to_qd)):
             right = columns(hessian, self.places, inverses)
             turned.append(rows(right, self.places, [transposed(x) for x in inverses]))

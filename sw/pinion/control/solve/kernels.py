@@ -68,9 +68,9 @@ def expansion(
     low, high = soft_limits(model, cost)
     middle, half = joint_ranges(model)
     positions, rates = by_joint(weights, "q", n), by_joint(weights, "qd", n)
-    for kind, place, columns in joints_of(model):
+    for kind, at_q, columns in joints_of(model):
         if kind.nv > 1:
-            off = joint_difference(kind, at["q_ref"][place], q[place])
+            off = joint_difference(kind, at["q_ref"][at_q], q[at_q])
             late = [x - y for x, y in zip(qd[columns], at["qd_ref"][columns], strict=True)]
             weighted = [w * x for w, x in zip(positions[columns], off, strict=True)]
             lqd[columns] = [w * x for w, x in zip(rates[columns], late, strict=True)]
@@ -84,22 +84,22 @@ def expansion(
             for row, changed in zip(lqq[columns], squares, strict=True):
                 row[columns] = changed
             continue
-        i, x = columns.start, q[place.start]
-        off, late = x - at["q_ref"][place.start], qd[i] - at["qd_ref"][i]
+        i, x = columns.start, q[at_q.start]
+        off, late = x - at["q_ref"][at_q.start], qd[i] - at["qd_ref"][i]
         value = value + 0.5 * positions[i] * (off * off) + 0.5 * rates[i] * (late * late)
         lq[i] = positions[i] * off
         lqd[i] = rates[i] * late
         lqq[i][i] = positions[i]
-        ends = float(low[place.start]), float(high[place.start])
+        ends = float(low[at_q.start]), float(high[at_q.start])
         if weights.limits and np.isfinite(ends).all():
             beyond = x - clamp(x, *ends)
             value = value + 0.5 * weights.limits * (beyond * beyond)
             lq[i] = lq[i] + weights.limits * beyond
             outside = less(x, ends[0]) | less(ends[1], x)
             lqq[i][i] = lqq[i][i] + select(outside, weights.limits, 0.0)
-        half_range = float(half[place.start])
+        half_range = float(half[at_q.start])
         if weights.barrier and np.isfinite(half_range):
-            share = (x - float(middle[place.start])) * (1.0 / half_range)
+            share = (x - float(middle[at_q.start])) * (1.0 / half_range)
             penalty, slope, curvature = _barrier(1.0 - share * share, cost.margin)
             value = value + weights.barrier * penalty
             lq[i] = lq[i] - (2.0 * weights.barrier / half_range) * (share * slope)
@@ -164,6 +164,7 @@ def references(cost: Cost) -> tuple[str, ...]:
 
 
 def reference_arrays(cost: Cost) -> dict[str, Any]:
+    """Return the inputs of a knot's references, by the names of :func:`references`."""
     arrays = {
         "q_ref": array("nq", unit="rad", sampling=POSITION),
         "qd_ref": array("nv", unit="rad/s", sampling=VELOCITY),
@@ -174,6 +175,7 @@ def reference_arrays(cost: Cost) -> dict[str, Any]:
 
 
 def state_arrays(q: str = "q", qd: str = "qd") -> dict[str, Any]:
+    """Return inputs for a state, under the names given."""
     return {
         q: array("nq", unit="rad", sampling=POSITION),
         qd: array("nv", unit="rad/s", sampling=VELOCITY),

@@ -21,11 +21,12 @@ from pinion.base.progress import SILENT, Progress
 from pinion.compute.library_folder import LibraryFolder, host_sets, library_name
 from pinion.compute.native import HEADERS
 from pinion.control.errors import ControlError
-from pinion.control.plant import check_single_joints
+from pinion.control.plant import contacts_in
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
 from pinion.native import InstructionSet
 from pinion.native.isa import INSTRUCTION_SETS
+from pinion.robot import contacts_of
 
 from .motion import Motion
 from .period import TYPES, WEIGHTS, Horizon
@@ -66,13 +67,11 @@ def export_controller(
     Raises
     ------
     ControlError
-        If the motion does not match the horizon, its steps are not semi-implicit, or the robot has
-        joints of several positions, or contacts.
+        If the motion does not match the horizon, or its steps are not semi-implicit.
     InputError
         If the folder is not empty or not writable, the name is not a valid C name, or the sources
         do not compile. Nothing is left behind.
     """
-    check_single_joints(horizon.model, "an exported controller", "Mpc")
     horizon.check(motion)
     if horizon.method != "semi_implicit":
         raise ControlError(
@@ -103,8 +102,10 @@ class _ControllerLibrary(LibraryFolder):
         return f"{self.name}_{isa.name}"
 
     def units(self) -> dict[str, InstructionSet]:
-        """Return the sources that are compiled for one instruction set, with that set."""
-        return {file: isa for isa in INSTRUCTION_SETS for file in self.horizon.files(self._prefix(isa))}
+        """Return the sources that are compiled for one instruction set, and that set."""
+        return {
+            file: isa for isa in INSTRUCTION_SETS for file in self.horizon.files(self._prefix(isa))
+        }
 
     def sources(self, progress: Progress) -> dict[str, str]:
         """Return all sources and their headers by file name."""
@@ -119,7 +120,9 @@ class _ControllerLibrary(LibraryFolder):
     def files(self) -> dict[str, bytes]:
         """Return the program, its motion and a README."""
         motion, kind = self.motion, np.dtype(self.horizon.dtype)
-        arrays = (motion.q, motion.qd, motion.tau, motion.tip[:, : self.horizon.tip])
+        contacts = motion.on_ground(contacts_in(self.horizon.model))
+        tip = motion.tip[:, : self.horizon.tip]
+        arrays = (motion.q, motion.qd, motion.tau, tip, contacts)
         program = re.sub(
             "NAME(?=(_[A-Z])?)",
             lambda match: self.name.upper() if match[1] else self.name,
@@ -133,18 +136,29 @@ class _ControllerLibrary(LibraryFolder):
 
     def header(self) -> str:
         """Return the library's C header."""
-        horizon, name, nv = self.horizon, self.name, self.horizon.model.nv
-        upper = name.upper()
+        horizon, name, space = self.horizon, self.name, self.horizon.space
+        nq, nv, nu, nx, ndx = space.nq, space.nv, space.nu, space.nx, space.ndx
+        upper, contacts = name.upper(), contacts_of(horizon.model)
         title = comment(
             f"{self.title[:1].upper()}{self.title[1:]}: {horizon.knots} knots of "
             f"{horizon.step:g} s, a period of {horizon.period:g} s."
         )
         bodies = [body for body in horizon.model.bodies if not horizon.model.follows(body)]
         joints = ", ".join(body.joint.name for body in bodies)
+        turning = on_ground = ""
+        if not space.flat:
+            turning = (
+                "As in Pinocchio, a floating base has 7 positions, with a quaternion (x, y, z, w) "
+                "of unit length, 6 velocities along its own axes, and no effort, and a planar "
+                "joint has its cosine and sine; gains and rates are of the changes of positions. "
+            )
+        if contacts:
+            names = "; ".join(contact.name for contact in contacts)
+            on_ground = f" Contacts: {comment(names)}."
         about = textwrap.fill(
-            f"Joints: {comment(joints)}. Positions in rad or m, velocities in rad/s or m/s, "
-            "efforts in N m or N; a state x is positions, then velocities. The tip's position "
-            "is in m, in base coordinates.",
+            f"Joints: {comment(joints)}. {turning}Positions in rad or m, velocities in rad/s or "
+            "m/s, efforts in N m or N; a state x is positions, then velocities. The tip's position "
+            f"is in m, in base coordinates.{on_ground}",
             width=100,
             initial_indent="   ",
             subsequent_indent="   ",
@@ -171,7 +185,8 @@ extern "C" {{
 typedef {TYPES[horizon.dtype]} {name}_real;
 
 enum {{
-  {upper}_NV = {nv}, /* joints */
+  {upper}_NQ = {nq}, {upper}_NV = {nv}, {upper}_NU = {nu}, /* positions, velocities, efforts */
+  {upper}_CONTACTS = {len(contacts)}, /* loops of links are the last ones */
   {upper}_TIP = {horizon.tip}, /* coordinates of the tip, if the cost weighs it */
   {upper}_ROWS = {horizon.knots * horizon.stride + 1}, /* least rows of a motion: one horizon */
   {upper}_ALIGNMENT = 64 /* of a controller's memory, in bytes */
@@ -193,14 +208,16 @@ enum {{
    a target may be written anew between two updates. */
 typedef struct {{
   int64_t rows;
-  const {name}_real *q, *qd, *tau; /* {upper}_NV numbers a row */
+  const {name}_real *q, *qd, *tau; /* {upper}_NQ, {upper}_NV and {upper}_NU numbers a row */
   const {name}_real *tip; /* {upper}_TIP numbers a row; null if it is 0 */
+  const {name}_real *active; /* {upper}_CONTACTS numbers a row, 1 for a contact on the ground and 0
+                                for one in the air; null if it is 0 */
 }} {name}_motion;
 
 /* The law until the next update, u - K (x - begin - t rate), clipped to the limits of efforts; t is
    the time since the update. Zero, so no effort at all, before the first one. */
 typedef struct {{
-  {name}_real u[{nv}], K[{nv}][{2 * nv}], begin[{2 * nv}], rate[{2 * nv}];
+  {name}_real u[{nu}], K[{nu}][{ndx}], begin[{nx}], rate[{ndx}];
 }} {name}_law;
 
 /* Since a controller was opened: gradients, those of them that were not finite, and horizons that
@@ -217,21 +234,22 @@ size_t {name}_bytes(void);
 /* Opens a controller in memory of {name}_bytes() bytes; {upper}_DONE or {upper}_BAD_ARGUMENT. */
 int {name}_open({name}_controller *memory, const {name}_motion *motion);
 
-/* Computes the law of a period from the state ({2 * nv},) measured at its start. Periods count from
-   0; some may be skipped. */
+/* Computes the law of a period from the state ({nx},) measured at its start. Periods count from 0;
+   some may be skipped. */
 int {name}_update({name}_controller *controller, int64_t period, const double *x);
 
 /* The last law; {name}_efforts may use a copy of it in another thread. */
 const {name}_law *{name}_last_law(const {name}_controller *controller);
 
-/* Efforts ({nv},) of a law, `seconds` after its update, in the state x; NaN if x has one. */
+/* Efforts ({nu},) of a law, `seconds` after its update, in the state x; NaN if x has one. */
 void {name}_efforts(const {name}_law *law, double seconds, const double *x, double *u);
 
 {name}_counts {name}_counted(const {name}_controller *controller);
 
 /* For simulation: moves the state x by one semi-implicit step of the robot that the controller
-   knows, with efforts u. */
-void {name}_simulate({name}_controller *controller, double seconds, double *x, const double *u);
+   knows, with efforts u, and contacts on the ground as in a period of the motion. */
+void {name}_simulate({name}_controller *controller, int64_t period, double seconds, double *x,
+                     const double *u);
 
 /* The instruction set that is used: {", ".join(isa.name for isa in INSTRUCTION_SETS)}. */
 const char *{name}_isa(void);
@@ -245,7 +263,7 @@ const char *{name}_isa(void);
 
     def _dispatcher(self) -> str:
         """Return the source that picks the best instruction set and calls its controller."""
-        horizon, name, nv = self.horizon, self.name, self.horizon.model.nv
+        horizon, name, space = self.horizon, self.name, self.horizon.space
         kind, upper = TYPES[horizon.dtype], name.upper()
         newline = "\n"
         declared, rows = [], {}
@@ -255,9 +273,11 @@ const char *{name}_isa(void);
                 f"size_t {prefix}_bytes(void);\n"
                 f"void {prefix}_open(void *, Problem<{kind}> *);\n"
                 f"int {prefix}_update(void *, int64_t, const double *);\n"
-                f"void {prefix}_simulate(void *, double, double *, const double *);"
+                f"void {prefix}_simulate(void *, int64_t, double, double *, const double *);\n"
+                f"void {prefix}_efforts(const void *, const double *, double, const double *, "
+                "double *);"
             )
-            functions = ("bytes", "open", "update", "simulate")
+            functions = ("bytes", "open", "update", "simulate", "efforts")
             members = ", ".join(f"{prefix}_{function}" for function in functions)
             rows[isa.name] = f'{{"{isa.name}", {members}}}'
         weights = newline.join(
@@ -287,7 +307,8 @@ struct Machine {{
   size_t (*bytes)(void);
   void (*open)(void *, Problem<{kind}> *);
   int (*update)(void *, int64_t, const double *);
-  void (*simulate)(void *, double, double *, const double *);
+  void (*simulate)(void *, int64_t, double, double *, const double *);
+  void (*efforts)(const void *, const double *, double, const double *, double *);
 }};
 
 {self.machine(rows)}
@@ -298,7 +319,7 @@ const double LIMITS[] = {{{_numbers(horizon.limits)}}};
 // Weights of each joint.
 {weights}
 
-typedef Law<{kind}, {nv}> OwnLaw;
+typedef Law<{kind}, {space.nq}, {space.nv}, {space.nu}> OwnLaw;
 static_assert(sizeof(OwnLaw) == sizeof({name}_law), "the law's layout");
 
 const Log &log_of(const {name}_controller *controller) {{
@@ -317,7 +338,8 @@ size_t {name}_bytes(void) {{ return machine().bytes(); }}
 
 int {name}_open({name}_controller *memory, const {name}_motion *motion) {{
   if (!memory || (uintptr_t)memory % {upper}_ALIGNMENT || !motion || !motion->q ||
-      !motion->qd || !motion->tau || ({upper}_TIP && !motion->tip) || motion->rows < 1 ||
+      !motion->qd || !motion->tau || ({upper}_TIP && !motion->tip) ||
+      ({upper}_CONTACTS && !motion->active) || motion->rows < 1 ||
       (motion->rows > 1 && motion->rows < {upper}_ROWS))
     return {upper}_BAD_ARGUMENT;
   Problem<{kind}> problem = {{}};
@@ -334,6 +356,7 @@ int {name}_open({name}_controller *memory, const {name}_motion *motion) {{
   problem.qd = motion->qd;
   problem.tau = motion->tau;
   problem.tip = motion->tip;
+  problem.active = motion->active;
   machine().open(memory, &problem);
   return {upper}_DONE;
 }}
@@ -348,13 +371,7 @@ const {name}_law *{name}_last_law(const {name}_controller *controller) {{
 }}
 
 void {name}_efforts(const {name}_law *law, double seconds, const double *x, double *u) {{
-  double off[{2 * nv}];
-  for (int j = 0; j < {2 * nv}; ++j) off[j] = x[j] - law->begin[j] - seconds * law->rate[j];
-  for (int i = 0; i < {nv}; ++i) {{
-    double sum = law->u[i];
-    for (int j = 0; j < {2 * nv}; ++j) sum -= law->K[i][j] * off[j];
-    u[i] = sum < -LIMITS[i] ? -LIMITS[i] : sum > LIMITS[i] ? LIMITS[i] : sum;
-  }}
+  machine().efforts(law, LIMITS, seconds, x, u);
 }}
 
 {name}_counts {name}_counted(const {name}_controller *controller) {{
@@ -362,8 +379,9 @@ void {name}_efforts(const {name}_law *law, double seconds, const double *x, doub
   return {{log.flagged, log.gradients, log.restarts}};
 }}
 
-void {name}_simulate({name}_controller *controller, double seconds, double *x, const double *u) {{
-  machine().simulate(controller, seconds, x, u);
+void {name}_simulate({name}_controller *controller, int64_t period, double seconds, double *x,
+                     const double *u) {{
+  machine().simulate(controller, period, seconds, x, u);
 }}
 
 const char *{name}_isa(void) {{ return machine().name; }}

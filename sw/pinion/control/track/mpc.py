@@ -163,6 +163,9 @@ class Mpc(Closing):
         self._ladder = Options().ladder()
         self._limit = self.horizon.limits
         self._states = motion.states()
+        self._shape = self._states.shape[1:]
+        # None if states are vectors.
+        self._curved = None if space.flat else space
         self._ahead = self.horizon.stride * np.arange(knots + 1)
         # The plan is stored as deviations from the motion, so that its end follows the motion.
         self._x = np.zeros((knots + 1, space.ndx))
@@ -197,17 +200,16 @@ class Mpc(Closing):
             of the first horizon was flagged.
         """
         x = np.asarray(x, dtype=np.float64)
-        if np.shape(x) != self._states.shape[1:]:
+        if x.shape != self._shape:
             raise ControlError(
-                f"The state has the shape {np.shape(x)}: give positions and rates, "
-                f"{self._states.shape[1:]}."
+                f"The state has the shape {np.shape(x)}: give positions and rates, {self._shape}."
             )
-        began, space = time.perf_counter(), self.plant.space
-        if not space.flat:
-            x = states("The state", x, space)[0]
+        if self._curved is not None:
+            x = states("The state", x, self._curved)[0]
         if self._period is not None:
             return self._compiled_law(self._period, number, x)
         self._check(number, x)
+        began, space = time.perf_counter(), self.plant.space
         spent = dict.fromkeys(PARTS, 0.0)
         rows = number + self._ahead
         target = self._target(rows)
@@ -250,7 +252,7 @@ class Mpc(Closing):
             begin=np.array(x),
             rate=rate,
             limit=self._limit,
-            space=None if space.flat else space,
+            space=self._curved,
         )
 
     def _check(self, number: int, x: Floats) -> None:
@@ -276,8 +278,7 @@ class Mpc(Closing):
         for times, seconds in zip(log.seconds.values(), period.seconds(), strict=True):
             times.append(seconds)
         u, K, begin, rate = period.law()
-        space = None if self.plant.space.flat else self.plant.space
-        return Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit, space=space)
+        return Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit, space=self._curved)
 
     def _target(self, rows: NDArray[np.intp]) -> KnotTarget:
         q, qd = self.plant.space.parts(self._states[rows][None])

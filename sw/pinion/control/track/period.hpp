@@ -28,6 +28,26 @@
 namespace pinion {
 namespace {
 
+// One sample for kernels of one: its inputs and results.
+template <class T, int SIZE> struct Sample {
+  alignas(64) T in[5][SIZE * PINION_BLOCK];
+  alignas(64) T out[2][SIZE * PINION_BLOCK];
+
+  PINION_INLINE void put(int input, const T *values, int count) {
+    for (int i = 0; i < count; ++i) in[input][i * PINION_BLOCK] = values[i];
+  }
+
+  PINION_INLINE void take(T *values, int count, int result = 0) const {
+    for (int i = 0; i < count; ++i) values[i] = out[result][i * PINION_BLOCK];
+  }
+
+  PINION_INLINE void compute(const pinion_kernel *kernel) {
+    const void *const request[5] = {in[0], in[1], in[2], in[3], in[4]};
+    void *const result[2] = {out[0], out[1]};
+    kernel->compute(request, result);
+  }
+};
+
 // NQ, NV and NU numbers of positions, rates and efforts; MASK of contacts that may be in the air.
 template <class T, int NQ, int NV, int NU, int MASK, int KNOTS, int TIP, size_t SCRATCH>
 class Controller {
@@ -43,6 +63,7 @@ class Controller {
   typedef T Half[H];
   typedef T Row[2 * H];
   typedef T Efforts[HU];
+  typedef Sample<T, NQ + MASK> One;
 
   struct alignas(64) Linear {
     Row F[KNOTS][NV];
@@ -108,20 +129,44 @@ public:
   // A step of the robot as the controller knows it, from x with efforts held.
   // Contacts of a robot that has any are those of a period.
   void simulate(int64_t number, double seconds, double *x, const double *efforts) {
-    T q_now[NQ], qd_now[NV], u_now[NU];
+    T q_now[NQ], qd_now[NV], u_now[NU], move[NV];
     for (int i = 0; i < NQ; ++i) q_now[i] = (T)x[i];
     for (int i = 0; i < NV; ++i) qd_now[i] = (T)x[NQ + i];
     for (int i = 0; i < NU; ++i) u_now[i] = (T)efforts[i];
-    accelerate(number, q_now, qd_now, u_now);
-    T move[NV];
+    const T *const qdd = accelerate(number, q_now, qd_now, u_now);
     for (int i = 0; i < NV; ++i) {
-      x[NQ + i] += seconds * out[i * PINION_BLOCK];
+      x[NQ + i] += seconds * qdd[i * PINION_BLOCK];
       move[i] = (T)(seconds * x[NQ + i]);
       if (!TURNING) x[i] += seconds * x[NQ + i];
     }
     if (!TURNING) return;
     integrate(q_now, move, q_now);
     for (int i = 0; i < NQ; ++i) x[i] = q_now[i];
+  }
+
+  // Efforts of a law, some time after its update; of a controller only the limits are used.
+  static void efforts(const Law<T, NQ, NV, NU> &law, const Problem<T> &kernels, double seconds,
+                      const double *x, double *u) {
+    double off[2 * NV];
+    if constexpr (TURNING) {
+      One one;
+      T q_now[NQ], change[NV], planned[NQ];
+      for (int i = 0; i < NV; ++i) change[i] = (T)(seconds * law.rate[i]);
+      integrate(kernels.moved, one, law.begin, change, planned);
+      for (int i = 0; i < NQ; ++i) q_now[i] = (T)x[i];
+      difference(kernels.difference, one, planned, q_now, change);
+      for (int i = 0; i < NV; ++i) off[i] = change[i];
+    } else {
+      for (int i = 0; i < NV; ++i) off[i] = x[i] - law.begin[i] - seconds * law.rate[i];
+    }
+    for (int i = 0; i < NV; ++i)
+      off[NV + i] = x[NQ + i] - law.begin[NQ + i] - seconds * law.rate[NV + i];
+    for (int i = 0; i < NU; ++i) {
+      double sum = law.u[i];
+      for (int j = 0; j < 2 * NV; ++j) sum -= law.K[i][j] * off[j];
+      const double most = kernels.limit[i];
+      u[i] = sum < -most ? -most : sum > most ? most : sum; // NaN stays
+    }
   }
 
 private:
@@ -136,8 +181,6 @@ private:
   T q[KNOTS + 1][NQ], qd[KNOTS + 1][NV], u[KNOTS][NU];
   T by_qd[KNOTS + 1][NV], by_u[KNOTS][NU];
   uint8_t flags[KNOTS];
-  alignas(64) T in[5][(NQ + NV) * PINION_BLOCK];
-  alignas(64) T out[(NQ + NV) * PINION_BLOCK];
   Linear linear[2];
   alignas(64) Half by_q[KNOTS + 1][NV];               // [lqq | lq]
   alignas(64) Half turned[TURNING ? KNOTS + 1 : 1][NV]; // lqdqd
@@ -148,6 +191,7 @@ private:
   Half P[NV], G[NU];
   Efforts Quu[NU];
   T lower[NU][NU], inverse[NU];
+  One one;
   alignas(64) char scratch[SCRATCH];
 
   static double seconds() {
@@ -160,52 +204,49 @@ private:
     return rows + every * row * size;
   }
 
-  // A kernel of one sample, from `in` to `out`; its results are apart by NQ + NV elements.
-  PINION_INLINE void compute(const pinion_kernel *kernel) {
-    const void *const request[5] = {in[0], in[1], in[2], in[3], in[4]};
-    void *const result[2] = {out, out + NV * PINION_BLOCK};
-    kernel->compute(request, result);
-  }
-
-  PINION_INLINE void put(int input, const T *values, int count) {
-    for (int i = 0; i < count; ++i) in[input][i * PINION_BLOCK] = values[i];
-  }
-
-  PINION_INLINE void take(T *values, int count, int from = 0) const {
-    for (int i = 0; i < count; ++i) values[i] = out[(from + i) * PINION_BLOCK];
-  }
-
-  // Accelerations `out` of a state with efforts, and the contacts of a period.
-  PINION_INLINE void accelerate(int64_t number, const T *at_q, const T *at_qd, const T *with_u) {
-    put(0, at_q, NQ);
-    put(1, at_qd, NV);
-    put(2, with_u, NU);
-    if (MASK) put(3, reference(problem.active, number, MASK), MASK);
-    compute(problem.forward);
+  // Accelerations of a state with efforts, and the contacts of a period: PINION_BLOCK apart.
+  PINION_INLINE const T *accelerate(int64_t number, const T *at_q, const T *at_qd,
+                                    const T *with_u) {
+    one.put(0, at_q, NQ);
+    one.put(1, at_qd, NV);
+    one.put(2, with_u, NU);
+    if (MASK) one.put(3, reference(problem.active, number, MASK), MASK);
+    one.compute(problem.forward);
+    return one.out[0];
   }
 
   // Positions after a change, which may replace those before.
-  PINION_INLINE void integrate(const T *from, const T *change, T *end) {
+  static PINION_INLINE void integrate(const pinion_kernel *moved, One &one, const T *from,
+                                      const T *change, T *end) {
     if constexpr (TURNING) {
-      put(0, from, NQ);
-      put(1, change, NV);
-      compute(problem.moved);
-      take(end, NQ);
+      one.put(0, from, NQ);
+      one.put(1, change, NV);
+      one.compute(moved);
+      one.take(end, NQ);
     } else {
       for (int i = 0; i < NV; ++i) end[i] = from[i] + change[i];
     }
   }
 
+  PINION_INLINE void integrate(const T *from, const T *change, T *end) {
+    integrate(problem.moved, one, from, change, end);
+  }
+
   // The change from positions to others.
-  PINION_INLINE void difference(const T *from, const T *end, T *change) {
+  static PINION_INLINE void difference(const pinion_kernel *between, One &one, const T *from,
+                                       const T *end, T *change) {
     if constexpr (TURNING) {
-      put(0, from, NQ);
-      put(1, end, NQ);
-      compute(problem.difference);
-      take(change, NV);
+      one.put(0, from, NQ);
+      one.put(1, end, NQ);
+      one.compute(between);
+      one.take(change, NV);
     } else {
       for (int i = 0; i < NV; ++i) change[i] = end[i] - from[i];
     }
+  }
+
+  PINION_INLINE void difference(const T *from, const T *end, T *change) {
+    difference(problem.difference, one, from, end, change);
   }
 
   // ---- plan --------------------------------------------------------------------------------------
@@ -275,11 +316,11 @@ private:
         memcpy(u[k], tau_ref, sizeof u[k]);
       }
       for (int i = 0; i < NU; ++i) u[k][i] = clamp<T>(u[k][i], -limit[i], limit[i]);
-      accelerate(row, q[k], qd[k], u[k]);
-      bool inside = true;
       T move[NV];
+      const T *const qdd = accelerate(row, q[k], qd[k], u[k]);
+      bool inside = true;
       for (int i = 0; i < NV; ++i) {
-        qd[k + 1][i] = qd[k][i] + step * out[i * PINION_BLOCK];
+        qd[k + 1][i] = qd[k][i] + step * qdd[i * PINION_BLOCK];
         move[i] = step * qd[k + 1][i];
         // False for NaN too.
         inside &= std_abs(qd[k + 1][i]) < (T)problem.lost;
@@ -324,14 +365,14 @@ private:
       dq[i] = step * dqd[i];
     }
     if constexpr (TURNING) {
-      put(0, q[1], NQ);
-      put(1, qd[1], NV);
-      put(2, dq, NV);
-      put(3, dqd, NV);
-      put(4, q[0], NQ);
-      compute(problem.tangents);
-      take(dq, NV);
-      take(dqd, NV, NV);
+      one.put(0, q[1], NQ);
+      one.put(1, qd[1], NV);
+      one.put(2, dq, NV);
+      one.put(3, dqd, NV);
+      one.put(4, q[0], NQ);
+      one.compute(problem.tangents);
+      one.take(dq, NV);
+      one.take(dqd, NV, 1);
     }
     for (int i = 0; i < NV; ++i) dq[i] = -dq[i];
     integrate(q[1], dq, next_q);

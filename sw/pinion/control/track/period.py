@@ -224,13 +224,25 @@ typedef {kind} T;
 typedef Controller<T, {", ".join(map(str, shape))}, {scratch}> Mine;
 static_assert(Mine::WIDTH == {functions.width} && Mine::EFFORT_WIDTH == {functions.effort_width},
               "rows of the kernels");
+
+void use_kernels(Problem<T> *problem) {{
+{opened}
+}}
 }} // namespace
 
 extern "C" {{
 size_t {prefix}_bytes(void) {{ return sizeof(Mine); }}
 void {prefix}_open(void *memory, Problem<T> *problem) {{
-{opened}
+  use_kernels(problem);
   ((Mine *)memory)->open(*problem);
+}}
+void {prefix}_efforts(const void *law, const double *limit, double seconds, const double *x,
+                      double *u) {{
+  Problem<T> problem = {{}};
+  use_kernels(&problem);
+  problem.limit = limit;
+  typedef Law<T, {space.nq}, {space.nv}, {space.nu}> Own;
+  Mine::efforts(*(const Own *)law, problem, seconds, x, u);
 }}
 int {prefix}_update(void *memory, int64_t number, const double *x) {{
   return ((Mine *)memory)->update(number, x);
@@ -321,11 +333,13 @@ class CompiledPeriod:
 
     def counts(self) -> list[int]:
         """Return the numbers of flagged gradients, gradients and restarts since it was opened."""
-        return list(self._counts.tolist())
+        numbers: list[int] = self._counts.tolist()
+        return numbers
 
     def seconds(self) -> list[float]:
         """Return times of the last period, by `PARTS`."""
-        return list(self._seconds.tolist())
+        numbers: list[float] = self._seconds.tolist()
+        return numbers
 
 
 def _loaded(horizon: Horizon, kernel: cpu.Kernel) -> ctypes.CDLL:

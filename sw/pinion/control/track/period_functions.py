@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pinion import dynamics
-from pinion.api import EFFORT, POSITION, VELOCITY, array
+from pinion.api import EFFORT, POSITION, array
 from pinion.control.plant import contacts_in
 from pinion.control.solve.coordinates import Coordinates
 from pinion.control.solve.cost import Cost, Weights
@@ -27,15 +27,10 @@ from pinion.control.solve.kernels import (
 )
 from pinion.control.state import StateSpace
 from pinion.dynamics.displacements import joint_difference
+from pinion.dynamics.matrices import Rows
 from pinion.dynamics.steps import moved_joint
 from pinion.functions import Function, Quantity
 from pinion.robot import Model
-
-FLAT = ("forward", "gradient", "running", "final")
-"""Functions of every controller, as ``Problem`` of ``problem.hpp`` has them."""
-
-TURNING = ("moved", "difference", "gains", "tangents")
-"""Those of robots with turning joints only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +150,7 @@ class PeriodFunctions:
             results: dict[str, Any] = {}
             if turning:
                 rates = by_joint(weights, "qd", n)
-                lqdqd = [[rates[i] if i == j else 0.0 for j in range(n)] for i in range(n)]
+                lqdqd: Rows = [[rates[i] if i == j else 0.0 for j in range(n)] for i in range(n)]
                 coordinates = self._coordinates(q, qd, values)
                 lq, lqd, lqq, lqdqd = coordinates.cost(lq, lqd, lqq, lqdqd)
                 results["turned"] = [[*row, *self._padding(n)] for row in lqdqd]
@@ -265,7 +260,9 @@ class PeriodFunctions:
     @property
     def _returning(self) -> dict[str, Any]:
         """What holds contacts in place, as dynamics in contact take it."""
-        return {"velocity_gain": [self.velocity_gain] * self._contacts} if self.velocity_gain else {}
+        return (
+            {"velocity_gain": [self.velocity_gain] * self._contacts} if self.velocity_gain else {}
+        )
 
     @property
     def _request(self) -> dict[str, Any]:

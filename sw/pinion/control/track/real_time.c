@@ -3,7 +3,7 @@
    cc -O2 real_time.c -Iinclude -Llib -lNAME -Wl,-rpath,'$ORIGIN/lib' -o real_time
    ./real_time motion.bin [PERIODS [free]]
 
-   motion.bin: rows of q, then of qd, tau and the tip, in NAME_real. PERIODS: how many; the motion
+   motion.bin: rows of q, then of qd, tau, the tip and contacts, in NAME_real. PERIODS: how many; the motion
    begins anew when it ends. free: periods follow one another without waiting. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,8 @@
 
 #include "NAME.h"
 
-enum { NV = NAME_NV, TIP = NAME_TIP, INNER = 4, PRIORITY = 80 };
+enum { NQ = NAME_NQ, NV = NAME_NV, NU = NAME_NU, TIP = NAME_TIP, CONTACTS = NAME_CONTACTS };
+enum { INNER = 4, PRIORITY = 80 };
 
 static int64_t now(void) {
   struct timespec time;
@@ -67,7 +68,7 @@ static struct times room(int64_t count) {
 }
 
 static NAME_motion read_motion(const char *path) {
-  const size_t row = (3 * NV + TIP) * sizeof(NAME_real);
+  const size_t row = (NQ + NV + NU + TIP + CONTACTS) * sizeof(NAME_real);
   FILE *file = fopen(path, "rb");
   if (!file) fail("The motion cannot be read.");
   fseek(file, 0, SEEK_END);
@@ -78,8 +79,8 @@ static NAME_motion read_motion(const char *path) {
     fail("The motion is not whole rows.");
   fclose(file);
   const int64_t rows = bytes / row;
-  return (NAME_motion){rows, numbers, numbers + rows * NV, numbers + 2 * rows * NV,
-                         numbers + 3 * rows * NV};
+  const NAME_real *const qd = numbers + rows * NQ, *const tau = qd + rows * NV;
+  return (NAME_motion){rows, numbers, qd, tau, tau + rows * NU, tau + rows * (NU + TIP)};
 }
 
 int main(int count, char **words) {
@@ -104,7 +105,7 @@ int main(int count, char **words) {
   fflush(stdout);
 
   struct times late = room(periods), update = room(periods), law = room(periods * INNER);
-  double x[2 * NV], u[NV], off = 0;
+  double x[NQ + NV], u[NU], off = 0;
   int64_t lost = 0;
   int64_t due = now();
   if (write(STDERR_FILENO, "begin\n", 6) != 6) return 1;
@@ -113,10 +114,8 @@ int main(int count, char **words) {
     if (at == 0) {
       lost += NAME_counted(controller).restarts;
       NAME_open(controller, &motion);
-      for (int i = 0; i < NV; ++i) {
-        x[i] = motion.q[i];
-        x[NV + i] = motion.qd[i];
-      }
+      for (int i = 0; i < NQ; ++i) x[i] = motion.q[i];
+      for (int i = 0; i < NV; ++i) x[NQ + i] = motion.qd[i];
     }
     if (waits) {
       due += period;
@@ -125,8 +124,8 @@ int main(int count, char **words) {
       }
       add(&late, now() - due);
     }
-    for (int i = 0; i < NV; ++i) {
-      const double error = fabs(x[i] - motion.q[at * NV + i]);
+    for (int i = 0; i < NQ; ++i) {
+      const double error = fabs(x[i] - motion.q[at * NQ + i]);
       if (error > off) off = error;
     }
     int64_t begin = now();
@@ -137,7 +136,7 @@ int main(int count, char **words) {
       begin = now();
       NAME_efforts(NAME_last_law(controller), step * NAME_PERIOD / INNER, x, u);
       add(&law, now() - begin);
-      NAME_simulate(controller, NAME_PERIOD / INNER, x, u);
+      NAME_simulate(controller, at, NAME_PERIOD / INNER, x, u);
     }
   }
   if (write(STDERR_FILENO, "end\n", 4) != 4) return 1;
@@ -145,7 +144,7 @@ int main(int count, char **words) {
   print("Update", &update);
   print("Feedback law, with the clock's own time", &law);
   lost += NAME_counted(controller).restarts;
-  printf("largest distance of a joint from the motion: %.6g rad or m; horizons lost: %lld\n", off,
+  printf("largest distance of a position from the motion: %.6g rad or m; horizons lost: %lld\n", off,
          (long long)lost);
   return 0;
 }
