@@ -8,7 +8,8 @@ cm and 0.15 rad, 25 knots of 20 ms. In every second motion two feet on a diagona
 straight way to the goal, at rest, and the efforts that hold the start; these states do not follow
 from the efforts, so there are gaps. Crocoddyl has its own models:
 `DifferentialActionModelContactFwdDynamics` with `ContactModel3D` without gains, semi-implicit Euler
-steps and quadratic costs. Times are CPU times on one thread.
+steps and quadratic costs. Times are CPU times on one thread. All of it twice, without and with a
+cost of forces outside of friction cones (`ResidualModelContactFrictionCone`).
 
 Then one period of a controller that tracks the first motion, with these 25 knots, against one
 iteration of Crocoddyl's solver from the same motion, `solve(xs, us, 1)`: medians of calls that
@@ -46,10 +47,13 @@ EFFORT = 1e-4
 IN_THE_AIR, LIFTED = slice(10, 18), (1, 2)
 """Knots from which two feet of every second motion are in the air, and which."""
 
+CONES, FRICTION, LEAST_FORCE = 1e-3, 0.4, 20.0
+"""Weight of friction cones [1/N^2], their coefficient, and the least normal force [N]."""
+
 OPTIONS = Options(tolerance=1e-9, iterations=200)
 
 
-def problems(model: Model, count: int, seed: int = 1) -> Problem:
+def problems(model: Model, count: int, seed: int = 1, *, cones: float = 0.0) -> Problem:
     """Sample starts near the standing posture, and goals of the base."""
     rng = np.random.default_rng(seed)
     start = np.tile(dynamics.neutral_configuration(model), (count, 1))
@@ -63,7 +67,12 @@ def problems(model: Model, count: int, seed: int = 1) -> Problem:
     move = np.zeros((count, model.nv))
     move[:, :3] = rng.uniform(-0.08, 0.08, (count, 3))
     move[:, 3:6] = rng.uniform(-0.15, 0.15, (count, 3))
-    cost = Cost(running=Weights(**RUNNING, tau=EFFORT), final=Weights(**FINAL))
+    cost = Cost(
+        running=Weights(**RUNNING, tau=EFFORT, cones=cones),
+        final=Weights(**FINAL),
+        friction=FRICTION,
+        least_force=LEAST_FORCE,
+    )
     goal = dynamics.integrate(model, start, move)
     active = np.ones((count, KNOTS, len(FEET)))
     for foot in LIFTED:
@@ -111,7 +120,7 @@ class Crocoddyl:
                 self.state,
                 model.getFrameId(foot),
                 np.zeros(3),
-                pinocchio.LOCAL,
+                pinocchio.LOCAL_WORLD_ALIGNED,
                 self.actuation.nu,
                 np.zeros(2),
             )
@@ -124,39 +133,57 @@ class Crocoddyl:
                 contacts.addContact(foot, self.feet[foot])
         return contacts
 
-    def problem(self, start: np.ndarray, goal: np.ndarray, schedule: np.ndarray) -> Any:
+    def problem(
+        self, start: np.ndarray, goal: np.ndarray, schedule: np.ndarray, cones: float
+    ) -> Any:
         """Return one motion; Crocoddyl's Euler model multiplies running costs by the time step."""
         c, nu = self.crocoddyl, self.actuation.nu
-        running, final = c.CostModelSum(self.state, nu), c.CostModelSum(self.state, nu)
         away = c.ResidualModelState(self.state, goal, nu)
-        for costs, weights, scale in ((running, RUNNING, DT), (final, FINAL, 1.0)):
+        cone = c.FrictionCone(np.eye(3), FRICTION, 4, True, LEAST_FORCE, 1e9)
+        outside = c.ActivationModelQuadraticBarrier(c.ActivationBounds(cone.lb, cone.ub))
+
+        def of_states(weights: dict[str, Any], scale: float) -> Any:
+            costs = c.CostModelSum(self.state, nu)
             quadratic = c.ActivationModelWeightedQuad(
                 np.array([*weights["q"], *weights["qd"]]) / scale
             )
             costs.addCost("x", c.CostModelResidual(self.state, quadratic, away), 1.0)
-        effort = c.CostModelResidual(self.state, c.ResidualModelControl(self.state, nu))
-        running.addCost("u", effort, EFFORT / DT)
+            return costs
+
+        def running(active: np.ndarray) -> Any:
+            costs = of_states(RUNNING, DT)
+            effort = c.CostModelResidual(self.state, c.ResidualModelControl(self.state, nu))
+            costs.addCost("u", effort, EFFORT / DT)
+            for foot, on in zip(FEET, active, strict=True):
+                if on and cones:
+                    frame = self.state.pinocchio.getFrameId(foot)
+                    force = c.ResidualModelContactFrictionCone(self.state, frame, cone, nu, True)
+                    beyond = c.CostModelResidual(self.state, outside, force)
+                    costs.addCost(foot, beyond, cones / DT)
+            return costs
 
         def integrated(costs: Any, step: float, active: np.ndarray) -> Any:
             dynamics_model = c.DifferentialActionModelContactFwdDynamics(
-                self.state, self.actuation, self.contacts(active), costs, 0.0, False
+                self.state, self.actuation, self.contacts(active), costs, 0.0, cones > 0.0
             )
             return c.IntegratedActionModelEuler(dynamics_model, step)
 
-        steps = {tuple(active): integrated(running, DT, active) for active in schedule}
+        steps = {tuple(active): integrated(running(active), DT, active) for active in schedule}
         knots = [steps[tuple(active)] for active in schedule]
-        shooting = c.ShootingProblem(start, knots, integrated(final, 0.0, schedule[-1]))
+        shooting = c.ShootingProblem(
+            start, knots, integrated(of_states(FINAL, 1.0), 0.0, schedule[-1])
+        )
         shooting.nthreads = 1
         return shooting
 
 
-def measure(count: int) -> dict[str, Any]:
-    """Return costs and times of both solvers."""
+def measure(count: int, cones: float, *, timed: bool) -> dict[str, Any]:
+    """Return costs and times of both solvers, and if `timed` those of a controller's period."""
     import example_robot_data
 
     urdf = example_robot_data.load("hyq").urdf
     model = load(urdf, floating_base=True, contacts=FEET)
-    problem = problems(model, count)
+    problem = problems(model, count, cones=cones)
     guess, states = problem.held(), straight(problem)
     with Plant.open(model, dt=DT, device="cpu", threads=1) as plant:
         began = time.process_time()
@@ -169,7 +196,7 @@ def measure(count: int) -> dict[str, Any]:
     for number, (begin, goal) in enumerate(zip(begins, goals, strict=True)):
         schedule = problem.schedule(number)
         assert schedule is not None
-        shootings.append(crocoddyl.problem(begin, goal, schedule))
+        shootings.append(crocoddyl.problem(begin, goal, schedule, cones))
     their_states = [crocoddyl.states(x) for x in states]
     their_guess = guess[..., crocoddyl.efforts]
     costs, solved = np.empty(count), np.empty(count, dtype=bool)
@@ -183,9 +210,10 @@ def measure(count: int) -> dict[str, Any]:
         )
         costs[number], iterations[number] = solver.cost, solver.iter
     other_seconds = time.process_time() - began
-    return {
+    record: dict[str, Any] = {
         "problems": count,
         "knots": KNOTS,
+        "cones": cones,
         "opponent": crocoddyl.version,
         "converged": int(solution.converged.sum()),
         "gap": float(solution.gap.max()),
@@ -196,8 +224,10 @@ def measure(count: int) -> dict[str, Any]:
         "opponent_converged": int(solved.sum()),
         "opponent_iterations_mean": float(iterations.mean()),
         "opponent_seconds": other_seconds,
-        "periods": periods(problem, solution, shootings[0], crocoddyl),
     }
+    if timed:
+        record["periods"] = periods(problem, solution, shootings[0], crocoddyl)
+    return record
 
 
 def periods(
@@ -212,7 +242,7 @@ def periods(
     solver = crocoddyl.crocoddyl.SolverFDDP(shooting)
     # What it begins with each time: the last motion from a measured state.
     shooting.x0 = crocoddyl.states(x[None])[0]
-    runs = {"crocoddyl": lambda: solver.solve(states, efforts, 1, False)}
+    runs: dict[str, Any] = {"crocoddyl": lambda: solver.solve(states, efforts, 1, False)}
     controllers = []
     for dtype in ("float64", "float32"):
         plant = Plant.open(problem.model, dt=DT, device="cpu", dtype=dtype)
@@ -239,8 +269,11 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    record = measure(arguments.problems)
-    put(record, arguments.json)
+    records = {
+        "plain": measure(arguments.problems, 0.0, timed=True),
+        "cones": measure(arguments.problems, CONES, timed=False),
+    }
+    put(records, arguments.json)
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "text": (of("return x + '1'  #!"), ("one number", "unsupported operand")),
     "endless loop": (
         of("while True:\n    x = x + 1.0  #!"),
-        ("stopped at 1,000 operations", "own.py", "run fewer"),
+        ("stopped at 1,000 operations", "own.py", "use fewer"),
     ),
     "recursion": (
         HEAD

@@ -309,5 +309,7 @@ def test_gradients_by_figures_of_joints_and_loads_on_an_axis_are_slopes(name: st
 
 def test_frames_and_references_are_refused() -> None:
     for options in ({"frames": ("iiwa_link_4",)}, {"reference": "world"}):
-        with pytest.raises(InputError, match=r"no option '.* only for the robot's tip.*omit '"):
+        with pytest.raises(
+            InputError, match=r"do not support the option '.* only for the robot's tip.*omit '"
+        ):
             differentiable("iiwa14", "frame_jacobian", compile=compiled, **options)

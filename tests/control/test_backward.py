@@ -9,6 +9,7 @@ import pytest
 
 from pinion.control.solve import backward
 from pinion.control.solve.backward import PASSES, Quadratic, direction, recursion, scanned
+from pinion.control.solve.single import single
 
 COUNT, M, P = 3, 6, 2
 
@@ -78,6 +79,9 @@ def motion_cost(
         total += 0.5 * np.einsum("ni,nij,nj->n", x, quadratic.Q[:, at], x)
         total += np.einsum("ni,ni->n", quadratic.q[:, at], x)
         total += np.einsum("ni,ni->n", 0.5 * quadratic.R[:, at] * u + quadratic.r[:, at], u)
+        if quadratic.mixed is not None:
+            change = np.concatenate([0.5 * u, x], axis=1)
+            total += np.einsum("ni,nij,nj->n", u, quadratic.mixed[:, at], change)
         x = np.einsum("nij,nj->ni", quadratic.A[:, at], x)
         x += np.einsum("nij,nj->ni", quadratic.B[:, at], u)
         if quadratic.gaps is not None:
@@ -91,7 +95,24 @@ def with_gaps(knots: int) -> Quadratic:
     return replace(problem(knots), gaps=gaps)
 
 
-@pytest.mark.parametrize("quadratic", [problem(5), with_gaps(5)], ids=["closed", "gaps"])
+def with_mixed(quadratic: Quadratic) -> Quadratic:
+    """Return the problems with costs of residuals that depend on states and efforts."""
+    knots = quadratic.B.shape[1]
+    residual = np.random.default_rng(7).normal(size=(COUNT, knots, 3, P + M))
+    mixed = np.swapaxes(residual[..., :P], 2, 3) @ residual
+    Q = quadratic.Q.copy()
+    Q[:, :-1] += np.swapaxes(residual[..., P:], 2, 3) @ residual[..., P:]
+    return replace(quadratic, Q=Q, mixed=mixed)
+
+
+MIXED = with_mixed(problem(5))
+
+
+@pytest.mark.parametrize(
+    "quadratic",
+    [problem(5), with_gaps(5), MIXED, with_mixed(with_gaps(5))],
+    ids=["closed", "gaps", "mixed", "mixed and gaps"],
+)
 def test_feedback_is_the_optimum(quadratic: Quadratic) -> None:
     """Finite differences: the feedback minimises the cost of the linear problem."""
     feedback = recursion(quadratic)
@@ -120,8 +141,10 @@ def test_both_passes_are_the_same_with_gaps(knots: int) -> None:
         np.testing.assert_allclose(getattr(parallel, name), expected, atol=atol)
 
 
-def test_a_direction_is_how_the_cost_changes_as_gaps_close() -> None:
-    quadratic = with_gaps(7)
+@pytest.mark.parametrize(
+    "quadratic", [with_gaps(7), with_mixed(with_gaps(7))], ids=["gaps", "mixed and gaps"]
+)
+def test_a_direction_is_how_the_cost_changes_as_gaps_close(quadratic: Quadratic) -> None:
     feedback = recursion(quadratic)
     slope, curvature = direction(quadratic, feedback)
     for share in (0.25, 1.0):
@@ -133,6 +156,15 @@ def test_a_direction_is_how_the_cost_changes_as_gaps_close() -> None:
         direction(closed, without), (without.slope, without.curvature), strict=True
     ):
         np.testing.assert_allclose(computed, expected, rtol=1e-9)
+
+
+def test_one_problem_with_mixed_terms_is_solved_as_a_batch_is() -> None:
+    first = Quadratic(
+        **{name: None if x is None else x[:1] for name, x in vars(MIXED).items()}  # type: ignore[arg-type]
+    )
+    alone, batch = single(first), recursion(MIXED)
+    for name in ("feedforward", "gains", "slope", "curvature", "Vx"):
+        np.testing.assert_allclose(getattr(alone, name)[0], getattr(batch, name)[0], rtol=1e-9)
 
 
 def test_what_is_not_convex_is_told() -> None:

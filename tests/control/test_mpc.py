@@ -276,7 +276,7 @@ def test_a_lost_horizon_begins_again(scene: Scenario, motion: Motion) -> None:
         assert np.isfinite(law.u).all() and np.isfinite(law.rate).all()
         assert np.abs(law.u - motion.tau[1]).max() < 0.2 * np.abs(motion.tau[1]).max()
         lost[0] = 100
-        with pytest.raises(ControlError, match="horizon of 8 steps diverges"):
+        with pytest.raises(ControlError, match="rollout of 8 steps diverges"):
             controller.update(2, x[2])
 
 

@@ -162,7 +162,10 @@ def test_a_changed_function_is_no_intact_build(folder: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 3}, r"3, but this Pinion reads 'pinion\.function', versions 1 and 2\."),
+        (
+            {"version": 3},
+            r"version 3, but this Pinion reads 'pinion\.function', versions 1 and 2: build",
+        ),
         ({"format": "x"}, r"has the format 'x', version 1"),
         ({"inputs": [{}]}, r"cannot be read \(KeyError: 'sampling'\): build the folder again"),
         ({"graph": {"format": "pinion.graph", "version": 7}}, r"version 7, but this Pinion"),

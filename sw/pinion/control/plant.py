@@ -39,6 +39,21 @@ METHODS = dynamics.STEP_METHODS
 
 
 @dataclass(frozen=True)
+class ForceGradient:
+    """Forces on the contacts of a robot, in axes of the world, and their gradient.
+
+    Members
+    -------
+    value : (n, knots, nc), of each contact 3 components [N], or the moment [N m] and the force.
+    x, u : (n, knots, nc, 2 nv) and (n, knots, nc, nu), with respect to states and efforts.
+    """
+
+    value: Floats
+    x: Floats
+    u: Floats
+
+
+@dataclass(frozen=True)
 class Linear:
     """Linearised steps, ``x+ (x + dx, u + du) = x+ + A dx + B du``.
 
@@ -46,11 +61,13 @@ class Linear:
     -------
     A, B : (n, knots, 2 nv, 2 nv) and (n, knots, 2 nv, nu).
     saturated : (n, knots), where a card's number format overflowed and A and B are invalid.
+    force : forces on the contacts; None unless they were asked for.
     """
 
     A: Floats
     B: Floats
     saturated: NDArray[np.bool_]
+    force: ForceGradient | None = None
 
 
 class Plant(Closing):
@@ -153,11 +170,22 @@ class Plant(Closing):
         ``active`` (..., contacts) : 1 for a contact on the ground, 0 for one in the air, loops
         last; by default all are on the ground.
         """
+        return self._forward("qdd", x, u, active)
+
+    def forces(self, x: Floats, u: Floats, active: Floats | None = None) -> Floats:
+        """Return forces (..., nc) on the contacts, in axes of the world.
+
+        Parameters as for :meth:`accelerations`; ``nc`` is 3 for a point, 6 for a face (its moment
+        [N m], then its force [N]), 0 in the air.
+        """
+        return self._forward("force", x, u, active)
+
+    def _forward(self, name: str, x: Floats, u: Floats, active: Floats | None) -> Floats:
         q, qd = self.space.parts(x)
         lead = np.broadcast_shapes(x.shape[:-1], u.shape[:-1])
         arrays = self._batch(lead, q=q, qd=qd, tau=self.space.efforts(u), active=active)
-        qdd = self.forward(**arrays).qdd
-        return np.asarray(qdd, dtype=np.float64).reshape(*lead, self.model.nv)
+        values = np.asarray(getattr(self.forward(**arrays), name), dtype=np.float64)
+        return values.reshape(*lead, values.shape[-1])
 
     def step(self, x: Floats, u: Floats, active: Floats | None = None) -> Floats:
         """Return the states after a step from states (..., nx) with efforts (..., nu).
@@ -178,18 +206,23 @@ class Plant(Closing):
             move, end = move + weight * slope, end + weight * qdd
         return np.concatenate([space.moved(q, h * move), qd + h * end], axis=-1)
 
-    def linearise(self, x: Floats, u: Floats, active: Floats | None = None) -> Linear:
+    def linearise(
+        self, x: Floats, u: Floats, active: Floats | None = None, *, forces: bool = False
+    ) -> Linear:
         """Linearise steps from states (n, knots, nx) with efforts (n, knots, nu) in one batch.
 
-        ``active`` (n, knots, contacts) : as for :meth:`accelerations`.
+        ``active`` (n, knots, contacts) : as for :meth:`accelerations`; ``forces`` : whether contact
+        forces are returned.
         """
         n, h, driven = self.model.nv, self.dt, list(self.space.actuated)
         if self.method == "rk4":
             A, B, flags = self._gradient(("A", "B"), x, u, dt=np.full(u[..., 0].size, h))
             return Linear(A, B[..., driven], flags)
-        by_tau = "dqdd_dtau" if self.contacts else "minv"
-        names = ("qdd", "dqdd_dq", "dqdd_dqd", by_tau)
-        qdd, by_q, by_qd, minv, flags = self._gradient(names, x, u, active=active)
+        names = ("qdd", "dqdd_dq", "dqdd_dqd", "dqdd_dtau" if self.contacts else "minv")
+        force_names = ("force", "dforce_dq", "dforce_dqd", "dforce_dtau") if forces else ()
+        qdd, by_q, by_qd, minv, *of_force, flags = self._gradient(
+            (*names, *force_names), x, u, active=active
+        )
         identity = np.eye(n)
         lower = np.concatenate([h * by_q, identity + h * by_qd], axis=-1)
         upper, by_efforts = h * lower, h * h * minv
@@ -208,7 +241,12 @@ class Plant(Closing):
             upper[..., :, :n] += by_start
         A = np.concatenate([upper, lower], axis=-2)
         B = np.concatenate([by_efforts, h * minv], axis=-2)
-        return Linear(A, B if self.space.flat else B[..., driven], flags)
+        force = None
+        if forces:
+            value, *by_state, by_tau = of_force
+            by_x = np.concatenate(by_state, axis=-1)
+            force = ForceGradient(value=value, x=by_x, u=by_tau[..., driven])
+        return Linear(A, B if self.space.flat else B[..., driven], flags, force)
 
     def _batch(
         self, lead: tuple[int, ...], *, active: Floats | None = None, **arrays: Floats
@@ -280,15 +318,21 @@ def gradient_row(method: dynamics.StepMethod = "semi_implicit", *, contacts: int
     if method == "rk4":
         return row_of("rk4_step")
     if contacts:
-        gain = ("velocity_gain",)
-        return row_of("constraint_dynamics_derivatives", inputs=gain, outputs=("dqdd_dtau",))
+        return row_of(
+            "constraint_dynamics_derivatives",
+            inputs=("velocity_gain",),
+            outputs=("dqdd_dtau", "dforce_dtau"),
+            reference="local_world_aligned",
+        )
     return row_of("fd_derivatives", outputs=("minv",))
 
 
 def forward_of(model: Model, device: str = "cpu") -> Backend:
     """Return forward dynamics in float64: the float model for ``float``, else compiled code."""
     if contacts_in(model):
-        row = row_of("constraint_dynamics", inputs=("velocity_gain",))
+        row = row_of(
+            "constraint_dynamics", inputs=("velocity_gain",), reference="local_world_aligned"
+        )
     else:
         row = row_of("aba")
     return float64_or_backend(model, row, "float" if device == "float" else "cpu")

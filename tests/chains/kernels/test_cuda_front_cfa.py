@@ -181,6 +181,6 @@ def test_what_it_does_not_take_is_said(device: ChainDevice) -> None:
     with pytest.raises(InputError, match="The inputs are q, qd, tau, but"):
         compiled(chain, device, "cfa_oee")(q=x, qd=x, qdd=x)
     with pytest.raises(
-        InputError, match=r"kernel 16 blocks at once.* needs 17: give at most 1024 links"
+        InputError, match=r"16 blocks of this kernel at once.* needs 17: give at most 1024 links"
     ):
         compiled(random_chain(1025, 1, joints="prismatic"), device, "cfa_oee")

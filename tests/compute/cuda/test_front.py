@@ -35,7 +35,7 @@ def test_without_a_gpu_a_sentence_says_what_to_take(tmp_path: Path) -> None:
     ("device", "options", "message"),
     [
         ("cuda:first", {}, "'cuda:first' does not name a GPU by number"),
-        ("cuda", {"layout": "blocks"}, "no layout 'blocks': choose aos or soa"),
+        ("cuda", {"layout": "blocks"}, "do not support the layout 'blocks': choose aos or soa"),
         ("cuda", {"dtype": np.float16}, "Unknown dtype 'float16': choose one of float32, float64"),
         (
             "cuda",

@@ -185,7 +185,7 @@ def test_what_is_damaged_or_cut_short_launches_nothing() -> None:
             bad[at] ^= 0x10
             with pytest.raises(SpiError, match="The card refused the request"):
                 lengths.result(await transfer(ctx, card, bytes(bad)))
-        with pytest.raises(SpiError, match="another build"):
+        with pytest.raises(SpiError, match="holds this build"):
             other_lengths.result(await transfer(ctx, card, other_lengths.request(words.tobytes())))
         await transfer(ctx, card, sent[: lengths.asked - 1])
         assert ctx.get(core.records) == 0

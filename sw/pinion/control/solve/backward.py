@@ -1,8 +1,9 @@
 r"""The backward pass of linear-quadratic problems: Riccati recursion or parallel scan.
 
-With dynamics ``dx+ = A dx + B du + gap`` and cost ``1/2 dx' Q dx + q' dx + 1/2 du' R du + r' du``
-the value function of a knot is ``1/2 dx' Vxx dx + Vx' dx`` and the optimal control is
-``du = -feedforward - gains dx``. :func:`recursion` goes from the last knot to the first.
+With dynamics ``dx+ = A dx + B du + gap`` and cost ``1/2 dx' Q dx + q' dx + 1/2 du' R du + r' du``,
+for :func:`recursion` also ``1/2 du' Muu du + du' Mux dx``, the value function of a knot is
+``1/2 dx' Vxx dx + Vx' dx`` and the optimal control is ``du = -feedforward - gains dx``.
+:func:`recursion` goes from the last knot to the first.
 :func:`scanned` computes the same values with an associative operator in 2 log2(knots) levels
 (S. Sarkka and A. F. Garcia-Fernandez, "Temporal Parallelization of Dynamic Programming and Linear
 Quadratic Control", IEEE TAC 2023, section IV): an element is a conditional value function
@@ -36,6 +37,7 @@ class Quadratic:
     low, high : (n, knots, p), bounds of du that contain 0, for :func:`recursion` only; None if du
         is unbounded.
     gaps : (n, knots, m), of the steps; None if all are 0.
+    mixed : (n, knots, p, p + m), [Muu, Mux], for :func:`recursion` only; None if both are 0.
     """
 
     A: Floats
@@ -47,6 +49,7 @@ class Quadratic:
     low: Floats | None = None
     high: Floats | None = None
     gaps: Floats | None = None
+    mixed: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,9 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
             Vx = Vx + np.einsum("nij,nj->ni", Vxx, problem.gaps[:, at])
         Quu, Qux, Qu = _cost_to_go(A[:, at], B[:, at], problem.R[:, at], problem.r[:, at], Vxx, Vx)
         Qxx = problem.Q[:, at]
+        if problem.mixed is not None:
+            Quu = Quu + problem.mixed[:, at, :, :p]
+            Qux = Qux + problem.mixed[:, at, :, p:]
         if second_order is not None:
             Vx_fxx, Vx_fux = second_order(at, Vx)
             Qxx, Qux = Qxx + Vx_fxx, Qux + Vx_fux
@@ -185,6 +191,9 @@ def direction(problem: Quadratic, feedback: FeedbackPolicy) -> tuple[Floats, Flo
         du = -feedback.feedforward[:, at] - np.einsum("nij,nj->ni", feedback.gains[:, at], dx)
         slope -= np.einsum("ni,ni->n", problem.r[:, at], du)
         curvature += np.einsum("ni,ni,ni->n", du, problem.R[:, at], du)
+        if problem.mixed is not None:
+            change = np.concatenate([du, 2.0 * dx], axis=-1)
+            curvature += np.einsum("ni,nij,nj->n", du, problem.mixed[:, at], change)
         dx = np.einsum("nij,nj->ni", problem.A[:, at], dx) + np.einsum(
             "nij,nj->ni", problem.B[:, at], du
         )

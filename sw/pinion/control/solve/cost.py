@@ -1,13 +1,15 @@
 r"""Costs of motions: quadratic in positions, rates, efforts, a tip and limits, and a barrier.
 
     l(x, u) = 1/2 ( wq |q - q*|^2 + wv |qd - qd*|^2 + wu |tau - tau*|^2
-                    + wp |p(q) - p*|^2 + wl |outside(q)|^2 ) + wb sum beta(1 - s^2)
+                    + wp |p(q) - p*|^2 + wl |outside(q)|^2 + wc |beyond(f)|^2 )
+              + wb sum beta(1 - s^2)
 
 where ``q - q*`` is the tangent change that takes q* to q (:mod:`pinion.control.state`), and wq, wv
 and wu may differ from joint to joint. ``outside`` is how far each joint is beyond a share of its
-limits, zero inside: a soft limit. Second derivatives of residuals are left out (Gauss-Newton), so
-Hessians are never indefinite; mixed derivatives with respect to x and u are zero. The last knot has
-separate weights and no effort.
+limits, zero inside: a soft limit. ``beyond`` is how far contact forces are outside their friction
+cones (:mod:`.cones`). Second derivatives of residuals are left out (Gauss-Newton), so Hessians are
+never indefinite; only forces depend on both x and u. The last knot has separate weights, no effort,
+and no forces.
 
 ``beta`` is a barrier at the limits themselves, with s between -1 and 1 for a joint between them: a
 logarithm that continues as a quadratic in ``w = 1 - s^2`` below a margin d, so that motions outside
@@ -35,8 +37,11 @@ from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError, check_kind, check_number
 from pinion.control.limits import joint_ranges, limited_joints
+from pinion.control.plant import ForceGradient
 from pinion.control.state import StateSpace
 from pinion.robot import Model
+
+from .cones import Cones
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +55,7 @@ class Weights:
     tip : of the tip's position [1/m^2].
     limits : of positions beyond the soft limits [1/rad^2].
     barrier : of the logarithmic barrier at each joint's limits [1].
+    cones : of contact forces outside their friction cones [1/N^2].
     """
 
     q: ArrayLike = 0.0
@@ -58,12 +64,13 @@ class Weights:
     tip: float = 0.0
     limits: float = 0.0
     barrier: float = 0.0
+    cones: float = 0.0
 
     def __post_init__(self) -> None:
         for name in BY_JOINT:
             # Tuples, so that weights compare and hash.
             object.__setattr__(self, name, _number_or_tuple(name, getattr(self, name)))
-        for name in ("tip", "limits", "barrier"):
+        for name in ("tip", "limits", "barrier", "cones"):
             value = getattr(self, name)
             check_number(f"The weight '{name}'", value, "give one number, for all joints")
             _check_weight(name, value)
@@ -79,7 +86,8 @@ class Weights:
         value = np.asarray(getattr(self, name), dtype=np.float64)
         if value.ndim and value.shape != (count,):
             raise ControlError(
-                f"The weight '{name}' has {len(value)} values: give one number, or {count}."
+                f"The weight '{name}' has {len(value)} values: give one number for all joints, or "
+                f"{count} numbers, one for each."
             )
         return np.broadcast_to(value, (count,))
 
@@ -124,6 +132,8 @@ class Cost:
     soft : share of each joint's range, about its middle, inside which ``limits`` costs nothing.
     margin : value of ``1 - s^2`` below which ``barrier`` is quadratic: 0.05 begins at 97.5 % of the
         distance from the middle to a limit.
+    friction : coefficient of the friction cones.
+    least_force : least normal force of a contact on the ground [N].
     """
 
     running: Weights
@@ -131,6 +141,8 @@ class Cost:
     frame: str = ""
     soft: float = 0.95
     margin: float = 0.05
+    friction: float = 0.6
+    least_force: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("running", "final"):
@@ -141,10 +153,18 @@ class Cost:
             )
         if np.any(self.final.tau):
             raise ControlError("The last knot has no effort: leave the final weight 'tau' at 0.")
+        if self.final.cones:
+            raise ControlError("The last knot has no forces: leave the final weight 'cones' at 0.")
         if self.has_tip and not self.frame:
             raise ControlError("The cost weights the tip, but has no 'frame': give the tip's link.")
-        for name in ("soft", "margin"):
+        for name in ("soft", "margin", "friction", "least_force"):
             check_number(f"'{name}'", getattr(self, name))
+        if not 0.0 < self.friction < np.inf:
+            raise ControlError(f"'friction' is {self.friction}: it must be above 0 and finite.")
+        if not 0.0 <= self.least_force < np.inf:
+            raise ControlError(
+                f"'least_force' is {self.least_force}: it must be at least 0 and finite."
+            )
         if not 0.0 < self.soft <= 1.0:
             raise ControlError(f"'soft' is {self.soft}: it must be above 0 and at most 1.")
         if not LEAST_MARGIN <= self.margin < 1.0:
@@ -156,6 +176,11 @@ class Cost:
     def has_tip(self) -> bool:
         """Whether the cost weights the tip."""
         return self.running.tip > 0.0 or self.final.tip > 0.0
+
+    @property
+    def has_cones(self) -> bool:
+        """Whether the cost weights friction cones."""
+        return self.running.cones > 0.0
 
     @property
     def has_limits(self) -> bool:
@@ -241,6 +266,8 @@ class Expansion:
     value : (n, knots + 1).
     x, xx : (n, knots + 1, 2 nv) and (n, knots + 1, 2 nv, 2 nv), with respect to states.
     u, uu : (n, knots, nu) and (nu,), with respect to efforts; uu is diagonal and constant.
+    mixed : (n, knots, nu, nu + 2 nv), second derivatives with respect to efforts, and to efforts
+        and states, beside uu; None without costs of forces.
     """
 
     value: Floats
@@ -248,6 +275,7 @@ class Expansion:
     xx: Floats
     u: Floats
     uu: Floats
+    mixed: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -261,6 +289,7 @@ class CostModel:
     low, high : soft limits, (nq,).
     middle, half : middle and half width of each joint's range, (nq,); inf without limits.
     limited : positions with limits, and their velocities, as two arrays of indices.
+    cones : friction cones of the contacts; None if they have no weight.
     """
 
     model: Model
@@ -271,6 +300,7 @@ class CostModel:
     middle: Floats = field(init=False)
     half: Floats = field(init=False)
     limited: tuple[NDArray[np.intp], NDArray[np.intp]] = field(init=False)
+    cones: Cones | None = field(init=False)
 
     def __post_init__(self) -> None:
         space = StateSpace(self.model)
@@ -283,6 +313,7 @@ class CostModel:
             ("middle", middle),
             ("half", half),
             ("limited", limited_joints(self.model)),
+            ("cones", self._cones()),
         ):
             object.__setattr__(self, name, value)
         for weights in (self.cost.running, self.cost.final):
@@ -292,8 +323,23 @@ class CostModel:
             neutral = dynamics.neutral_configuration(self.model)
             dynamics.frame_placement(self.model, neutral, self.cost.frame)
 
-    def values(self, x: Floats, u: Floats, target: KnotTarget) -> Floats:
-        """Return costs (n, knots + 1) of states (n, knots + 1, nx) and efforts (n, knots, nu)."""
+    def _cones(self) -> Cones | None:
+        if not self.cost.has_cones:
+            return None
+        if not self.model.contacts:
+            raise ControlError(
+                f"The weight 'cones' is for contacts, but {self.model.name} has none: leave it "
+                "out, or name contacts with pinion.robot.with_contacts."
+            )
+        return Cones.of(self.model, self.cost.friction, self.cost.least_force)
+
+    def values(
+        self, x: Floats, u: Floats, target: KnotTarget, force: Floats | None = None
+    ) -> Floats:
+        """Return costs (n, knots + 1) of states (n, knots + 1, nx) and efforts (n, knots, nu).
+
+        ``force`` : (n, knots, nc), as :meth:`.Plant.forces` returns them, for friction cones.
+        """
         q, qd = self.space.parts(x)
         weigh = self._by_knot(x.shape[1])
         off = self.space.between(target.q, q)
@@ -312,10 +358,19 @@ class CostModel:
         if self.cost.has_tip:
             tip = np.sum((self.tip(q) - self._tip_of(target)) ** 2, axis=-1)
             value += 0.5 * weigh("tip")[:, 0] * tip
+        if self.cones is not None:
+            assert force is not None
+            outside = self.cones.beyond(force)
+            value[:, :-1] += 0.5 * self.cost.running.cones * np.sum(outside**2, axis=-1)
         return np.asarray(value)
 
-    def expand(self, x: Floats, u: Floats, target: KnotTarget) -> Expansion:
-        """Return costs along motions with gradients and Gauss-Newton Hessians."""
+    def expand(
+        self, x: Floats, u: Floats, target: KnotTarget, force: ForceGradient | None = None
+    ) -> Expansion:
+        """Return costs along motions with gradients and Gauss-Newton Hessians.
+
+        ``force`` : the contact forces, for friction cones.
+        """
         n = self.space.nv
         q, qd = self.space.parts(x)
         weigh = self._by_knot(x.shape[1])
@@ -351,12 +406,23 @@ class CostModel:
             lx[..., :n] += weigh("tip") * np.einsum("...ki,...k->...i", jacobian, miss)
             lxx[..., :n, :n] += weigh("tip")[..., None] * (np.swapaxes(jacobian, -1, -2) @ jacobian)
         effort = self.cost.running.by_joint("tau", self.space.nu)
+        lu, mixed = effort * (u - target.tau), None
+        if self.cones is not None:
+            assert force is not None
+            outside, price = self.cones.beyond(force.value), self.cost.running.cones
+            inward = np.where(outside[..., None] > 0.0, self.cones.facets, 0.0)
+            by_x, by_u = inward @ force.x, inward @ force.u
+            lx[:, :-1] += price * np.einsum("...ki,...k->...i", by_x, outside)
+            lxx[:, :-1] += price * (np.swapaxes(by_x, -1, -2) @ by_x)
+            lu = lu + price * np.einsum("...ki,...k->...i", by_u, outside)
+            mixed = price * np.swapaxes(by_u, -1, -2) @ np.concatenate([by_u, by_x], axis=-1)
         return Expansion(
-            value=self.values(x, u, target),
+            value=self.values(x, u, target, None if force is None else force.value),
             x=lx,
             xx=lxx,
-            u=effort * (u - target.tau),
+            u=lu,
             uu=effort,
+            mixed=mixed,
         )
 
     def tip(self, q: Floats) -> Floats:

@@ -102,13 +102,18 @@ class ActionModel(crocoddyl.ActionModelAbstract):
     ) -> None:
         """Compute the derivatives of the cost and of the next state."""
         motion, efforts = self._motion(x, u)
-        expansion = self.costs.expand(motion, efforts, self._target)
+        linear = self.plant.linearise(
+            motion[:, :1], efforts, self.active, forces=self.costs.cones is not None
+        )
+        expansion = self.costs.expand(motion, efforts, self._target, linear.force)
         place = self._place
         data.Lx, data.Lxx = expansion.x[0, place], expansion.xx[0, place]
         if u is None or self.last:
             return
         data.Lu, data.Luu = expansion.u[0, 0], np.diag(expansion.uu)
-        linear = self.plant.linearise(x[None, None], u[None, None], self.active)
+        if expansion.mixed is not None:
+            data.Luu = data.Luu + expansion.mixed[0, 0, :, : self.nu]
+            data.Lxu = expansion.mixed[0, 0, :, self.nu :].T
         data.Fx, data.Fu = linear.A[0, 0], linear.B[0, 0]
 
     @property
@@ -122,7 +127,10 @@ class ActionModel(crocoddyl.ActionModelAbstract):
 
     def _values(self, x: Floats, u: Floats | None) -> Floats:
         motion, efforts = self._motion(x, u)
-        values: Floats = self.costs.values(motion, efforts, self._target)[0]
+        force = None
+        if self.costs.cones is not None:
+            force = self.plant.forces(motion[:, :1], efforts, self.active)
+        values: Floats = self.costs.values(motion, efforts, self._target, force)[0]
         if u is None and not self.last:
             # Crocoddyl evaluates a running knot without an effort when it ends a motion.
             off_effort = efforts - self._target.tau

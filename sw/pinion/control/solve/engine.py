@@ -69,6 +69,11 @@ class ArrayEngine(Closing):
                 f"Limits of efforts (effort_limit) need the backward pass 'serial', not "
                 f"'{backward}': leave one of the two out."
             )
+        if problem.cost.has_cones and backward != "serial":
+            raise ControlError(
+                f"Friction cones (the weight 'cones') need the backward pass 'serial', not "
+                f"'{backward}': leave one of the two out."
+            )
         if second_order and (not plant.space.flat or plant.contacts):
             raise ControlError(
                 "Second derivatives (second_order=True) need a robot with a fixed base, joints of "
@@ -133,7 +138,7 @@ class ArrayEngine(Closing):
                 # A motion that was rolled out has gaps from rounding.
                 least = CLOSED * (1.0 + np.abs(x).max(axis=(1, 2), keepdims=True))
                 gaps[np.abs(gaps).max(axis=(1, 2)) <= least[:, 0, 0]] = 0.0
-            cost = self.costs.values(x, u, problem.target).sum(axis=1)
+            cost = self._costs_of(x, u, problem)
             if len(self.x):
                 self.problem = self.problem.joined(problem)
                 x = np.concatenate([self.x, x])
@@ -147,10 +152,14 @@ class ArrayEngine(Closing):
     def expand(self) -> None:
         """Linearise dynamics and expand costs to second order along the trajectories."""
         with timed(self.seconds, "gradients"):
-            self._linear = self.plant.linearise(self.x[:, :-1], self.u, self.problem.active)
+            self._linear = self.plant.linearise(
+                self.x[:, :-1], self.u, self.problem.active, forces=self.problem.cost.has_cones
+            )
             self.saturated += int(self._linear.saturated.sum())
         with timed(self.seconds, "rollouts"):
-            self._expansion = self.costs.expand(self.x, self.u, self.problem.target)
+            self._expansion = self.costs.expand(
+                self.x, self.u, self.problem.target, self._linear.force
+            )
 
     def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
         """Solve with ``regularisation`` (n,) added to R; return slope, curvature, convex (n,)."""
@@ -169,6 +178,7 @@ class ArrayEngine(Closing):
                 low=None if limit is None else np.minimum(-limit - self.u, 0.0),
                 high=None if limit is None else np.maximum(limit - self.u, 0.0),
                 gaps=self.gaps if is_open.any() else None,
+                mixed=expansion.mixed,
             )
             if self._second is None:
                 self._feedback = self._pass(quadratic)
@@ -252,7 +262,7 @@ class ArrayEngine(Closing):
                 new_x[:, at + 1] = space.integrate(end, -gaps[:, at]) if any_gap else end
                 new_x[lost, at + 1] = np.nan
             cost = np.full(len(shares), np.inf)
-            cost[which] = self._costs_of(new_x, new_u, which)
+            cost[which] = self._costs_of(new_x, new_u, problem)
             cost[np.isnan(cost)] = np.inf
             if self._trial is None:
                 arrays = (self.x, self.u, self.cost, self.gaps)
@@ -283,9 +293,17 @@ class ArrayEngine(Closing):
         """Return states, efforts and gains of some problems."""
         return self.x[which], self.u[which], self.K[which]
 
-    def _costs_of(self, x: Floats, u: Floats, which: Flags | None = None) -> Floats:
-        target = self.problem.target if which is None else self.problem.target.at(which)
-        return np.asarray(self.costs.values(x, u, target).sum(axis=1))
+    def _costs_of(self, x: Floats, u: Floats, problem: Problem) -> Floats:
+        """Return the costs (n,) of trajectories, NaN where one has left all bounds."""
+        force = None
+        if problem.cost.has_cones:
+            inside = np.abs(x).max(axis=(1, 2)) < LOST
+            inside &= np.abs(u).max(axis=(1, 2)) < LOST
+            safe_x = np.where(inside[:, None, None], x, self.plant.space.neutral())
+            safe_u = np.where(inside[:, None, None], u, 0.0)
+            force = self.plant.forces(safe_x[:, :-1], safe_u, problem.active)
+            force[~inside] = np.nan
+        return np.asarray(self.costs.values(x, u, problem.target, force).sum(axis=1))
 
 
 def _check_redundancy(problem: Problem, plant: Plant) -> None:

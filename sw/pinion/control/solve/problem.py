@@ -361,7 +361,7 @@ def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None) -> None:
 
 
 def finite(name: str, values: ArrayLike) -> Floats:
-    """Return an array of finite numbers.
+    """Return values as a float64 array with an axis or more, all of them finite.
 
     Raises
     ------

@@ -35,6 +35,9 @@ def single(problem: Quadratic) -> FeedbackPolicy:
         Quu[diagonal, diagonal] += R[at]
         Qux = Vxu @ A[at]
         Qu = r[at] + fu[at] @ Vx
+        if problem.mixed is not None:
+            Quu += problem.mixed[0, at, :, :p]
+            Qux += problem.mixed[0, at, :, p:]
         right[:, :m], right[:, m] = Qux, Qu
         try:
             np.linalg.cholesky(Quu)  # fails unless it is positive definite

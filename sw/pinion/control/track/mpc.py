@@ -109,7 +109,8 @@ class Mpc(Closing):
     iterations : in each period, usually 1 or 2.
     backward : ``single`` (one problem, serial), or one of :data:`.backward.PASSES`.
     compiled : whether code is compiled for the controller: the whole period with gradients on the
-        CPU, semi-implicit steps and the pass ``single``, in their dtype; otherwise the cost's tip.
+        CPU, semi-implicit steps, the pass ``single`` and no friction cones, in their dtype;
+        otherwise the cost's tip.
 
     Members
     -------
@@ -176,7 +177,7 @@ class Mpc(Closing):
         self._instants = self._ahead[:-1]
         self._planned: int | None = None
         self._period: CompiledPeriod | None = None
-        if compiled and backward == "single" and kernel is not None:
+        if compiled and backward == "single" and kernel is not None and not cost.has_cones:
             self._period = CompiledPeriod(self.horizon, kernel, motion)
         compiled = compiled and self._period is None
         self._costs = tip_costs(plant.model, cost, compiled=compiled)
@@ -211,23 +212,26 @@ class Mpc(Closing):
         self._check(number, x)
         began, space = time.perf_counter(), self.plant.space
         spent = dict.fromkeys(PARTS, 0.0)
-        rows = number + self._ahead
+        rows, cost = number + self._ahead, self.horizon.cost
         target = self._target(rows)
         self._shift(number)
         for _ in range(self.iterations):
             xs, us = self._rolled(x, target, rows)
             waited = self.plant.waited
-            linear = self.plant.linearise(xs[None, :-1], us[None], self._active(rows[:-1]))
+            linear = self.plant.linearise(
+                xs[None, :-1], us[None], self._active(rows[:-1]), forces=cost.has_cones
+            )
             linear = self._trusted(linear, rows[:-1])
             spent["gradients"] += self.plant.waited - waited
-            cost = self._costs.expand(xs[None], us[None], target)
+            costs = self._costs.expand(xs[None], us[None], target, linear.force)
             problem = Quadratic(
                 A=linear.A,
                 B=linear.B,
-                Q=cost.xx,
-                q=cost.x,
-                R=np.broadcast_to(cost.uu, cost.u.shape),
-                r=cost.u,
+                Q=costs.xx,
+                q=costs.x,
+                R=np.broadcast_to(costs.uu, costs.u.shape),
+                r=costs.u,
+                mixed=costs.mixed,
             )
             mark = time.perf_counter()
             feedback = regularised(self._pass, problem, self._ladder)
@@ -330,7 +334,7 @@ class Mpc(Closing):
 
     def _diverged(self, x: Floats) -> str:
         return (
-            f"From the state {x} the horizon of {self.knots} steps diverges: choose a shorter "
+            f"From the state {x} the rollout of {self.knots} steps diverges: choose a shorter "
             "horizon, or end the run if the robot has fallen or lost its contacts."
         )
 
@@ -342,6 +346,12 @@ class Mpc(Closing):
         count = int(flags.sum())
         self.log.flagged += count
         if count:
+            if linear.force is not None:
+                raise ControlError(
+                    f"{count} gradients of the horizon are flagged as saturated or not finite, and "
+                    "with friction cones forces cannot be replaced: use gradients on the CPU, or "
+                    "leave out the weight 'cones'."
+                )
             A, B, sources = np.array(linear.A), np.array(linear.B), np.array(instants)
             good = np.flatnonzero(~flags[0])
             source, times, choice = linear, instants, good
