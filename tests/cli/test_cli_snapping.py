@@ -45,13 +45,13 @@ def saved(text: str) -> tuple[int, int]:
 
 def test_info_tells_what_is_snapped_and_what_it_saves(pinion: Pinion, path: Path) -> None:
     text = words(pinion("info", path).out)
-    assert "Took 2 rounded angles (1.5708 rad) for right angles" in text
+    assert "Treated 2 rounded angles (1.5708 rad) as right angles" in text
     exact, rounded = saved(text)
     assert exact < 0.8 * rounded and "unless snap=False (--no-snap) is set" in text
     summary = pinion("info", path, "--function", "aba", "--json").json
     assert set(summary["snapping"]) == {*FIGURES - {"result_tau"}, "result_qdd"}
     # The table above the sentence has its count in the row that the sentence names.
-    assert "products, including those by constants, before equal values" in text
+    assert "products (products by constants included, counted before equal values" in text
     for name in ("aba", "frame_jacobian"):
         counted = pinion("info", path, "--function", name, "--json").json
         steps = [row["step"] for row in counted["savings"]]

@@ -133,8 +133,11 @@ def test_a_register_of_state_that_is_wrong_is_found(biquad: Design) -> None:
     with pytest.raises(CheckError, match="has 4 states, but the binding has 3"):
         check_binding(biquad.fixed, replace(binding, states=tuple(others)))
     stages = {**binding.stages, state.node: 0}
-    with pytest.raises(CheckError, match="has no register"):
+    with pytest.raises(CheckError, match="has 0 register stages: it needs at least 1"):
         check_binding(biquad.fixed, replace(binding, stages=stages))
+    inputs = (*binding.inputs, state.node)
+    with pytest.raises(CheckError, match="is also listed as a word of the request"):
+        check_binding(biquad.fixed, replace(binding, inputs=inputs))
 
 
 @settings(max_examples=60)

@@ -61,7 +61,7 @@ def test_digits_decide(written: str, count: int | None) -> None:
         np.testing.assert_array_equal(rotation, np.linalg.matrix_power(turned, count % 4))
         assert read.bodies != model.bodies
         assert written.lstrip("+-") in read.notes[0] or "e" in written
-        assert "snap=True" in read.notes[0] and "Took 1 rounded angle (" in model.notes[0]
+        assert "snap=True" in read.notes[0] and "Treated 1 rounded angle (" in model.notes[0]
 
 
 @pytest.mark.parametrize("decimals", [2, 4, 5, 6, 11])
@@ -70,7 +70,7 @@ def test_iiwa14_with_few_digits_is_the_built_in_one(decimals: int) -> None:
     built_in = load("iiwa14")
     snapped, read = load_text(text, snap=True), load_text(text)
     assert (snapped.bodies, snapped.frames) == (built_in.bodies, built_in.frames)
-    assert "Took 10 rounded angles" in snapped.notes[0]
+    assert "Treated 10 rounded angles" in snapped.notes[0]
     assert read.bodies != built_in.bodies
     assert opportunity(snapped) is None and opportunity(read) is None
     # Without snapping, every angle has the cosine of the written number.

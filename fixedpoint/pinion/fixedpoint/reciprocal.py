@@ -387,7 +387,7 @@ class Reciprocal:
         return result, flag
 
     def _rounded(self, magnitude: Ints) -> Ints:
-        """Return results of magnitudes without saturation."""
+        """Return the rounded reciprocals of magnitudes, before saturation."""
         # Normalise. Magnitudes that saturate anyway are shifted as far as the hardware can.
         length = np.frexp(magnitude.astype(np.float64))[1].astype(np.int64)
         length = np.maximum(length, self.low_bits)

@@ -1,4 +1,4 @@
-"""Reading and writing of .npz files of arrays by name."""
+"""Reading and writing .npz files of named arrays."""
 
 from __future__ import annotations
 

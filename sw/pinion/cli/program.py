@@ -144,7 +144,7 @@ def command(
 
 
 def _moved(target: Path, earlier: Path | None) -> str:
-    """Return a sentence on where an earlier folder was moved, or ""."""
+    """Return a sentence on what became of an earlier folder, or "" if there was none."""
     if earlier is None:
         return ""
     if earlier == target:

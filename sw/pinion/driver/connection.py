@@ -118,7 +118,7 @@ class Connection:
 
 
 def close_quietly(transport: Transport) -> None:
-    """Close a transport; ignore the system's errors, which a missing card causes."""
+    """Close a transport, ignoring the `OSError` that the system raises if the card is gone."""
     with contextlib.suppress(OSError):
         transport.close()
 

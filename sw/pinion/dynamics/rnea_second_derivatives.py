@@ -119,7 +119,10 @@ _NO_WEIGHT = Weighed(row=Row(g_w=ZERO, g_al=ZERO, g_a=ZERO), Y=NO_MATRIX)
 
 
 def own_weighed(inertia: Inertia, w: Vector, mu: Spatial) -> Weighed:
-    """Return the response of one body with angular velocity w to mu = [angular; linear]."""
+    """Return a single body's sums R and Y for the virtual motion mu = [angular; linear].
+
+    w is the body's angular velocity.
+    """
     Y = matrix_sum(own_coriolis(inertia, mu[0]).Q, rank_one(vadd(mu[1], mu[1]), inertia.h))
     return Weighed(row=row_of(mu, own_composite(inertia), own_coriolis(inertia, w)), Y=Y)
 

@@ -322,7 +322,8 @@ class Function:
         if self.passive is None and names:
             raise FunctionError(
                 f"The function '{self.name}' does not say whether joint terms ({', '.join(names)}) "
-                "affect it: omit joint_terms (--joint-terms), or state `passive` in its Function."
+                "affect it: omit joint_terms (--joint-terms), or, if you built the Function "
+                "yourself, set its member `passive` to True or False."
             )
         if not self.passive:
             return self

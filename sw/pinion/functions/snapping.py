@@ -27,7 +27,10 @@ STATES = 200
 
 SEED = 1_701
 
-_COUNTED = ", including those by constants, before equal values are merged (the step 'numbered')"
+_COUNTED = (
+    " (products by constants included, counted before equal values are merged in the step "
+    "'numbered')"
+)
 """Which products `Snapping` has, in terms of :func:`.reduced.savings`."""
 
 
@@ -85,10 +88,11 @@ def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
     """Return a summary of :meth:`Snapping.figures` for a user, as text."""
     before, after = figures["products_as_read"], figures["products"]
     worst, moved = _worst(figures)
+    owner = f"{function}'" if function.endswith("s") else f"{function}'s"
     saved = (
         f"leaves {function} {after:,.0f} of {before:,.0f} products{_COUNTED}"
         if after < before
-        else f"saves none of the {before:,.0f} products of {function}{_COUNTED}"
+        else f"saves none of {owner} {before:,.0f} products{_COUNTED}"
     )
     return (
         f"Snapping {saved}; at {STATES} states a link's pose moves by at most "

@@ -52,8 +52,7 @@ def verify(graph: Graph) -> Graph:
             raise GraphError(f"An output has an invalid name: {name.complaint}")
         if not 0 <= node_id < len(graph.nodes):
             raise GraphError(
-                f"The output '{name}' is node %{node_id}, which does not exist: the graph's "
-                f"nodes are %0 to %{len(graph.nodes) - 1}."
+                f"The output '{name}' is node %{node_id}, which does not exist: {_nodes(graph)}."
             )
         if name in outputs:
             raise GraphError(f"The output '{name}' is listed twice: keep one.")
@@ -64,8 +63,8 @@ def verify(graph: Graph) -> Graph:
             raise GraphError(f"No input node reads the state '{state.word}': add one.")
         if not 0 <= state.node < len(graph.nodes):
             raise GraphError(
-                f"The state '{state.word}' is node %{state.node}, which does not exist: the "
-                f"graph's nodes are %0 to %{len(graph.nodes) - 1}."
+                f"The state '{state.word}' is node %{state.node}, which does not exist: "
+                f"{_nodes(graph)}."
             )
         if complaint := number_complaint(state.initial):
             raise GraphError(f"The state '{state.word}' has an invalid initial value. {complaint}")
@@ -73,3 +72,9 @@ def verify(graph: Graph) -> Graph:
             raise GraphError(f"The state '{state.word}' is listed twice: keep one.")
         states.add(state.word)
     return graph
+
+
+def _nodes(graph: Graph) -> str:
+    """Return a clause on which nodes a graph has."""
+    last = len(graph.nodes) - 1
+    return f"the graph's nodes are %0 to %{last}" if last >= 0 else "the graph has no nodes"

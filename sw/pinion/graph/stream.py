@@ -23,7 +23,7 @@ from .elementary import reciprocal_unit
 from .evaluate import FixedValues, formats, node_floats, node_integers
 from .graph import Feedback, Graph, GraphError, Node
 from .ops import OPS, Family, constant_format, quantizer
-from .rules import Exact, addend, pairs, product_signs, term_signs
+from .rules import NARROW, Exact, addend, pairs, product_signs, term_signs
 
 Scalar = Callable[[Sequence[Any]], Any]
 
@@ -275,13 +275,21 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
     if node.op == names.RECIPROCAL:
         inverse = reciprocal_unit(node, fmts[0])
         return lambda x: int(inverse.compute(_alone(x[0]))[0][0])
-    return lambda x: int(np.ravel(_narrow(row.integers(node, [_alone(y) for y in x], fmts)[0]))[0])
+
+    def integer(x: Sequence[Any]) -> int:
+        value, _ = row.integers(node, [_alone(y) for y in x], fmts)
+        return int(np.ravel(_narrow(value, node))[0])
+
+    return integer
 
 
-def _narrow(value: Exact) -> Ints:
-    """Return a value of one limb, as every value after a rounding is; raise if it has two."""
+def _narrow(value: Exact, node: Node) -> Ints:
+    """Return a node's value of one limb, as all are after a rounding; raise if it has two."""
     if isinstance(value, Wide):
-        raise GraphError("A value on a loop through states has more than 62 bits: quantize it.")
+        raise GraphError(
+            f"The value of {node.op} ({node.line or 'no line'}), on a loop through states, has "
+            f"more than {NARROW} bits: quantize it."
+        )
     return value
 
 

@@ -121,8 +121,11 @@ class _Symbols:
                 raise ProgramCheckError(f"The input {word} has the wrong binary point.")
         for cycle in range(self.program.cycles):
             self.step(cycle)
-        if any(self.open):
-            raise ProgramCheckError("The program ends within a sum.")
+        for lane, slots in enumerate(self.open):
+            if slots:
+                raise ProgramCheckError(
+                    f"The program ends before the sum in lane {lane} is complete."
+                )
         for place, (word, number) in enumerate(self.sums.results):
             actual = self.results.get(place)
             if actual is None or actual != self.same[number]:

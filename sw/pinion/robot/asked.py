@@ -15,7 +15,7 @@ from .model import Model, Vec3
 
 
 class RobotOptions(TypedDict, total=False):
-    """Options of every function that takes a robot.
+    """Options for loading a robot, of `build`, `backend`, `batch` and others that load one.
 
     Members
     -------

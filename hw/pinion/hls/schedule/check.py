@@ -292,8 +292,13 @@ def _check_states(graph: Graph, binding: Binding) -> None:
             register.name, register.node, register.following, register.arrival, register.initial,
         ):  # fmt: skip
             raise CheckError(f"The state '{state.word}' is bound as {register}, not as {want}.")
-        if word in binding.inputs or binding.stages.get(word, 0) < 1:
-            raise CheckError(f"The state '{state.word}' has no register.")
+        if word in binding.inputs:
+            raise CheckError(f"The state '{state.word}' is also listed as a word of the request.")
+        if (stages := binding.stages.get(word, 0)) < 1:
+            raise CheckError(
+                f"The state '{state.word}' has {amount(stages, 'register stage')}: it needs at "
+                "least 1."
+            )
         if graph.nodes[state.node].op == names.CONST:
             continue
         cycle = register.arrival - 1 + plan.ii

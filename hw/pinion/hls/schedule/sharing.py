@@ -272,7 +272,10 @@ def _exact(graph: Graph, operation: Operation) -> int:
 
 
 def _trades(graph: Graph, operation: Operation, uses: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Return the swaps of operands that keep the result: factors, or terms of equal sign."""
+    """Return the operand swaps that leave the result unchanged.
+
+    They swap factors of a product, or terms of equal sign.
+    """
     exact = _exact(graph, operation)
     node, widths = graph.nodes[exact], operation.kind.widths
     size = _TERM.get(node.op)

@@ -217,7 +217,13 @@ def fresh() -> Path:
 
 
 def clear(folder: Path) -> None:
-    """Create the folder if needed, and remove the mount of a dead stand-in."""
+    """Create the folder if needed and unmount a dead stand-in.
+
+    Raises
+    ------
+    StandInError
+        Unless the folder is then empty.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         filled = any(folder.iterdir())

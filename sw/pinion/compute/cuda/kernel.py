@@ -305,15 +305,10 @@ class CudaKernel:
         for a in self.results:
             values = out[a.name]
             shape = a.shape if single else (count, *a.shape)
-            if (
-                not isinstance(values, np.ndarray)
-                or values.shape != shape
-                or values.dtype != self.dtype
-                or not values.flags.writeable
-            ):
+            if given := _unsuitable(values, shape, self.dtype):
                 raise InputError(
-                    f"The result '{a.name}' needs a writeable host array of shape {shape} and "
-                    f"dtype {self.dtype.name}."
+                    f"out['{a.name}'] is {given}: give a writeable NumPy array of shape {shape} "
+                    f"and dtype {self.dtype.name}."
                 )
             results[a.name] = values[np.newaxis] if single else values
         return results
@@ -751,6 +746,15 @@ class _Lane:
             with contextlib.suppress(ComputeError):  # a lost device takes nothing back
                 memory.close()
         self.held = []
+
+
+def _unsuitable(values: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
+    """Return what keeps a result from being written to an array of a caller, or ""."""
+    if not isinstance(values, np.ndarray):
+        return f"an object of type {type(values).__name__}, not a NumPy array"
+    if values.shape != shape or values.dtype != dtype:
+        return f"an array of shape {values.shape} and dtype {values.dtype.name}"
+    return "" if values.flags.writeable else "read-only"
 
 
 def _placed(arrays: Sequence[Array], count: int, dtype: np.dtype[Any]) -> tuple[list[int], int]:

@@ -370,8 +370,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 """Rows with reverse mode."""
 
-_SECOND = "there is no function for its derivatives; differentiate '{}' once, which uses it"
-_THIRD = "there is no function for third derivatives; differentiate '{}' twice, which uses it"
+_SECOND = "there is no function for its derivatives; differentiate '{}' once: that uses it"
+_THIRD = "there is no function for third derivatives; differentiate '{}' twice: that uses it"
 _TIP = "J.T @ f, with J from 'frame_jacobian', which has a gradient"
 _MOBILITY = "compute {} from 'frame_jacobian' and 'minv', which have gradients"
 _BY_Q = "the derivative of J with respect to q along qd"

@@ -257,8 +257,9 @@ def _significant(inertial: ImportedInertial, link: str, state: _State) -> Import
     numbers = (inertial.mass, *inertial.com, *inertial.tensor)
     if not all(math.isfinite(value) and abs(value) <= LARGEST for value in numbers):
         raise RobotError(
-            f"The inertia {numbers!r} of {link!r} is not finite or is too large; give numbers of "
-            f"at most {LARGEST:g} in magnitude."
+            f"The inertial parameters of {link!r} (mass {inertial.mass!r}, centre of mass "
+            f"{inertial.com!r}, inertia {inertial.tensor!r}) must be finite and at most "
+            f"{LARGEST:g} in magnitude."
         )
     where = f"the inertia of link {link!r}"
     mass, tensor = significant(inertial.mass, inertial.tensor, state.residues, where)

@@ -72,19 +72,21 @@ class RoundedAngles:
         if not self.angles:
             return []
         count, plural = len(self.angles), "s" if len(self.angles) > 1 else ""
+        right = "right angles" if plural else "a right angle"
         written = sorted({abs(angle) for _, angle in self.angles})
         listed = ", ".join(f"{angle:.15g}" for angle in written[:_NAMED])
         listed += ", ..." if len(written) > _NAMED else ""
         change, where = max((abs(_nearest(angle) - angle), where) for where, angle in self.angles)
         if snapped:
             return [
-                f"Took {count} rounded angle{plural} ({listed} rad) for right angles, within half "
-                f"a unit of the last digit written; the largest change, {change:.3g} rad, was in "
+                f"Treated {count} rounded angle{plural} ({listed} rad) as {right}, within half a "
+                f"unit of the last digit written; the largest change, {change:.3g} rad, was in "
                 f"{where}."
             ]
         return [
             f"Kept {count} rounded angle{plural} ({listed} rad) as written, up to {change:.3g} rad "
-            f"away from right ones, in {where}; snap=True takes them for right angles."
+            f"away from a right angle, in {where}; snap=True treats {'them' if plural else 'it'} "
+            f"as {right}."
         ]
 
 
