@@ -177,8 +177,8 @@ class Crocoddyl:
         return shooting
 
 
-def measure(count: int, cones: float, *, timed: bool) -> dict[str, Any]:
-    """Return costs and times of both solvers, and if `timed` those of a controller's period."""
+def measure(count: int, cones: float) -> dict[str, Any]:
+    """Return costs and times of both solvers, and times of a controller's period."""
     import example_robot_data
 
     urdf = example_robot_data.load("hyq").urdf
@@ -210,7 +210,7 @@ def measure(count: int, cones: float, *, timed: bool) -> dict[str, Any]:
         )
         costs[number], iterations[number] = solver.cost, solver.iter
     other_seconds = time.process_time() - began
-    record: dict[str, Any] = {
+    return {
         "problems": count,
         "knots": KNOTS,
         "cones": cones,
@@ -224,10 +224,8 @@ def measure(count: int, cones: float, *, timed: bool) -> dict[str, Any]:
         "opponent_converged": int(solved.sum()),
         "opponent_iterations_mean": float(iterations.mean()),
         "opponent_seconds": other_seconds,
+        "periods": periods(problem, solution, shootings[0], crocoddyl),
     }
-    if timed:
-        record["periods"] = periods(problem, solution, shootings[0], crocoddyl)
-    return record
 
 
 def periods(
@@ -270,8 +268,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     records = {
-        "plain": measure(arguments.problems, 0.0, timed=True),
-        "cones": measure(arguments.problems, CONES, timed=False),
+        "plain": measure(arguments.problems, 0.0),
+        "cones": measure(arguments.problems, CONES),
     }
     put(records, arguments.json)
 

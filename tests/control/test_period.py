@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pinion import dynamics
 from pinion.control import ControlError, Cost, Weights
 from pinion.control.plant import Float64, Plant, gradient_row, holding_efforts
+from pinion.control.solve.cones import Cones
 from pinion.control.state import StateSpace
 from pinion.control.track.motion import Motion
 from pinion.control.track.mpc import Mpc
@@ -145,6 +146,7 @@ def resting(model: Model, q: Array, active: Array | None = None, *, frame: str) 
         [
             ("on the ground", "float64", 1e-9),
             ("on the ground", "float32", 1e-2),
+            ("within cones", "float64", 1e-9),
             ("in the air", "float64", 1e-9),
             ("planar and spherical", "float64", 1e-9),
             ("fixed, with a contact", "float64", 1e-9),
@@ -159,15 +161,18 @@ def test_laws_of_turning_joints_and_contacts_are_those_on_arrays(
     """States on manifolds far from the origin, actuators of some joints, and a schedule."""
     weights: dict[str, Any] = {"q": 2.0, "qd": 0.3, "tip": 5.0, "limits": 3.0, "barrier": 0.1}
     frame, active, options = "lower_0", None, {}
-    if robot in ("on the ground", "in the air"):
-        model = tripod(robot == "on the ground")
+    cones = 0.0
+    if robot in ("on the ground", "within cones", "in the air"):
+        model = tripod(robot != "in the air")
         q = standing()
         q[:2] = 30.0, -20.0
         weights["q"] = [20.0] * BASE + [0.5] * JOINTS
-        if robot == "on the ground":
+        if robot != "in the air":
             active = np.ones((40, 3))
             active[8:14, 1] = 0.0
             options = {"velocity_gain": 10.0, "damping": 1e-7}
+        if robot == "within cones":
+            cones = 0.01
     elif robot == "planar and spherical":
         model, frame = turning_arm(tmp_path / "arm.urdf"), "hand"
         q = dynamics.random_configuration(model, np.random.default_rng(2))
@@ -179,7 +184,11 @@ def test_laws_of_turning_joints_and_contacts_are_those_on_arrays(
         options = {"damping": 1e-3}
     motion = resting(model, q, active, frame=frame)
     final = Weights(**weights)
-    cost = Cost(running=Weights(**weights, tau=1e-2), final=final, frame=frame, soft=0.2)
+    running = Weights(**weights, tau=1e-2, cones=cones)
+    # So little friction that forces are outside.
+    cost = Cost(
+        running=running, final=final, frame=frame, soft=0.2, friction=0.05, least_force=25.0
+    )
     start = StateSpace(model).integrate(
         motion.states()[0], np.random.default_rng(3).normal(0.0, 0.01, 2 * model.nv)
     )
@@ -191,6 +200,9 @@ def test_laws_of_turning_joints_and_contacts_are_those_on_arrays(
         Mpc(slow, cost, motion, **settings) as plain,
     ):
         assert compiled._period is not None and plain._period is None
+        if cones:
+            force = slow.forces(start[None], motion.tau[:1])
+            assert Cones.of(model, cost.friction, cost.least_force).beyond(force).max() > 1.0
         assert followed(compiled, plain, start, 12) < most
 
 

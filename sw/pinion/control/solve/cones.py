@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from pinion.base.arrays import Floats
 from pinion.robot import Model, contacts_of
 
+FACETS = 5
+"""Facets of a cone, the least normal force among them."""
+
 
 @dataclass(frozen=True)
 class Cones:
@@ -30,35 +33,39 @@ class Cones:
     facets : (k, nc), by which a force (nc,) is multiplied.
     least : (k,), what is added: the force is inside where all sums are at most 0 [N].
     contact : (k, nc), whether a force belongs to the contact of a facet.
+    forces : of each contact the place of its force among the nc numbers; it has `FACETS` facets.
     """
 
     facets: Floats
     least: Floats
     contact: NDArray[np.bool_]
+    forces: tuple[slice, ...]
 
     @classmethod
     def of(cls, model: Model, friction: float, least: float) -> Cones:
-        """Return the cones for a friction coefficient and a least normal force [N]."""
+        """Return the cones of a robot with contacts, for a coefficient and a least force [N]."""
         contacts, loops = contacts_of(model), len(model.loops)
         size = sum(contact.size for contact in contacts)
         slope = friction / np.sqrt(2.0)
         pyramid = np.array(
             [[1, 0, -slope], [-1, 0, -slope], [0, 1, -slope], [0, -1, -slope], [0, 0, -1]]
         )
+        forces: list[slice] = []
         facets, ends, owners, at = [], [], [], 0
         for contact in contacts[: len(contacts) - loops]:
             own = slice(at, at + contact.size)
             rows = np.zeros((len(pyramid), size))
-            rows[:, own.stop - 3 : own.stop] = pyramid
+            forces.append(slice(own.stop - 3, own.stop))
+            rows[:, forces[-1]] = pyramid
             owner = np.zeros(rows.shape, dtype=np.bool_)
             owner[:, own] = True
             facets.append(rows)
             owners.append(owner)
             ends.append([0.0] * 4 + [least])
             at = own.stop
-        if not facets:
-            return cls(np.zeros((0, size)), np.zeros(0), np.zeros((0, size), dtype=np.bool_))
-        return cls(np.concatenate(facets), np.concatenate(ends), np.concatenate(owners))
+        return cls(
+            np.concatenate(facets), np.concatenate(ends), np.concatenate(owners), tuple(forces)
+        )
 
     def beyond(self, force: Floats) -> Floats:
         """Return how far forces (..., nc) are beyond each facet, (..., k) [N], 0 inside."""

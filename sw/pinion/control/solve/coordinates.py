@@ -89,6 +89,15 @@ class Coordinates:
                 row[place] = changed
         return [[*a, *b] for a, b in zip(by_q, by_qd, strict=True)], by_u
 
+    def states(self, by_state: Rows) -> Rows:
+        """Return derivatives (k, 2 nv) by z and w from those by the tangents."""
+        return columns(by_state, self._both(), [*self.to_q, *self.to_qd])
+
+    def _both(self) -> list[slice]:
+        n = self.model.nv
+        rates = [slice(n + place.start, n + place.stop) for place in self.places]
+        return [*self.places, *rates]
+
     def cost(self, lq: Sequence[Any], lqd: Sequence[Any], lqq: Rows, lqdqd: Rows) -> list[Any]:
         """Return a cost's gradients and Hessians of z and w from those of the tangents."""
         turned: list[Any] = []
@@ -101,9 +110,7 @@ class Coordinates:
 
     def gains(self, K: Rows) -> Rows:
         """Return gains (nu, 2 nv) of the tangents from those of z and w."""
-        n = self.model.nv
-        rates = [slice(n + place.start, n + place.stop) for place in self.places]
-        return columns(K, [*self.places, *rates], [*self.of_q, *self.of_qd])
+        return columns(K, self._both(), [*self.of_q, *self.of_qd])
 
     def tangents(self, z: Sequence[Any], w: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return dq and dqd, (nv,) each."""

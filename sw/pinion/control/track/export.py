@@ -67,17 +67,12 @@ def export_controller(
     Raises
     ------
     ControlError
-        If the motion does not match the horizon, its steps are not semi-implicit, or its cost has
-        friction cones.
+        If the motion does not match the horizon, or its steps are not semi-implicit.
     InputError
         If the folder is not empty or not writable, the name is not a valid C name, or the sources
         do not compile. Nothing is left behind.
     """
     horizon.check(motion)
-    if horizon.cost.has_cones:
-        raise ControlError(
-            "An exported controller has no friction cones: leave out the weight 'cones'."
-        )
     if horizon.method != "semi_implicit":
         raise ControlError(
             f"A controller is exported with semi-implicit steps, but the plant's method is "

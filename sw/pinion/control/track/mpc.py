@@ -109,8 +109,7 @@ class Mpc(Closing):
     iterations : in each period, usually 1 or 2.
     backward : ``single`` (one problem, serial), or one of :data:`.backward.PASSES`.
     compiled : whether code is compiled for the controller: the whole period with gradients on the
-        CPU, semi-implicit steps, the pass ``single`` and no friction cones, in their dtype;
-        otherwise the cost's tip.
+        CPU, semi-implicit steps and the pass ``single``, in their dtype; otherwise the cost's tip.
 
     Members
     -------
@@ -177,7 +176,7 @@ class Mpc(Closing):
         self._instants = self._ahead[:-1]
         self._planned: int | None = None
         self._period: CompiledPeriod | None = None
-        if compiled and backward == "single" and kernel is not None and not cost.has_cones:
+        if compiled and backward == "single" and kernel is not None:
             self._period = CompiledPeriod(self.horizon, kernel, motion)
         compiled = compiled and self._period is None
         self._costs = tip_costs(plant.model, cost, compiled=compiled)

@@ -9,6 +9,9 @@
 //   Quu = R + M' P M      [Qux | Qu] = M' T + [0 | lu]      [K | k] = Quu^-1 [Qux | Qu]
 //   V = [lxx | lx] + A0' V A0 + F' T + S' F - Qux' K
 //
+// With friction cones, forces f with the gradient [X, U] have a cost with the Hessian H and the
+// gradient g, which adds X' [H X | g] to V, U' [H X | g] to [Qux | Qu], and U' H U to Quu.
+//
 // as riccati_function of control/solve/kernels.py derives it. Where joints turn, kernels give all of
 // this in the coordinates of control/solve/coordinates.py, in which A0 and W are the same; `gains`
 // and `tangents` lead back.
@@ -48,13 +51,15 @@ template <class T, int SIZE> struct Sample {
   }
 };
 
-// NQ, NV and NU numbers of positions, rates and efforts; MASK of contacts that may be in the air.
-template <class T, int NQ, int NV, int NU, int MASK, int KNOTS, int TIP, size_t SCRATCH>
+// NQ, NV and NU numbers of positions, rates and efforts; MASK of contacts that may be in the air,
+// FORCES of components of their forces that have a cost.
+template <class T, int NQ, int NV, int NU, int MASK, int FORCES, int KNOTS, int TIP, size_t SCRATCH>
 class Controller {
   typedef typename Widest<T>::type V;
   static constexpr int LANES = Traits<V>::lanes, PARTS = (NV + LANES) / LANES, H = PARTS * LANES;
   static constexpr int EFFORT_PARTS = (NU + LANES - 1) / LANES, HU = EFFORT_PARTS * LANES;
   static constexpr bool TURNING = NQ != NV;
+  static constexpr int CONES = FORCES ? KNOTS : 1, ROWS = FORCES ? FORCES : 1;
 #if PINION_ISA_AVX2 || PINION_ISA_PORTABLE
   static constexpr int REGISTERS = 12;
 #else
@@ -68,6 +73,8 @@ class Controller {
   struct alignas(64) Linear {
     Row F[KNOTS][NV];
     Efforts M[KNOTS][NV];
+    Row force_x[CONES][ROWS], weighted_x[CONES][ROWS];
+    Efforts force_u[CONES][ROWS], weighted_u[CONES][ROWS];
   };
 
 public:
@@ -406,7 +413,12 @@ private:
       from[last++] = {qd[1], PINION_AOS, NV};
       from[last++] = {q[0], PINION_ONE, NQ};
     }
-    const pinion_view to[] = {{now.F, PINION_AOS, 2 * H * NV}, {now.M, PINION_AOS, HU * NV}};
+    const pinion_view to[] = {{now.F, PINION_AOS, 2 * H * NV},
+                              {now.M, PINION_AOS, HU * NV},
+                              {now.force_x, PINION_AOS, 2 * H * ROWS},
+                              {now.force_u, PINION_AOS, HU * ROWS},
+                              {now.weighted_x, PINION_AOS, 2 * H * ROWS},
+                              {now.weighted_u, PINION_AOS, HU * ROWS}};
     run(problem.gradient, KNOTS, from, to, flags);
   }
 
@@ -436,6 +448,12 @@ private:
         }
         memcpy(next.F[k], source.F[nearest], sizeof next.F[k]);
         memcpy(next.M[k], source.M[nearest], sizeof next.M[k]);
+        if (FORCES) {
+          memcpy(next.force_x[k], source.force_x[nearest], sizeof next.force_x[k]);
+          memcpy(next.force_u[k], source.force_u[nearest], sizeof next.force_u[k]);
+          memcpy(next.weighted_x[k], source.weighted_x[nearest], sizeof next.weighted_x[k]);
+          memcpy(next.weighted_u[k], source.weighted_u[nearest], sizeof next.weighted_u[k]);
+        }
         sources[k] = times[nearest];
       }
       memcpy(now, sources, sizeof now);
@@ -604,13 +622,18 @@ private:
       }
       add<NV, NV, 2 * PARTS>(Tr[0], S[0], 2 * H, {{P[0], F, H, 1}});
       add<NU, NV, PARTS>(G[0], nullptr, H, {{M, P[0], 1, HU}});
-      add<NU, NV, 2 * PARTS>(Qux[0], nullptr, 2 * H, {{M, Tr[0], 1, HU}});
       add<NU, NV, EFFORT_PARTS>(Quu[0], nullptr, HU, {{G[0], M, H, 1}});
+      if constexpr (FORCES != 0)
+        add<NU, FORCES, EFFORT_PARTS>(Quu[0], Quu[0], HU,
+                                      {{knot.force_u[k][0], knot.weighted_u[k][0], 1, HU}});
       for (int i = 0; i < NU; ++i) Quu[i][i] += (T)problem.effort_weights[i] + regularisation;
       // A chain of scalars, beside which the processor has the products that follow.
       convex &= factorise();
       if (!convex) break;
       add<NU, NV, 2 * PARTS>(Qux[0], nullptr, 2 * H, {{M, Tr[0], 1, HU}});
+      if constexpr (FORCES != 0)
+        add<NU, FORCES, 2 * PARTS>(Qux[0], Qux[0], 2 * H,
+                                   {{knot.force_u[k][0], knot.weighted_x[k][0], 1, HU}});
       for (int i = 0; i < NU; ++i) Qux[i][NV] += by_u[k][i];
       for (int i = 0; i < NV; ++i) {
         PINION_UNROLL
@@ -640,6 +663,11 @@ private:
                  {{F, Tr[0], 1, 2 * H}, {S[0], F, 1, 2 * H}});
       add<NV, NV, 2 * PARTS>(value[NV], value[NV], 2 * H,
                      {{F + H, Tr[0], 1, 2 * H}, {S[0] + H, F, 1, 2 * H}});
+      if constexpr (FORCES != 0) {
+        const T *const X = knot.force_x[k][0], *const HX = knot.weighted_x[k][0];
+        add<NV, FORCES, PARTS>(value[0], value[0], 2 * H, {{X, HX, 1, 2 * H}});
+        add<NV, FORCES, 2 * PARTS>(value[NV], value[NV], 2 * H, {{X + H, HX, 1, 2 * H}});
+      }
       Row *const K = next_gains[k];
       substitute(K);
       add<NV, NU, PARTS, true>(value[0], value[0], 2 * H, {{Qux[0], K[0], 1, 2 * H}});

@@ -210,7 +210,8 @@ class Horizon:
         getters = "\n".join(f"const pinion_kernel *{prefix}_{name}(void);" for name in kernels)
         opened = "\n".join(f"  problem->{name} = {prefix}_{name}();" for name in kernels)
         space = self.space
-        shape = (space.nq, space.nv, space.nu, contacts_in(self.model), self.knots, self.tip)
+        masks, forces = contacts_in(self.model), functions.forces
+        shape = (space.nq, space.nv, space.nu, masks, forces, self.knots, self.tip)
         texts[f"{prefix}.cpp"] = f"""\
 #include "period.hpp"
 

@@ -8,12 +8,14 @@ robot with turning joints, changes of states are in the coordinates of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pinion import dynamics
 from pinion.api import EFFORT, POSITION, array
 from pinion.control.plant import contacts_in
+from pinion.control.solve.cones import FACETS, Cones
 from pinion.control.solve.coordinates import Coordinates
 from pinion.control.solve.cost import Cost, Weights
 from pinion.control.solve.kernels import (
@@ -27,10 +29,14 @@ from pinion.control.solve.kernels import (
 )
 from pinion.control.state import StateSpace
 from pinion.dynamics.displacements import joint_difference
-from pinion.dynamics.matrices import Rows
+from pinion.dynamics.matrices import Rows, product
+from pinion.dynamics.scalar import add, less, mul, select
 from pinion.dynamics.steps import moved_joint
 from pinion.functions import Function, Quantity
 from pinion.robot import Model
+
+CONES = ("force_x", "force_u", "weighted_x", "weighted_u")
+"""Results of the gradient for a cost with friction cones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +104,11 @@ class PeriodFunctions:
     def gradient(self) -> Function:
         """Return the gradient of forward dynamics: F = [dqdd/dq, dqdd/dqd] and M = dqdd/du.
 
-        ``F`` (nv, 2 width) and ``M`` (nv, effort_width).
+        ``F`` (nv, 2 width) and ``M`` (nv, effort_width). With friction cones also `CONES`: the
+        gradient of the k components of contact forces, ``force_x`` (k, 2 width) and ``force_u``
+        (k, effort_width); their products with the Hessian of the cones' cost by forces,
+        ``weighted_x`` and ``weighted_u``; and the cost's gradient by forces, in the column after
+        the first half of ``weighted_x``.
         """
         contacts, turning = self._contacts, not self.space.flat
         n, driven = self.model.nv, self.space.actuated
@@ -109,7 +119,13 @@ class PeriodFunctions:
             result: Any
             if contacts:
                 result = dynamics.constraint_dynamics_derivatives_scalars(
-                    model, *state, values["active"], self.damping, region, **self._returning
+                    model,
+                    *state,
+                    values["active"],
+                    self.damping,
+                    region,
+                    reference="local_world_aligned",
+                    **self._returning,
                 )
                 by_u = [[row[i] for i in driven] for row in result.dqdd_dtau]
             else:
@@ -120,18 +136,33 @@ class PeriodFunctions:
                 now = self._coordinates(values["q"], values["qd"], values)
                 then = self._coordinates(values["q_next"], values["qd_next"], values)
                 F, by_u = now.dynamics(then, result.dqdd_dq, result.dqdd_dqd, by_u)
-            return {
+            results = {
                 "F": [[*row[:n], *pad, *row[n:], *pad] for row in F],
                 "M": [[*row, *pad_efforts] for row in by_u],
             }
+            if self.forces:
+                force_x, force_u, weighted_x, weighted_u, slope = self._weighed(result, values)
+                if turning:
+                    force_x, weighted_x = now.states(force_x), now.states(weighted_x)
+                zeros = [0.0] * self.forces
+                results["force_x"] = self._halves(force_x, zeros)
+                results["force_u"] = [[*row, *pad_efforts] for row in force_u]
+                results["weighted_x"] = self._halves(weighted_x, slope)
+                results["weighted_u"] = [[*row, *pad_efforts] for row in weighted_u]
+            return results
 
         following = {**state_arrays("q_next", "qd_next"), **self._origin} if turning else {}
+        outputs = {"F": array(n, 2 * self.width), "M": array(n, self.effort_width)}
+        if self.forces:
+            for name in CONES:
+                columns = 2 * self.width if name.endswith("x") else self.effort_width
+                outputs[name] = array(self.forces, columns)
         return step_function(
             "gradient_rows",
             "the gradient of forward dynamics by rows of whole vectors",
             gradient,
             inputs=self._request | following,
-            outputs={"F": array(n, 2 * self.width), "M": array(n, self.effort_width)},
+            outputs=outputs,
             joint_space=not contacts,
         )
 
@@ -252,6 +283,56 @@ class PeriodFunctions:
             },
             outputs={"dq": array("nv"), "dqd": array("nv")},
         )
+
+    @property
+    def forces(self) -> int:
+        """Number of the components of contact forces that the cost weights."""
+        return 3 * len(self.model.contacts) if self.cost.has_cones else 0
+
+    def _weighed(self, result: Any, values: dict[str, Any]) -> tuple[Rows, Rows, Rows, Rows, Any]:
+        """Return the gradient of the forces, weighted, and the gradient of their cost by them."""
+        cost, driven = self.cost, self.space.actuated
+        cones = Cones.of(self.model, cost.friction, cost.least_force)
+        force_x: Rows = []
+        force_u: Rows = []
+        weighted_x: Rows = []
+        weighted_u: Rows = []
+        slope: list[Any] = []
+        for number, own in enumerate(cones.forces):
+            by_x = [
+                [*a, *b] for a, b in zip(result.dforce_dq[own], result.dforce_dqd[own], strict=True)
+            ]
+            by_u = [[row[i] for i in driven] for row in result.dforce_dtau[own]]
+            hessian: Rows = [[0.0] * 3 for _ in range(3)]
+            gradient: list[Any] = [0.0] * 3
+            facets = slice(FACETS * number, FACETS * (number + 1))
+            for facet, least in zip(cones.facets[facets, own], cones.least[facets], strict=True):
+                normal = [float(x) for x in facet]
+                beyond: Any = float(least)
+                for x, f in zip(normal, result.force[own], strict=True):
+                    beyond = add(beyond, mul(x, f))
+                weight = select(less(0.0, beyond), cost.running.cones, 0.0)
+                weight = select(values["active"][number], weight, 0.0)
+                for i in range(3):
+                    scaled = mul(normal[i], weight)
+                    gradient[i] = add(gradient[i], mul(scaled, beyond))
+                    for j in range(3):
+                        hessian[i][j] = add(hessian[i][j], mul(scaled, normal[j]))
+            force_x += by_x
+            force_u += by_u
+            weighted_x += product(hessian, by_x)
+            weighted_u += product(hessian, by_u)
+            slope += gradient
+        return force_x, force_u, weighted_x, weighted_u, slope
+
+    def _halves(self, matrix: Rows, column: Sequence[Any]) -> Rows:
+        """Return rows of whole vectors, with a column after the first half."""
+        n = self.model.nv
+        pad, rest = self._padding(n), self._padding(n + 1)
+        return [
+            [*row[:n], last, *rest, *row[n:], *pad]
+            for row, last in zip(matrix, column, strict=True)
+        ]
 
     @property
     def _contacts(self) -> int:
