@@ -33,7 +33,10 @@ from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.motion import planned
 from pinion.control.track.mpc import Law, Mpc
 from pinion.control.track.mujoco_robot import Ground, MujocoRobot
-from pinion.robot import Model, load, with_contacts
+from pinion.dynamics import constraint_dynamics_scalars
+from pinion.dynamics.axis import quaternion_matrix
+from pinion.dynamics.steps import moved_joint
+from pinion.robot import JointKind, Model, load, with_contacts
 
 from .legs import BASE, JOINTS, shift_cost, shifts, standing, tripod
 from .problems import small
@@ -98,6 +101,58 @@ def test_steps_are_linearised(model: Model, options: dict[str, Any]) -> None:
         ):
             assert computed.shape == expected.shape
             np.testing.assert_allclose(computed, expected, atol=1e-7 * np.abs(computed).max())
+
+
+def complex_steps(model: Model, x: np.ndarray, u: np.ndarray, gain: float) -> np.ndarray:
+    """Return [A, B] of a step of 20 ms on the ground, (2 nv, 2 nv + nu), without rounding."""
+    space, h, tiny = StateSpace(model), 0.02, 1e-30
+    q, qd = (list(part) for part in space.parts(x))
+    joints = [
+        (b.joint.kind, at, by)
+        for b, at, by in zip(model.bodies, model.q_slices, model.v_slices, strict=True)
+    ]
+    columns = []
+    for column in range(space.ndx + space.nu):
+        change = np.zeros(space.ndx + space.nu, dtype=np.complex128)
+        change[column] = 1j * tiny
+        start: list[Any] = []
+        for kind, at, by in joints:
+            start += moved_joint(kind, q[at], list(change[by]))
+        rates = list(qd + change[space.nv : space.ndx])
+        tau = np.zeros(space.nv, dtype=np.complex128)
+        tau[list(space.actuated)] = u + change[space.ndx :]
+        qdd, _ = constraint_dynamics_scalars(
+            model, start, rates, list(tau), [1.0] * 3, velocity_gain=[gain] * 3
+        )
+        rates = [a + h * b for a, b in zip(rates, qdd, strict=True)]
+        along: list[Any] = []
+        for kind, at, by in joints:
+            end = np.array(moved_joint(kind, start[at], [h * rate for rate in rates[by]]))
+            part = end.imag / tiny
+            if kind is JointKind.FREE_FLYER:
+                R, quaternion = quaternion_matrix(end.real[3:]), end.real[3:]
+                turn = 2.0 * (
+                    quaternion[3] * part[3:6]
+                    - part[6] * quaternion[:3]
+                    - np.cross(quaternion[:3], part[3:6])
+                )
+                part = np.concatenate([np.array(R).T @ part[:3], turn])
+            along += list(part)
+        columns.append([*along, *(np.array(rates).imag / tiny)])
+    return np.array(columns).T
+
+
+def test_steps_are_linearised_to_rounding() -> None:
+    """By complex steps through contacts, the base's turn and the actuators."""
+    model = tripod()
+    x, u = states(model, 4, seed=2)
+    with Plant.open(model, dt=0.02, velocity_gain=8.0) as plant:
+        linear = plant.linearise(x[:, None], u[:, None])
+        for row in range(4):
+            computed = np.concatenate([linear.A[row, 0], linear.B[row, 0]], axis=1)
+            expected = complex_steps(model, x[row], u[row], 8.0)
+            atol = 1e-12 * np.abs(expected).max()
+            np.testing.assert_allclose(computed, expected, rtol=0.0, atol=atol)
 
 
 def test_costs_are_expanded_along_tangents() -> None:

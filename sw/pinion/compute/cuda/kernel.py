@@ -305,9 +305,9 @@ class CudaKernel:
         for a in self.results:
             values = out[a.name]
             shape = a.shape if single else (count, *a.shape)
-            if given := _unsuitable(values, shape, self.dtype):
+            if fault := _unsuitable(values, shape, self.dtype):
                 raise InputError(
-                    f"out['{a.name}'] is {given}: give a writeable NumPy array of shape {shape} "
+                    f"out['{a.name}'] is {fault}: give a writeable NumPy array of shape {shape} "
                     f"and dtype {self.dtype.name}."
                 )
             results[a.name] = values[np.newaxis] if single else values

@@ -53,16 +53,16 @@ class Cones:
         forces: list[slice] = []
         facets, ends, owners, at = [], [], [], 0
         for contact in contacts[: len(contacts) - loops]:
-            own = slice(at, at + contact.size)
+            columns = slice(at, at + contact.size)
             rows = np.zeros((len(pyramid), size))
-            forces.append(slice(own.stop - 3, own.stop))
+            forces.append(slice(columns.stop - 3, columns.stop))
             rows[:, forces[-1]] = pyramid
             owner = np.zeros(rows.shape, dtype=np.bool_)
-            owner[:, own] = True
+            owner[:, columns] = True
             facets.append(rows)
             owners.append(owner)
             ends.append([0.0] * 4 + [least])
-            at = own.stop
+            at = columns.stop
         return cls(
             np.concatenate(facets), np.concatenate(ends), np.concatenate(owners), tuple(forces)
         )

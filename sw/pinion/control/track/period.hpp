@@ -9,12 +9,11 @@
 //   Quu = R + M' P M      [Qux | Qu] = M' T + [0 | lu]      [K | k] = Quu^-1 [Qux | Qu]
 //   V = [lxx | lx] + A0' V A0 + F' T + S' F - Qux' K
 //
-// With friction cones, forces f with the gradient [X, U] have a cost with the Hessian H and the
-// gradient g, which adds X' [H X | g] to V, U' [H X | g] to [Qux | Qu], and U' H U to Quu.
-//
-// as riccati_function of control/solve/kernels.py derives it. Where joints turn, kernels give all of
-// this in the coordinates of control/solve/coordinates.py, in which A0 and W are the same; `gains`
-// and `tangents` lead back.
+// as riccati_function of control/solve/kernels.py derives it. With friction cones, forces with the
+// gradient [X, U] have a cost with the Hessian C and the gradient g, which adds X' [C X | g] to V,
+// U' [C X | g] to [Qux | Qu], and U' C U to Quu. Where joints turn, kernels give all of this in the
+// coordinates of control/solve/coordinates.py, in which A0 and W are the same; `gains` and
+// `tangents` lead back.
 #pragma once
 
 #include <math.h>
@@ -31,7 +30,7 @@
 namespace pinion {
 namespace {
 
-// One sample for kernels of one: its inputs and results.
+// Inputs and results of a kernel that computes one sample.
 template <class T, int SIZE> struct Sample {
   alignas(64) T in[5][SIZE * PINION_BLOCK];
   alignas(64) T out[2][SIZE * PINION_BLOCK];
@@ -151,7 +150,7 @@ public:
     for (int i = 0; i < NQ; ++i) x[i] = q_now[i];
   }
 
-  // Efforts of a law, some time after its update; of a controller only the limits are used.
+  // Efforts of a law, some time after its update, with the kernels and limits of a problem.
   static void efforts(const Law<T, NQ, NV, NU> &law, const Problem<T> &kernels, double seconds,
                       const double *x, double *u) {
     double off[2 * NV];

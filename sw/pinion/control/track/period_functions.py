@@ -298,18 +298,23 @@ class PeriodFunctions:
         weighted_x: Rows = []
         weighted_u: Rows = []
         slope: list[Any] = []
-        for number, own in enumerate(cones.forces):
+        for number, components in enumerate(cones.forces):
             by_x = [
-                [*a, *b] for a, b in zip(result.dforce_dq[own], result.dforce_dqd[own], strict=True)
+                [*a, *b]
+                for a, b in zip(
+                    result.dforce_dq[components], result.dforce_dqd[components], strict=True
+                )
             ]
-            by_u = [[row[i] for i in driven] for row in result.dforce_dtau[own]]
+            by_u = [[row[i] for i in driven] for row in result.dforce_dtau[components]]
             hessian: Rows = [[0.0] * 3 for _ in range(3)]
             gradient: list[Any] = [0.0] * 3
             facets = slice(FACETS * number, FACETS * (number + 1))
-            for facet, least in zip(cones.facets[facets, own], cones.least[facets], strict=True):
+            for facet, least in zip(
+                cones.facets[facets, components], cones.least[facets], strict=True
+            ):
                 normal = [float(x) for x in facet]
                 beyond: Any = float(least)
-                for x, f in zip(normal, result.force[own], strict=True):
+                for x, f in zip(normal, result.force[components], strict=True):
                     beyond = add(beyond, mul(x, f))
                 weight = select(less(0.0, beyond), cost.running.cones, 0.0)
                 weight = select(values["active"][number], weight, 0.0)
