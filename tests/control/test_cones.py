@@ -9,10 +9,20 @@ import numpy as np
 import pytest
 
 from pinion import dynamics
-from pinion.control import ControlError, CostModel, Options, Plant, Problem, Weights, solve
+from pinion.control import (
+    ControlError,
+    Cost,
+    CostModel,
+    Options,
+    Plant,
+    Problem,
+    Weights,
+    solve,
+)
 from pinion.control.solve.cones import Cones
+from pinion.control.solve.engine import ArrayEngine
 from pinion.control.state import StateSpace
-from pinion.control.track.motion import planned
+from pinion.control.track.motion import Motion, planned
 from pinion.control.track.mpc import Mpc
 from pinion.robot import load, with_contacts
 
@@ -190,3 +200,72 @@ def test_what_does_not_fit_cones_is_a_sentence() -> None:
         pytest.raises(ControlError, match=r"\(the weight 'cones'\) need the .* 'serial'"),
     ):
         solve(shift(0.1), plant, backward="parallel")
+    problem = shift(0.1)
+    with Plant.open(tripod(), dt=0.02, device="float") as plant:
+        still = np.zeros((20, tripod().nv))
+        motion = Motion(
+            frame="base",
+            dt=0.02,
+            q=np.tile(standing(), (20, 1)),
+            qd=still,
+            qdd=still,
+            tau=np.zeros((20, 6)),
+            tip=np.zeros((20, 3)),
+        )
+        with pytest.raises(ControlError, match=r"need the backward pass 'serial', not 'parallel'"):
+            Mpc(plant, problem.cost, motion, knots=4, backward="parallel")
+    air = tripod(contacts=False)
+    with Plant.open(air, dt=0.02, device="float") as plant:
+        with pytest.raises(ControlError, match="'cones' is for contacts, but tripod has none"):
+            Mpc(plant, problem.cost, motion, knots=4)
+        with pytest.raises(ControlError, match="tripod has no contacts, and so no forces"):
+            plant.forces(problem.start, np.zeros((1, 6)))
+
+
+def test_a_lost_trial_has_no_forces() -> None:
+    """Where the neutral posture is singular too: no trial may end in an exception."""
+    arm = with_contacts(load("iiwa14"), ["iiwa_link_7"])
+    weights = Weights(q=1.0, tau=0.01, cones=1e-3)
+    problem = Problem.of(
+        arm,
+        knots=3,
+        dt=0.01,
+        cost=Cost(running=weights, final=Weights(q=1.0)),
+        start=np.tile([0.1, 0.6, 0.2, -1.0, 0.3, 0.8, 0.1], (2, 1)),
+    )
+    with Plant.open(arm, dt=0.01, device="float") as plant:
+        engine = ArrayEngine(problem, plant)
+        engine.add(problem, problem.held())
+        x = engine.x.copy()
+        x[1, 2:] = np.nan
+        costs = engine._costs_of(x, engine.u, problem)
+    assert np.isfinite(costs[0]) and np.isnan(costs[1])
+
+
+def test_forces_that_are_not_finite_are_replaced() -> None:
+    """With those of the nearest instant, like the gradients of the steps."""
+
+    class Broken(Plant):
+        """A plant whose third knot has no forces in every other period."""
+
+        calls = 0
+
+        def linearise(self, *arguments: Any, **options: Any) -> Any:
+            linear = super().linearise(*arguments, **options)
+            self.calls += 1
+            if self.calls % 2 == 0:
+                linear.force.value[:, 2] = np.nan
+            return linear
+
+    problem = shift(0.01)
+    with Plant.open(tripod(), dt=0.02, device="float") as whole:
+        motion = planned(shift(0.0), solve(shift(0.0), whole), hold=0.2)
+    with Broken.open(tripod(), dt=0.02, device="float", velocity_gain=10.0) as plant:
+        controller = Mpc(plant, problem.cost, motion, knots=5)
+        x, before = motion.states()[0], plant.calls
+        for number in range(4):
+            assert np.isfinite(controller.update(number, x).K).all()
+            x = motion.states()[number + 1]
+    assert plant.calls == before + 4
+    assert controller.log.flagged == 2
+    assert controller.log.restarts == 0

@@ -11,6 +11,7 @@ from pinion.control import ControlError, Options, Plant, effort_limits, solve
 
 from .legs import shifts
 from .problems import reach, small
+from .test_cones import shift
 
 crocoddyl = pytest.importorskip("crocoddyl", reason="Crocoddyl is not installed")
 
@@ -102,3 +103,27 @@ def test_what_is_no_knot() -> None:
             ActionModel(problem, plant, which=2)
         with pytest.raises(ControlError, match="steps of"):
             ActionModel(reach(), plant)
+
+
+def test_friction_cones_are_part_of_its_problem() -> None:
+    """Mixed second derivatives too: it ends at the same cost in as few iterations."""
+    problem = shift(0.05)
+    guess = problem.held()
+    with Plant.open(problem.model, dt=problem.dt) as plant:
+        model = ActionModel(problem, plant, knot=0)
+        check = crocoddyl.ActionModelNumDiff(model, True)
+        data, check_data = model.createData(), check.createData()
+        x, u = problem.start[0], guess[0, 0] + 3.0
+        for action, result in ((model, data), (check, check_data)):
+            action.calc(result, x, u)
+            action.calcDiff(result, x, u)
+        assert np.abs(data.Lxu).max() > 1e-3
+        for name in ("Lx", "Lu"):
+            computed, expected = getattr(data, name), getattr(check_data, name)
+            np.testing.assert_allclose(computed, expected, atol=1e-5 * np.abs(computed).max())
+        expected = solve(problem, plant, options=Options(tolerance=1e-10))
+        solver = crocoddyl.SolverFDDP(shooting_problem(problem, plant))
+        solver.th_stop = 1e-10
+        assert solver.solve([problem.start[0]] * (problem.knots + 1), list(guess[0]), 100, False)
+        assert solver.iter < 20
+    np.testing.assert_allclose(solver.cost, expected.cost[0], rtol=1e-8)

@@ -177,7 +177,17 @@ class Plant(Closing):
 
         Parameters as for :meth:`accelerations`; ``nc`` is 3 for a point, 6 for a face (its moment
         [N m], then its force [N]), 0 in the air.
+
+        Raises
+        ------
+        ControlError
+            If the robot has no contacts.
         """
+        if not self.contacts:
+            raise ControlError(
+                f"{self.model.name} has no contacts, and so no forces on them: name contacts with "
+                "pinion.robot.with_contacts."
+            )
         return self._forward("force", x, u, active)
 
     def _forward(self, name: str, x: Floats, u: Floats, active: Floats | None) -> Floats:

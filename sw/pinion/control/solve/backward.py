@@ -146,6 +146,8 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
 
 def scanned(problem: Quadratic) -> FeedbackPolicy:
     """Compute the feedback of `recursion` by a parallel scan over the knots."""
+    if problem.mixed is not None:
+        raise ValueError("The parallel pass has no costs that are mixed in states and efforts.")
     B = problem.B
     count, knots, m, _ = B.shape
     scaled = B / problem.R[:, :, None, :]

@@ -5,9 +5,9 @@ A cone is a pyramid inside it, with four facets about the normal z of the world 
 
     |f_x| <= mu f_z / sqrt(2)        |f_y| <= mu f_z / sqrt(2)        f_z >= least
 
-The cost is quadratic in how far a force is beyond each facet, zero inside. Forces are linear in
-these distances, so Hessians leave out only the second derivatives of forces. Contacts in the air
-have no force and no cost; of a face the force counts, not the moment; loops may pull.
+The cost is quadratic in how far a force is beyond each facet, zero inside. These distances are
+linear in the force, so Hessians leave out only the second derivatives of forces. Contacts in the
+air have no force and no cost; of a face the force counts, not the moment; loops may pull.
 """
 
 from __future__ import annotations

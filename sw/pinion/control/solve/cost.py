@@ -177,6 +177,14 @@ class Cost:
         """Whether the cost weights the tip."""
         return self.running.tip > 0.0 or self.final.tip > 0.0
 
+    def check_pass(self, backward: str) -> None:
+        """Raise `ControlError` if a backward pass does not support the cost."""
+        if self.has_cones and backward == "parallel":
+            raise ControlError(
+                "Friction cones (the weight 'cones') need the backward pass 'serial', not "
+                "'parallel': leave one of the two out."
+            )
+
     @property
     def has_cones(self) -> bool:
         """Whether the cost weights friction cones."""

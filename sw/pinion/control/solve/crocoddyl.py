@@ -21,7 +21,7 @@ from pinion import dynamics
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
-from pinion.control.plant import Plant
+from pinion.control.plant import ForceGradient, Plant
 from pinion.control.state import StateSpace
 
 from .cost import CostModel
@@ -102,14 +102,15 @@ class ActionModel(crocoddyl.ActionModelAbstract):
     ) -> None:
         """Compute the derivatives of the cost and of the next state."""
         motion, efforts = self._motion(x, u)
+        if u is None or self.last:
+            expansion = self.costs.expand(motion, efforts, self._target, self._no_force())
+            data.Lx, data.Lxx = expansion.x[0, self._place], expansion.xx[0, self._place]
+            return
         linear = self.plant.linearise(
             motion[:, :1], efforts, self.active, forces=self.costs.cones is not None
         )
         expansion = self.costs.expand(motion, efforts, self._target, linear.force)
-        place = self._place
-        data.Lx, data.Lxx = expansion.x[0, place], expansion.xx[0, place]
-        if u is None or self.last:
-            return
+        data.Lx, data.Lxx = expansion.x[0, 0], expansion.xx[0, 0]
         data.Lu, data.Luu = expansion.u[0, 0], np.diag(expansion.uu)
         if expansion.mixed is not None:
             data.Luu = data.Luu + expansion.mixed[0, 0, :, : self.nu]
@@ -125,10 +126,22 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         effort = np.zeros(self.plant.space.nu) if u is None or self.last else np.asarray(u)
         return np.stack([x, x])[None], effort[None, None]
 
+    def _no_force(self) -> ForceGradient | None:
+        """Return forces of a knot without an effort, which have no cost; None without cones."""
+        if self.costs.cones is None:
+            return None
+        space, size = self.plant.space, self.costs.cones.facets.shape[1]
+        return ForceGradient(
+            value=np.zeros((1, 1, size)),
+            x=np.zeros((1, 1, size, space.ndx)),
+            u=np.zeros((1, 1, size, space.nu)),
+        )
+
     def _values(self, x: Floats, u: Floats | None) -> Floats:
         motion, efforts = self._motion(x, u)
-        force = None
-        if self.costs.cones is not None:
+        none = self._no_force()
+        force = None if none is None else none.value
+        if force is not None and u is not None and not self.last:
             force = self.plant.forces(motion[:, :1], efforts, self.active)
         values: Floats = self.costs.values(motion, efforts, self._target, force)[0]
         if u is None and not self.last:

@@ -69,11 +69,7 @@ class ArrayEngine(Closing):
                 f"Limits of efforts (effort_limit) need the backward pass 'serial', not "
                 f"'{backward}': leave one of the two out."
             )
-        if problem.cost.has_cones and backward != "serial":
-            raise ControlError(
-                f"Friction cones (the weight 'cones') need the backward pass 'serial', not "
-                f"'{backward}': leave one of the two out."
-            )
+        problem.cost.check_pass(backward)
         if second_order and (not plant.space.flat or plant.contacts):
             raise ControlError(
                 "Second derivatives (second_order=True) need a robot with a fixed base, joints of "
@@ -299,10 +295,10 @@ class ArrayEngine(Closing):
         if problem.cost.has_cones:
             inside = np.abs(x).max(axis=(1, 2)) < LOST
             inside &= np.abs(u).max(axis=(1, 2)) < LOST
-            safe_x = np.where(inside[:, None, None], x, self.plant.space.neutral())
-            safe_u = np.where(inside[:, None, None], u, 0.0)
-            force = self.plant.forces(safe_x[:, :-1], safe_u, problem.active)
-            force[~inside] = np.nan
+            rows = problem if inside.all() else problem.at(inside)
+            computed = self.plant.forces(x[inside, :-1], u[inside], rows.active)
+            force = np.full((*u.shape[:2], computed.shape[-1]), np.nan)
+            force[inside] = computed
         return np.asarray(self.costs.values(x, u, problem.target, force).sum(axis=1))
 
 

@@ -19,7 +19,7 @@ def task_controller(task: Task, model: Model, *, dtype: str = "float64") -> tupl
     ControlError
         If control does not support the robot, or it cannot perform the motion.
     """
-    robot = single_joints_model(model, "an exported controller", "Mpc")
+    robot = single_joints_model(model, "a task's controller", "Mpc and export_controller")
     horizon = Horizon(
         model=robot,
         cost=task.cost(tip_of(robot)),

@@ -149,8 +149,9 @@ class _ControllerLibrary(LibraryFolder):
         if not space.flat:
             turning = (
                 "As in Pinocchio, a floating base has 7 positions, with a quaternion (x, y, z, w) "
-                "of unit length, 6 velocities along its own axes, and no effort, and a planar "
-                "joint has its cosine and sine; gains and rates are of the changes of positions. "
+                "of unit length, 6 velocities along its own axes, and no effort; a spherical joint "
+                "has such a quaternion, and a planar joint its cosine and sine; gains and rates "
+                "are of the changes of positions. "
             )
         if contacts:
             names = "; ".join(contact.name for contact in contacts)

@@ -35,7 +35,7 @@ from pinion.batch import Closing
 from pinion.compute.backend import CpuBackend
 from pinion.compute.cpu import Kernel
 from pinion.control.errors import ControlError
-from pinion.control.plant import Linear, Plant, gradient_row
+from pinion.control.plant import ForceGradient, Linear, Plant, gradient_row
 from pinion.control.solve.backward import PASSES, Quadratic, regularised
 from pinion.control.solve.cost import Cost, KnotTarget
 from pinion.control.solve.engine import LOST
@@ -102,7 +102,7 @@ class Mpc(Closing):
     Parameters
     ----------
     plant : steps of the horizon, with gradients from any backend; closed with the controller.
-    cost : of the tip, joints, rates, efforts and limits, relative to the motion.
+    cost : of the tip, joints, rates, efforts, limits and contact forces, relative to the motion.
     motion : to track; its ``dt`` is the period, the plant's step is a multiple of it, and the last
         horizon lies inside it.
     knots : of the horizon.
@@ -153,6 +153,7 @@ class Mpc(Closing):
             raise ControlError(
                 f"There is no backward pass '{backward}': choose one of {', '.join(passes)}."
             )
+        cost.check_pass(backward)
         self.plant = plant
         self.motion = motion
         self.period = motion.dt
@@ -339,35 +340,42 @@ class Mpc(Closing):
 
     def _trusted(self, linear: Linear, instants: NDArray[np.intp]) -> Linear:
         """Replace flagged gradients by the trusted ones that are nearest in time."""
-        finite = np.isfinite(linear.A).all(axis=(2, 3)) & np.isfinite(linear.B).all(axis=(2, 3))
+        arrays = _arrays_of(linear)
+        finite = np.logical_and.reduce(
+            [np.isfinite(x).all(axis=tuple(range(2, x.ndim))) for x in arrays]
+        )
         flags = np.asarray(linear.saturated) | ~finite
         self.log.gradients += flags.size
         count = int(flags.sum())
         self.log.flagged += count
         if count:
-            if linear.force is not None:
-                raise ControlError(
-                    f"{count} gradients of the horizon are flagged as saturated or not finite, and "
-                    "with friction cones forces cannot be replaced: use gradients on the CPU, or "
-                    "leave out the weight 'cones'."
-                )
-            A, B, sources = np.array(linear.A), np.array(linear.B), np.array(instants)
             good = np.flatnonzero(~flags[0])
-            source, times, choice = linear, instants, good
+            source, times, choice = arrays, instants, good
             if self._linear is not None:
-                source, times, choice = self._linear, self._instants, np.arange(self.knots)
+                source, times, choice = (
+                    _arrays_of(self._linear),
+                    self._instants,
+                    np.arange(self.knots),
+                )
             elif not len(good):
                 raise ControlError(_all_flagged(count))
+            replaced, sources = [x.copy() for x in arrays], np.array(instants)
             for at in np.flatnonzero(flags[0]):
                 nearest = choice[np.argmin(np.abs(times[choice] - instants[at]))]
-                A[0, at], B[0, at], sources[at] = (
-                    source.A[0, nearest],
-                    source.B[0, nearest],
-                    times[nearest],
-                )
-            linear, instants = Linear(A, B, flags), sources
+                for values, others in zip(replaced, source, strict=True):
+                    values[0, at] = others[0, nearest]
+                sources[at] = times[nearest]
+            A, B, *force = replaced
+            linear = Linear(A, B, flags, ForceGradient(*force) if force else None)
+            instants = sources
         self._linear, self._instants = linear, instants
         return linear
+
+
+def _arrays_of(linear: Linear) -> list[Floats]:
+    """Return A, B and, if they were computed, forces with their gradient, (1, knots, ...) each."""
+    force = linear.force
+    return [linear.A, linear.B, *(() if force is None else (force.value, force.x, force.u))]
 
 
 def _kernel_of(plant: Plant) -> Kernel | None:

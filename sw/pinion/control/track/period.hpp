@@ -133,9 +133,11 @@ public:
   }
 
   // A step of the robot as the controller knows it, from x with efforts held.
-  // Contacts of a robot that has any are those of a period.
+  // Contacts of a robot that has any are those of a period, or of the nearest one.
   void simulate(int64_t number, double seconds, double *x, const double *efforts) {
     T q_now[NQ], qd_now[NV], u_now[NU], move[NV];
+    if (number >= problem.rows) number = problem.rows - 1;
+    if (number < 0) number = 0;
     for (int i = 0; i < NQ; ++i) q_now[i] = (T)x[i];
     for (int i = 0; i < NV; ++i) qd_now[i] = (T)x[NQ + i];
     for (int i = 0; i < NU; ++i) u_now[i] = (T)efforts[i];
@@ -421,7 +423,8 @@ private:
     run(problem.gradient, KNOTS, from, to, flags);
   }
 
-  // Replaces gradients that are not finite; false: there is none for them.
+  // Replaces gradients that are not finite; false: there is none for them. Those of turning joints
+  // stay in the coordinates of the period from which they are.
   bool trust(int64_t number) {
     int64_t now[KNOTS];
     int count = 0;

@@ -23,7 +23,7 @@ from pinion.compute.native import HEADERS, aligned, cached_library
 from pinion.control.errors import ControlError, check_whole
 from pinion.control.limits import effort_limits
 from pinion.control.plant import check_step, contacts_in
-from pinion.control.solve.cost import Cost
+from pinion.control.solve.cost import Cost, CostModel
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
 from pinion.control.state import StateSpace
@@ -72,8 +72,8 @@ class Horizon:
     Raises
     ------
     ControlError
-        If the step is not a multiple of the period, there are too few knots or iterations, or the
-        dtype is unknown.
+        If the step is not a multiple of the period, there are too few knots or iterations, the cost
+        does not fit the robot, or the dtype is unknown.
     """
 
     model: Model
@@ -104,6 +104,10 @@ class Horizon:
                 f"At least 2 knots and 1 iteration are needed, not {self.knots} and "
                 f"{self.iterations}."
             )
+        # Also checks weights and frame, before anything is compiled.
+        CostModel(self.model, self.cost)
+        if not self.space.nu:
+            raise ControlError(f"{self.model.name} has no actuators: there is nothing to control.")
 
     @property
     def space(self) -> StateSpace:

@@ -3,8 +3,8 @@
    cc -O2 real_time.c -Iinclude -Llib -lNAME -Wl,-rpath,'$ORIGIN/lib' -o real_time
    ./real_time motion.bin [PERIODS [free]]
 
-   motion.bin: rows of q, then of qd, tau, the tip and contacts, in NAME_real. PERIODS: how many; the motion
-   begins anew when it ends. free: periods follow one another without waiting. */
+   motion.bin: rows of q, then of qd, tau, the tip and contacts, in NAME_real. PERIODS: how many; the
+   motion begins anew when it ends. free: periods follow one another without waiting. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <math.h>
