@@ -185,7 +185,7 @@ def test_a_controller_keeps_forces_inside() -> None:
 
 def test_what_does_not_fit_cones_is_a_sentence() -> None:
     cost = shift(0.1).cost
-    with pytest.raises(ControlError, match="The last knot has no forces: leave the final weight"):
+    with pytest.raises(ControlError, match=r"The final weight 'cones' is 0\.1: leave it at 0"):
         replace(cost, final=replace(cost.final, cones=0.1))
     with pytest.raises(ControlError, match=r"'friction' is 0\.0: it must be above 0"):
         replace(cost, friction=0.0)
@@ -218,7 +218,7 @@ def test_what_does_not_fit_cones_is_a_sentence() -> None:
     with Plant.open(air, dt=0.02, device="float") as plant:
         with pytest.raises(ControlError, match="'cones' is for contacts, but tripod has none"):
             Mpc(plant, problem.cost, motion, knots=4)
-        with pytest.raises(ControlError, match="tripod has no contacts, and so no forces"):
+        with pytest.raises(ControlError, match="tripod has no contacts, and so no contact forces"):
             plant.forces(problem.start, np.zeros((1, 6)))
 
 

@@ -294,8 +294,8 @@ def test_limits_of_floating_robots() -> None:
     ("changes", "sentence"),
     [
         ({"start": np.zeros(12)}, "'start' has length 12: give 13 for positions, or 25 for"),
-        ({"start": np.zeros(13)}, "'start' has no usable positions. .* has norm 0"),
-        ({"tau": np.zeros(12)}, "'tau' has length 12, not 6"),
+        ({"start": np.zeros(13)}, "'start' has invalid positions. .* has norm 0"),
+        ({"tau": np.zeros(12)}, "'tau' has length 12: give 6"),
         ({"effort_limit": np.ones(12)}, r"'effort_limit' has the shape \(12,\): give \(6,\)"),
         (
             {"active": np.ones(4)},
@@ -316,7 +316,7 @@ def test_what_contacts_cannot_have(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pinion.control.plant.backend", None)
     feet, air = tripod(), tripod(contacts=False)
     for arguments, sentence in (
-        ({"robot": feet, "method": "rk4"}, "'rk4' has no contacts: choose 'semi_implicit'"),
+        ({"robot": feet, "method": "rk4"}, "'rk4' does not support contacts: choose"),
         ({"robot": air, "velocity_gain": 1.0}, "'velocity_gain' is 1.0, but the robot has no"),
         ({"robot": feet, "velocity_gain": -1.0}, "'velocity_gain' is -1.0: it must be finite"),
         ({"robot": feet, "velocity_gain": "x"}, "'velocity_gain' is 'x': give a number"),
@@ -430,7 +430,7 @@ def test_redundant_contacts_need_a_compliance(device: str) -> None:
     problem = Problem.of(pinned, knots=10, dt=0.02, cost=cost, start=start, goal=goal)
     with (
         Plant.open(pinned, dt=0.02, device=device) as stiff,
-        pytest.raises(ControlError, match=r"hold it 9 times in 6 directions .* damping=1e-6"),
+        pytest.raises(ControlError, match=r"9 constraints only 6 are independent.* damping=1e-6"),
     ):
         solve(problem, stiff)
     with Plant.open(pinned, dt=0.02, device=device, damping=1e-6) as soft:

@@ -289,7 +289,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for name, data, message in (
         ("missing.toml", None, "cannot be read: No such file"),
         ("bytes.toml", b"\xff\xfe", "is not UTF-8 text"),
-        ("long.toml", b"#" * (1 << 21), "is larger than 1,048,576 bytes"),
+        ("long.toml", b"#" * (1 << 21), "is larger than the limit of 1,048,576 bytes"),
     ):
         path = tmp_path / name
         if data is not None:

@@ -1,4 +1,4 @@
-"""Errors of control, and checks of arguments."""
+"""The error class of :mod:`pinion.control`, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 
 class ControlError(ValueError):
-    """An invalid problem, plant or solver request; the message gives the reason."""
+    """A request to control that is invalid or fails; the message gives the reason."""
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a real number of Python or NumPy."""
+    """Return whether a value is a Python or NumPy real number."""
     return isinstance(value, int | float | np.integer | np.floating)
 
 
@@ -27,6 +27,6 @@ def check_whole(subject: str, value: object) -> None:
 
 
 def check_kind(name: str, value: object, kind: type, advice: str = "") -> None:
-    """Raise `ControlError`, with advice, unless an argument is of a class."""
+    """Raise `ControlError`, with advice, unless an argument is an instance of a class."""
     if not isinstance(value, kind):
         raise ControlError(f"'{name}' is {value!r:.60}: give {advice or f'{kind.__name__}(...)'}.")

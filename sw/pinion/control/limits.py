@@ -1,4 +1,4 @@
-"""Limits of a robot's joints: positions, rates and efforts, and the share of each that is used."""
+"""Position, rate and effort limits of a robot's joints, and the share of each that is used."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .state import StateSpace
 
 
 def joint_limits(model: Model) -> tuple[Floats, Floats]:
-    """Return lower and upper position limits of the joints, (nv,) each [rad | m].
+    """Return the lower and upper position limits of the joints, (nv,) each [rad | m].
 
-    Joints that follow another one do not count; :func:`joint_ranges` keeps them inside too.
+    Mimic joints are left out; :func:`joint_ranges` keeps them inside their limits, too.
     """
     return _of_leaders(model, _stated(model, "lower")), _of_leaders(model, _stated(model, "upper"))
 
 
 def rated_rates(model: Model) -> Floats:
-    """Return rated rates of the joints, (nv,) [rad/s | m/s]; infinite for those without."""
+    """Return the rated rates of the joints, (nv,) [rad/s | m/s]; infinite where there are none."""
     return _of_leaders(model, model.rated_velocity or _stated(model, "velocity"))
 
 
@@ -33,19 +33,19 @@ def effort_limits(model: Model) -> Floats:
 
 
 def _stated(model: Model, limit: str) -> list[float]:
-    """Return a limit of the joints, repeated for each of a joint's velocities."""
+    """Return one limit of every joint, repeated for each of its velocities."""
     joints = [body.joint for body in model.bodies]
     return [getattr(joint, limit) for joint in joints for _ in range(joint.kind.nv)]
 
 
 def _of_leaders(model: Model, values: Sequence[float]) -> Floats:
-    """Return the values (nv,), of those of all velocities, of joints that follow no other one."""
+    """Return the values (nv,) of joints other than mimic joints, given those of all joints."""
     leads = [not model.follows(body) for body in model.bodies for _ in range(body.joint.kind.nv)]
     return np.array([value for value, lead in zip(values, leads, strict=True) if lead])
 
 
 def limited_joints(model: Model) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the positions that have limits, and their velocities, as indices (k,) each."""
+    """Return the indices (k,) of positions that have limits, and of their velocities."""
     _, half = joint_ranges(model)
     columns = [
         (positions.start, velocities.start)
@@ -79,7 +79,7 @@ def joint_ranges(model: Model) -> tuple[Floats, Floats]:
 
 
 def limit_shares(model: Model, q: Floats, qd: Floats, tau: Floats) -> dict[str, Floats]:
-    """Return the shares of the limits of positions, rates and efforts that are used.
+    """Return the share of each joint's position, rate and effort limit that is used.
 
     Parameters
     ----------

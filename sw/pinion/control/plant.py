@@ -40,7 +40,7 @@ METHODS = dynamics.STEP_METHODS
 
 @dataclass(frozen=True)
 class ForceGradient:
-    """Forces on the contacts of a robot, in axes of the world, and their gradient.
+    """Contact forces on a robot, in world axes, and their gradient.
 
     Members
     -------
@@ -173,7 +173,7 @@ class Plant(Closing):
         return self._forward("qdd", x, u, active)
 
     def forces(self, x: Floats, u: Floats, active: Floats | None = None) -> Floats:
-        """Return forces (..., nc) on the contacts, in axes of the world.
+        """Return forces (..., nc) on the contacts, in world axes [N m | N].
 
         Parameters as for :meth:`accelerations`; ``nc`` is 3 for a point, 6 for a face (its moment
         [N m], then its force [N]), 0 in the air.
@@ -185,7 +185,7 @@ class Plant(Closing):
         """
         if not self.contacts:
             raise ControlError(
-                f"{self.model.name} has no contacts, and so no forces on them: name contacts with "
+                f"{self.model.name} has no contacts, and so no contact forces: add contacts with "
                 "pinion.robot.with_contacts."
             )
         return self._forward("force", x, u, active)
@@ -261,13 +261,13 @@ class Plant(Closing):
     def _batch(
         self, lead: tuple[int, ...], *, active: Floats | None = None, **arrays: Floats
     ) -> dict[str, Floats]:
-        """Return arrays (..., m) as (n, m), with those of the contacts of a robot that has any."""
+        """Return arrays (..., m) as (n, m), followed by inputs for contacts if there are any."""
         sizes = {"q": self.space.nq, "qd": self.space.nv, "tau": self.space.nv}
         for name, array in arrays.items():
             if array.shape[-1] != sizes[name]:
                 raise ControlError(
                     f"The states have {array.shape[-1]} values of '{name}', but {self.model.name} "
-                    f"has {sizes[name]}."
+                    f"has {sizes[name]}: give states with {self.space.nx} values."
                 )
         count = self.contacts
         mask = np.ones(count) if active is None else np.asarray(active, dtype=np.float64)
@@ -338,7 +338,7 @@ def gradient_row(method: dynamics.StepMethod = "semi_implicit", *, contacts: int
 
 
 def forward_of(model: Model, device: str = "cpu") -> Backend:
-    """Return forward dynamics in float64: the float model for ``float``, else compiled code."""
+    """Return a backend for forward dynamics in float64: the float model, or compiled code."""
     if contacts_in(model):
         row = row_of(
             "constraint_dynamics", inputs=("velocity_gain",), reference="local_world_aligned"
@@ -349,7 +349,7 @@ def forward_of(model: Model, device: str = "cpu") -> Backend:
 
 
 def second_of(plant: Plant) -> Backend:
-    """Return second derivatives of semi-implicit steps: float or compiled, as in the plant."""
+    """Return a backend for second derivatives of semi-implicit steps, float or compiled."""
     device = "float" if isinstance(plant.forward, Float64) else "cpu"
     return float64_or_backend(plant.model, row_of("step_second_derivatives"), device)
 
@@ -367,7 +367,7 @@ def dtype_of(function: Backend) -> Any:
 
 
 def control_model(robot: str | Model) -> Model:
-    """Return a robot's model with mimic joints coupled.
+    """Return the model of a robot (a model, name or path), with mimic joints coupled.
 
     Raises
     ------
@@ -396,7 +396,7 @@ def single_joints_model(robot: str | Model, subject: str, instead: str) -> Model
 
 
 def check_single_joints(model: Model, subject: str, instead: str) -> None:
-    """Raise `ControlError` unless joints have one position each, and there are no contacts.
+    """Raise `ControlError` unless joints have one position each and there are no contacts or loops.
 
     Parameters
     ----------
@@ -415,24 +415,24 @@ def check_single_joints(model: Model, subject: str, instead: str) -> None:
 
 
 def check_contacts(contacts: int, method: str, **options: float) -> None:
-    """Raise `ControlError` unless contacts fit the method, and their options are at least 0."""
+    """Raise `ControlError` unless the method and the options suit the number of contacts."""
     for name, value in options.items():
         check_number(f"'{name}'", value)
         if not (np.isfinite(value) and value >= 0.0):
             raise ControlError(f"'{name}' is {value}: it must be finite and at least 0.")
         if value and not contacts:
             raise ControlError(
-                f"'{name}' is {value}, but the robot has no contacts: leave it out, or name "
+                f"'{name}' is {value}, but the robot has no contacts: leave it out, or add "
                 "contacts with pinion.robot.with_contacts."
             )
     if contacts and method == "rk4":
         raise ControlError(
-            "The method 'rk4' has no contacts: choose 'semi_implicit' for a robot with contacts."
+            "The method 'rk4' does not support contacts: choose 'semi_implicit' for this robot."
         )
 
 
 class Float64(Backend):
-    """A function's float model in float64; a card and its model would round requests to float32."""
+    """A function's float model in float64, without a card's rounding of requests to float32."""
 
     def __init__(self, model: Model, function: Function) -> None:
         self.model = model
@@ -465,7 +465,7 @@ def gravity_efforts(model: Model, q: Floats) -> Floats:
 
 
 def holding_efforts(model: Model, q: Floats, active: Floats | None = None) -> Floats:
-    """Return the least efforts (..., nu) that keep the joints of a robot still [N m | N].
+    """Return the least-norm efforts (..., nu) that keep a robot's joints still [N m | N].
 
     Parameters
     ----------
@@ -495,7 +495,7 @@ def holding_efforts(model: Model, q: Floats, active: Floats | None = None) -> Fl
 
 
 def _at_rest(model: Model, q: Floats, active: Floats) -> dynamics.ConstraintDerivatives:
-    """Return accelerations without efforts and rates, and their gradient."""
+    """Return accelerations at zero efforts and rates, and their gradient."""
     still = np.zeros((len(q), model.nv))
     try:
         return dynamics.constraint_dynamics_derivatives(model, q, still, still, active)

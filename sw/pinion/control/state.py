@@ -22,7 +22,7 @@ from .errors import ControlError
 
 @dataclass(frozen=True)
 class StateSpace:
-    """States and efforts of a robot.
+    """State space and actuators of a robot.
 
     Members
     -------
@@ -97,7 +97,7 @@ class StateSpace:
         return tau
 
     def moved(self, q: Floats, v: Floats) -> Floats:
-        """Return positions (..., nq) after a change (..., nv), NaN if one of them is not finite."""
+        """Return positions (..., nq) after a change (..., nv), NaN where either is not finite."""
         if self.flat:
             return q + v
         (starts, changes), lost = self._usable(q, v)
@@ -106,7 +106,7 @@ class StateSpace:
         return flat.reshape(q.shape)
 
     def rates(self, v: Floats, qd: Floats) -> Floats:
-        """Return the rates (..., nv) of a change (..., nv) while positions move with qd (..., nv).
+        """Return the time derivative (..., nv) of a change (..., nv) at rates qd (..., nv).
 
         To order 3 in the change, as :func:`pinion.dynamics.general.tangent.tangent_rates`.
         """
@@ -123,7 +123,7 @@ class StateSpace:
         return flat.reshape(*q0.shape[:-1], self.nv)
 
     def _usable(self, *arrays: Floats) -> tuple[list[Floats], NDArray[np.bool_]]:
-        """Return arrays as rows, neutral ones for those that are not finite, and which are not."""
+        """Return arrays as rows, neutral where not finite, and the mask of those rows."""
         rows = [array.reshape(-1, array.shape[-1]) for array in arrays]
         lost = ~np.all([np.isfinite(array).all(axis=1) for array in rows], axis=0)
         if lost.any():
@@ -148,7 +148,7 @@ class StateSpace:
         return np.concatenate([self.between(q0, q1), qd1 - qd0], axis=-1)
 
     def between_jacobian(self, change: Floats) -> Floats:
-        """Return the derivative (..., nv, nv) of :meth:`between` by q1, from its value (..., nv).
+        """Return :meth:`between`'s derivative (..., nv, nv) for q1, given its value (..., nv).
 
         A change dv of q1 changes the value by ``J_r^-1 dv``, with J_r that of
         :func:`pinion.dynamics.integrate_jacobians`.
@@ -160,7 +160,7 @@ class StateSpace:
         return np.asarray(np.linalg.inv(by_v)).reshape(*change.shape, self.nv)
 
     def moved_jacobians(self, v: Floats) -> tuple[Floats, Floats]:
-        """Return the derivatives (n, nv, nv) of :meth:`moved` by q and by v, for v (n, nv)."""
+        """Return the derivatives (n, nv, nv) of :meth:`moved` for q and v, at changes v (n, nv)."""
         # They do not depend on the positions.
         q = np.tile(dynamics.neutral_configuration(self.model), (len(v), 1))
         by_q, by_v = dynamics.integrate_jacobians(self.model, q, v)

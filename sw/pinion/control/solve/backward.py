@@ -54,7 +54,7 @@ class Quadratic:
 
 @dataclass(frozen=True)
 class FeedbackPolicy:
-    """Result of a backward pass.
+    """Feedback, and the expected change of the cost, from a backward pass.
 
     Members
     -------
@@ -147,7 +147,9 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
 def scanned(problem: Quadratic) -> FeedbackPolicy:
     """Compute the feedback of `recursion` by a parallel scan over the knots."""
     if problem.mixed is not None:
-        raise ValueError("The parallel pass has no costs that are mixed in states and efforts.")
+        raise ValueError(
+            "The parallel pass has no mixed costs of states and efforts: use 'serial'."
+        )
     B = problem.B
     count, knots, m, _ = B.shape
     scaled = B / problem.R[:, :, None, :]
@@ -248,7 +250,7 @@ def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArr
 def _bounded_policy(
     Quu: Floats, Qux: Floats, Qu: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return the feedforward and gains (n, ...) of bounded controls, and as `_policy`."""
+    """Return bounded feedforward and gains, 0 unless Quu is positive definite, and if it is."""
     safe, definite = _definite(Quu)
     finite = definite & np.isfinite(Qu).all(axis=-1) & np.isfinite(Qux).all(axis=(1, 2))
     du, free = bounded_minimum(safe, np.where(finite[:, None], Qu, 0.0), low, high)
@@ -258,7 +260,7 @@ def _bounded_policy(
 
 
 def _definite(Quu: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return Quu (n, p, p), with 1 where it is not positive definite, and where it is."""
+    """Return Quu (n, p, p), the identity unless it is positive definite, and whether it is."""
     identity = np.eye(Quu.shape[-1])
     finite = np.asarray(np.isfinite(Quu).all(axis=(1, 2)))
     safe = np.where(finite[:, None, None], Quu, identity)
@@ -267,7 +269,7 @@ def _definite(Quu: Floats) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def _reduced(H: Floats, free: NDArray[np.bool_]) -> Floats:
-    """Return H (n, p, p) with rows and columns of 1 where a variable is not free (n, p)."""
+    """Return H (n, p, p) with identity rows and columns for variables that are not free (n, p)."""
     return np.where(free[:, :, None] & free[:, None, :], H, np.eye(H.shape[-1]))
 
 
@@ -347,7 +349,7 @@ Elements = tuple[Floats, Floats, Floats, Floats, Floats]
 
 
 def _combined(first: Elements, then: Elements) -> Elements:
-    """Combine two consecutive elements of the scan (equation 35 of the paper)."""
+    """Combine two consecutive elements of the scan (Sarkka and Garcia-Fernandez, equation 35)."""
     A1, b1, C1, eta1, J1 = first
     A2, b2, C2, eta2, J2 = then
     identity = np.eye(A1.shape[-1])

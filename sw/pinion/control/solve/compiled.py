@@ -1,4 +1,4 @@
-"""Solver iterations compiled for the CPU: sixteen problems side by side in every instruction.
+"""Solver iterations compiled for the CPU, in blocks of sixteen problems side by side.
 
 The steps of :mod:`.kernels` run knot by knot for all problems at once; one call computes the
 gradients of all knots. Arrays are in blocks of sixteen problems (:mod:`pinion.compute.layouts`),
@@ -92,7 +92,7 @@ def solve_compiled(
     width: int = 128,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
-    """Solve as :func:`.ilqr.solve` does, fully compiled, with semi-implicit steps.
+    """Solve n problems as :func:`.ilqr.solve` does, in compiled code, with semi-implicit steps.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def solve_compiled(
 
 @dataclass(frozen=True)
 class _Calls:
-    """Arguments of the kernels: for each step of the two passes, and for the last knots."""
+    """Arguments of the kernels for each step of both passes, and for the last knots."""
 
     riccati: list[dict[str, Any]]
     roll: list[dict[str, Any]]
@@ -198,7 +198,7 @@ class CompiledEngine:
             self._write(self._references[name], lanes, spread)
 
     def gap(self) -> Floats:
-        """Return zeros (n,): motions are rolled out."""
+        """Return zeros (n,): trajectories that are rolled out have no gaps."""
         return np.zeros(len(self._lane))
 
     def add(self, problem: Problem, u: Floats, x: Floats | None = None) -> None:
@@ -249,7 +249,7 @@ class CompiledEngine:
             return slope, curvature, np.asarray((pivot > 0.0) & np.isfinite(slope))
 
     def rounding(self) -> Floats:
-        """Return by how much the rounding of a rollout's states changes its cost, (n,)."""
+        """Return an estimate (n,) of how much rounding errors in a rollout change its cost."""
         with timed(self.seconds, "backward"), np.errstate(all="ignore"):
             n = self.problem.model.nv
             change = np.zeros((self._blocks, BLOCK))
@@ -272,7 +272,7 @@ class CompiledEngine:
             yield knots - 1 - back, self._values["v"][1 - back % 2]
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Return the costs (n,) for step sizes ``shares`` (n,); infinite outside ``which``."""
+        """Try step sizes ``shares`` (n,), and return the costs (n,); infinite outside ``which``."""
         with timed(self.seconds, "rollouts"):
             calls = self._kernel_calls()
             # Problems outside ``which`` repeat their last trial with the same share: a few blocks
@@ -315,7 +315,7 @@ class CompiledEngine:
         self._set_references(self.problem, self._lane)
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
-        """Return states, efforts and gains of some problems."""
+        """Return states, efforts and gains of the problems in the mask ``which`` (n,)."""
         lanes = self._lane[which]
         return (
             np.concatenate([self._read(self._q, lanes), self._read(self._qd, lanes)], axis=-1),
@@ -324,7 +324,7 @@ class CompiledEngine:
         )
 
     def _kernel_calls(self) -> _Calls:
-        """Return the kernels' arguments at each knot, built once: the arrays are never replaced."""
+        """Return the kernels' arguments at each knot, built again only for new arrays."""
         if self._calls is not None:
             return self._calls
         n, knots = self.problem.model.nv, self.problem.knots
@@ -409,7 +409,7 @@ class CompiledEngine:
         return np.asarray(lanes.reshape(-1)[self._lane], dtype=np.float64)
 
     def _fill(self, lanes: Lanes, values: Floats, idle: float) -> None:
-        """Write one number per problem, (n,), into lanes (blocks, 16)."""
+        """Write one number per problem, (n,), into lanes (blocks, 16); ``idle`` into the others."""
         lanes[:] = idle
         lanes.reshape(-1)[self._lane] = values
 

@@ -26,7 +26,7 @@ FACETS = 5
 
 @dataclass(frozen=True)
 class Cones:
-    """The friction cones of a robot's contacts.
+    """Friction cones of a robot's contacts, as the facets of pyramids.
 
     Members
     -------
@@ -43,7 +43,7 @@ class Cones:
 
     @classmethod
     def of(cls, model: Model, friction: float, least: float) -> Cones:
-        """Return the cones of a robot with contacts, for a coefficient and a least force [N]."""
+        """Return the cones of a robot's contacts for a friction coefficient and least force [N]."""
         contacts, loops = contacts_of(model), len(model.loops)
         size = sum(contact.size for contact in contacts)
         slope = friction / np.sqrt(2.0)

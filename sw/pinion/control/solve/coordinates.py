@@ -1,4 +1,4 @@
-r"""Changes of states in coordinates that make the steps of turning joints add.
+r"""Coordinates of state changes in which the steps of joints with several velocities add up.
 
 A semi-implicit step ``q+ = integrate(q, h qd+)`` of a floating base carries a change of its
 position over, ``dq+ = exp(-ad) dq + h J_r dqd+`` with both of ``h qd+``, so A is not ``A0 + W F``
@@ -33,7 +33,7 @@ from pinion.robot import JointKind, Model
 
 @dataclass(frozen=True, kw_only=True)
 class Coordinates:
-    """The coordinates of changes of one state, over scalars.
+    """Coordinates z and w for changes of one state, computed on scalars.
 
     Members
     -------
@@ -90,7 +90,7 @@ class Coordinates:
         return [[*a, *b] for a, b in zip(by_q, by_qd, strict=True)], by_u
 
     def states(self, by_state: Rows) -> Rows:
-        """Return derivatives (k, 2 nv) by z and w from those by the tangents."""
+        """Return derivatives (k, 2 nv) with respect to z and w, given those for the tangents."""
         return columns(by_state, self._both(), [*self.to_q, *self.to_qd])
 
     def _both(self) -> list[slice]:
@@ -99,7 +99,7 @@ class Coordinates:
         return [*self.places, *rates]
 
     def cost(self, lq: Sequence[Any], lqd: Sequence[Any], lqq: Rows, lqdqd: Rows) -> list[Any]:
-        """Return a cost's gradients and Hessians of z and w from those of the tangents."""
+        """Return a cost's gradients and Hessians for z and w, given those for the tangents."""
         turned: list[Any] = []
         for gradient, inverses in ((lq, self.to_q), (lqd, self.to_qd)):
             turned.append(columns([list(gradient)], self.places, inverses)[0])
@@ -109,11 +109,11 @@ class Coordinates:
         return turned
 
     def gains(self, K: Rows) -> Rows:
-        """Return gains (nu, 2 nv) of the tangents from those of z and w."""
+        """Return gains (nu, 2 nv) for the tangents, given those for z and w."""
         return columns(K, self._both(), [*self.of_q, *self.of_qd])
 
     def tangents(self, z: Sequence[Any], w: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return dq and dqd, (nv,) each."""
+        """Return the tangents dq and dqd, (nv,) each, of a change z, w."""
         changes = []
         for change, inverses in ((z, self.to_q), (w, self.to_qd)):
             turned = rows([[x] for x in change], self.places, inverses)
@@ -122,7 +122,7 @@ class Coordinates:
 
 
 def rows(matrix: Rows, places: Sequence[slice], turns: Sequence[Rows]) -> Rows:
-    """Return a matrix with the rows at each place multiplied by a matrix from the left."""
+    """Return a matrix whose rows at each place are multiplied from the left by its turn."""
     turned = [list(row) for row in matrix]
     for place, turn in zip(places, turns, strict=True):
         turned[place] = product(turn, matrix[place])
@@ -130,7 +130,7 @@ def rows(matrix: Rows, places: Sequence[slice], turns: Sequence[Rows]) -> Rows:
 
 
 def columns(matrix: Rows, places: Sequence[slice], turns: Sequence[Rows]) -> Rows:
-    """Return a matrix with the columns at each place multiplied by a matrix from the right."""
+    """Return a matrix whose columns at each place are multiplied from the right by its turn."""
     turned = [list(row) for row in matrix]
     for place, turn in zip(places, turns, strict=True):
         for row, changed in zip(turned, product([r[place] for r in matrix], turn), strict=True):

@@ -1,4 +1,4 @@
-r"""Costs of motions: quadratic in positions, rates, efforts, a tip and limits, and a barrier.
+r"""Costs of motions: quadratic in states, efforts, tip, limits and forces, and a barrier.
 
     l(x, u) = 1/2 ( wq |q - q*|^2 + wv |qd - qd*|^2 + wu |tau - tau*|^2
                     + wp |p(q) - p*|^2 + wl |outside(q)|^2 + wc |beyond(f)|^2 )
@@ -46,7 +46,7 @@ from .cones import Cones
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """Weights of one knot, each at least 0.
+    """Weights of the terms of a knot's cost, each at least 0.
 
     Members
     -------
@@ -76,7 +76,7 @@ class Weights:
             _check_weight(name, value)
 
     def by_joint(self, name: str, count: int) -> Floats:
-        """Return a weight as an array (count,).
+        """Return a weight as an array (count,), with a single number repeated.
 
         Raises
         ------
@@ -97,7 +97,7 @@ BY_JOINT = ("q", "qd", "tau")
 
 
 def _number_or_tuple(name: str, value: Any) -> float | tuple[float, ...]:
-    """Return a weight as a number or a tuple of numbers."""
+    """Return a weight, checked, as a number or a tuple of numbers."""
     try:
         array = np.asarray(value, dtype=np.float64) if value is not None else np.zeros(0)
     except (TypeError, ValueError):
@@ -122,7 +122,7 @@ def _check_weight(name: str, value: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Cost of a motion.
+    """Cost of a motion: the weights of its knots, and the parameters of its terms.
 
     Members
     -------
@@ -149,12 +149,19 @@ class Cost:
             check_kind(name, getattr(self, name), Weights)
         if not np.all(np.asarray(self.running.tau) > 0.0):
             raise ControlError(
-                "The running weight 'tau' is 0: it must be above 0 to guarantee an optimum."
+                f"The running weight 'tau' is {self.running.tau}: it must be above 0 to guarantee "
+                "an optimum."
             )
         if np.any(self.final.tau):
-            raise ControlError("The last knot has no effort: leave the final weight 'tau' at 0.")
+            raise ControlError(
+                f"The final weight 'tau' is {self.final.tau}: leave it at 0, since the last knot "
+                "has no effort."
+            )
         if self.final.cones:
-            raise ControlError("The last knot has no forces: leave the final weight 'cones' at 0.")
+            raise ControlError(
+                f"The final weight 'cones' is {self.final.cones}: leave it at 0, since the last "
+                "knot has no forces."
+            )
         if self.has_tip and not self.frame:
             raise ControlError("The cost weights the tip, but has no 'frame': give the tip's link.")
         for name in ("soft", "margin", "friction", "least_force"):
@@ -182,7 +189,7 @@ class Cost:
         if self.has_cones and backward == "parallel":
             raise ControlError(
                 "Friction cones (the weight 'cones') need the backward pass 'serial', not "
-                "'parallel': leave one of the two out."
+                "'parallel': choose 'serial', or leave the weight at 0."
             )
 
     @property
@@ -206,7 +213,7 @@ LEAST_MARGIN = 1e-4
 
 
 def soft_limits(model: Model, cost: Cost) -> tuple[Floats, Floats]:
-    """Return the soft limits of the joints, (nq,) each; infinite for joints without limits."""
+    """Return the lower and upper soft limits of the joints, (nq,) each; infinite without limits."""
     middle, half = joint_ranges(model)
     return middle - cost.soft * half, middle + cost.soft * half
 
@@ -223,7 +230,7 @@ def barrier(w: Floats, margin: float) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True, kw_only=True)
 class KnotTarget:
-    """References of a motion, either one per knot or constant.
+    """Reference states, efforts and tip positions of n motions, one per knot or constant.
 
     Members
     -------
@@ -238,7 +245,7 @@ class KnotTarget:
     tip: Floats | None = None
 
     def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> KnotTarget:
-        """Return the targets of some of the problems."""
+        """Return the targets of the problems that a mask or indices select."""
         return self._mapped(lambda x: x if len(x) == 1 else x[index])
 
     def spread(self, count: int) -> KnotTarget:
@@ -250,7 +257,7 @@ class KnotTarget:
         return KnotTarget(q=change(self.q), qd=change(self.qd), tau=change(self.tau), tip=tip)
 
     def joined(self, other: KnotTarget) -> KnotTarget:
-        """Return these targets followed by others."""
+        """Return these targets followed by those of other problems."""
         return KnotTarget(
             q=followed(self.q, other.q),
             qd=followed(self.qd, other.qd),
@@ -260,7 +267,7 @@ class KnotTarget:
 
 
 def followed(first: Floats, then: Floats) -> Floats:
-    """Return arrays (n, knots or 1, m) of two batches as one."""
+    """Return arrays (n, knots or 1, m) of two batches, concatenated along the first axis."""
     knots = max(first.shape[1], then.shape[1])
     return np.concatenate([np.broadcast_to(x, (len(x), knots, x.shape[2])) for x in (first, then)])
 
@@ -337,7 +344,7 @@ class CostModel:
         if not self.model.contacts:
             raise ControlError(
                 f"The weight 'cones' is for contacts, but {self.model.name} has none: leave it "
-                "out, or name contacts with pinion.robot.with_contacts."
+                "out, or add contacts with pinion.robot.with_contacts."
             )
         return Cones.of(self.model, self.cost.friction, self.cost.least_force)
 

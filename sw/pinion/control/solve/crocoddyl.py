@@ -53,12 +53,12 @@ class RobotState(crocoddyl.StateAbstract):
         return self._space.difference(x0, x1)
 
     def integrate(self, x: Floats, dx: Floats) -> Floats:
-        """Return the state after a change."""
+        """Return the state x after a change dx."""
         return self._space.integrate(x, dx)
 
 
 class ActionModel(crocoddyl.ActionModelAbstract):
-    """A knot of a problem: its step and its cost, with Gauss-Newton Hessians.
+    """Crocoddyl action model of one knot: its step and its cost, with Gauss-Newton Hessians.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
             self.u_lb, self.u_ub = -problem.effort_limit, problem.effort_limit
 
     def calc(self, data: Any, x: Floats, u: Floats | None = None) -> None:
-        """Compute the cost and the next state."""
+        """Write the cost and the next state into ``data``."""
         data.cost = float(self._values(x, u)[self._place])
         if u is None or self.last:
             data.xnext = x.copy()
@@ -100,7 +100,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
     def calcDiff(  # noqa: N802 - Crocoddyl calls it so
         self, data: Any, x: Floats, u: Floats | None = None
     ) -> None:
-        """Compute the derivatives of the cost and of the next state."""
+        """Write the derivatives of the cost and of the next state into ``data``."""
         motion, efforts = self._motion(x, u)
         if u is None or self.last:
             expansion = self.costs.expand(motion, efforts, self._target, self._no_force())
@@ -127,7 +127,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         return np.stack([x, x])[None], effort[None, None]
 
     def _no_force(self) -> ForceGradient | None:
-        """Return forces of a knot without an effort, which have no cost; None without cones."""
+        """Return zero contact forces for a knot without effort; None if the cost has no cones."""
         if self.costs.cones is None:
             return None
         space, size = self.plant.space, self.costs.cones.facets.shape[1]
@@ -153,7 +153,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
 
 
 def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:
-    """Return a ``crocoddyl.ShootingProblem`` for one of the problems.
+    """Return a ``crocoddyl.ShootingProblem`` for one problem of a batch.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:
 
 
 def _knot_of(problem: Problem, which: int, knot: int) -> Any:
-    """Return the targets of a knot, as those of a motion of one step."""
+    """Return the targets of one problem's knot, as those of a motion of one step."""
     target = problem.target.spread(problem.count).at(np.array([which]))
 
     def at_knot(x: Floats, at: int) -> Floats:

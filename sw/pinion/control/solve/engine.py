@@ -23,14 +23,14 @@ from .problem import Problem
 
 @contextmanager
 def timed(seconds: dict[str, float], part: str) -> Iterator[None]:
-    """Time a block of code, and add its duration to the total of a part [s]."""
+    """Add the time that a block of code takes to ``seconds[part]`` [s]."""
     start = time.perf_counter()
     yield
     seconds[part] += time.perf_counter() - start
 
 
 class ArrayEngine(Closing):
-    """Trajectories of n problems and the steps of an iteration on them.
+    """Trajectories of n problems, and the steps of an iteration on them, as NumPy arrays.
 
     A trajectory that begins with states as a guess has gaps: differences between the end of a step
     and the next knot's state. A step size closes the same part of all gaps (C. Mastalli et al.,
@@ -66,14 +66,14 @@ class ArrayEngine(Closing):
         _check_redundancy(problem, plant)
         if problem.effort_limit is not None and backward != "serial":
             raise ControlError(
-                f"Limits of efforts (effort_limit) need the backward pass 'serial', not "
-                f"'{backward}': leave one of the two out."
+                f"Effort limits (effort_limit) need the backward pass 'serial', not '{backward}': "
+                "choose 'serial', or leave effort_limit out."
             )
         problem.cost.check_pass(backward)
         if second_order and (not plant.space.flat or plant.contacts):
             raise ControlError(
                 "Second derivatives (second_order=True) need a robot with a fixed base, joints of "
-                "one position each, and no contacts: leave the option out."
+                f"one position each, and no contacts, unlike {plant.model.name}: leave it out."
             )
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
             raise ControlError(
@@ -198,7 +198,7 @@ class ArrayEngine(Closing):
         return slope, curvature, feedback.convex
 
     def rounding(self) -> Floats:
-        """Return by how much the rounding of a rollout's states changes its cost, (n,)."""
+        """Return an estimate (n,) of how much rounding errors in a rollout change its cost."""
         assert self._feedback is not None
         with np.errstate(all="ignore"):
             x = self.x
@@ -209,7 +209,7 @@ class ArrayEngine(Closing):
         return np.asarray(ROUNDINGS * np.finfo(np.float64).eps * (change + np.abs(self.cost)))
 
     def _second_order(self, at: int, Vx: Floats) -> tuple[Floats, Floats]:
-        """Return Vx . fxx and Vx . fux of a knot."""
+        """Return Vx . fxx (n, 2 nv, 2 nv) and Vx . fux (n, nv, 2 nv) of a knot."""
         assert self._second is not None
         n = self.problem.model.nv
         # A problem whose pass has failed is dropped only after the pass.
@@ -230,7 +230,7 @@ class ArrayEngine(Closing):
         return Vx_fxx, Vx_fux
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Return the costs (n,) for step sizes ``shares`` (n,); infinite outside ``which``."""
+        """Try step sizes ``shares`` (n,), and return the costs (n,); infinite outside ``which``."""
         assert self._feedback is not None
         with timed(self.seconds, "rollouts"), np.errstate(all="ignore"):
             x, u = self.x[which], self.u[which]
@@ -286,11 +286,11 @@ class ArrayEngine(Closing):
         self.K, self.gaps = self.K[which], self.gaps[which]
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
-        """Return states, efforts and gains of some problems."""
+        """Return states, efforts and gains of the problems in the mask ``which`` (n,)."""
         return self.x[which], self.u[which], self.K[which]
 
     def _costs_of(self, x: Floats, u: Floats, problem: Problem) -> Floats:
-        """Return the costs (n,) of trajectories, NaN where one has left all bounds."""
+        """Return the costs (n,) of trajectories; with cones, NaN where values reach `LOST`."""
         force = None
         if problem.cost.has_cones:
             inside = np.abs(x).max(axis=(1, 2)) < LOST
@@ -303,7 +303,7 @@ class ArrayEngine(Closing):
 
 
 def _check_redundancy(problem: Problem, plant: Plant) -> None:
-    """Raise `ControlError` if contacts without compliance are redundant at the first start."""
+    """Raise `ControlError` if contacts without compliance are redundant in the first problem."""
     if problem.active is None or plant.damping > 0.0:
         return
     model, space = problem.model, problem.space
@@ -319,9 +319,9 @@ def _check_redundancy(problem: Problem, plant: Plant) -> None:
                 contact.name for contact, on in zip(contacts_of(model), mask, strict=True) if on
             )
             raise ControlError(
-                f"The contacts {names} of {model.name} hold it {len(rows)} times in {rank} "
-                "directions at the start: give them a compliance, with Plant.open(..., "
-                "damping=1e-6), or leave one out."
+                f"The contacts {names} of {model.name} are redundant at the start: of their "
+                f"{len(rows)} constraints only {rank} are independent. Give them a compliance, "
+                "with Plant.open(..., damping=1e-6), or leave one out."
             )
 
 

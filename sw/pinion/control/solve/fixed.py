@@ -1,4 +1,4 @@
-"""Gradients in the integers of a core, computed without the core, for choosing formats.
+"""Gradients in a core's integer arithmetic, computed without the core, for choosing formats.
 
 Gradients are computed as in the paper's accelerator (Plancher et al. 2021): forward dynamics and
 M^-1 in floats, from which ``fd_derivatives_from_minv`` computes the gradient in fixed point. The
@@ -116,7 +116,8 @@ class FixedGradients(Backend):
         missing = set(fixed.inputs) - set(arithmetic.real.inputs)
         if missing:
             raise ControlError(
-                f"The fixed graph reads '{sorted(missing)[0]}', which the gradient's graph lacks."
+                f"The fixed graph reads '{sorted(missing)[0]}', which is not an input of the "
+                "gradient's graph: take both from the same Arithmetic."
             )
         self.arithmetic = arithmetic
         self.fixed = fixed

@@ -33,7 +33,7 @@ from .problem import states as states_of
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of a solver.
+    """Options of a solver: its end, regularisation and line search.
 
     Members
     -------
@@ -80,7 +80,7 @@ class Options:
 
 
 class Engine(Protocol):
-    """Steps of an iteration, as documented in :class:`.engine.ArrayEngine`."""
+    """Interface to the steps of an iteration, documented in :class:`.engine.ArrayEngine`."""
 
     cost: Floats
     saturated: int
@@ -99,19 +99,19 @@ class Engine(Protocol):
         """Solve for the feedback; return slope, curvature and convexity."""
 
     def rounding(self) -> Floats:
-        """Return by how much rounding changes each cost."""
+        """Return an estimate of how much rounding errors change each cost."""
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Try a step size in some problems, and return the costs."""
+        """Roll out a step size in each problem in ``which``, and return the costs."""
 
     def accept(self, which: Flags) -> None:
-        """Accept the last trials of some problems."""
+        """Accept the last trials of the problems in ``which``."""
 
     def keep(self, which: Flags, *, more: bool) -> None:
         """Drop the problems outside ``which``; ``more`` says whether new ones will be added."""
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
-        """Return states, efforts and gains of some problems."""
+        """Return states, efforts and gains of the problems in ``which``."""
 
 
 def solve(
@@ -125,7 +125,7 @@ def solve(
     options: Options | None = None,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
-    """Solve n problems.
+    """Solve n optimal control problems by iterative LQR.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def iterate(
     width: int = 0,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
-    """Solve with an empty engine, ``width`` problems at a time (0: all), refilled as some end."""
+    """Solve with an empty engine, ``width`` problems at a time (0: all), started as others end."""
     began = time.perf_counter()
     options = Options() if options is None else options
     check_kind("options", options, Options)
@@ -253,7 +253,7 @@ def iterate(
 
 
 def _guessed_states(problem: Problem, values: ArrayLike) -> Floats:
-    """Return states (n, knots + 1, nx) as a first guess."""
+    """Return a first guess of states (n, knots + 1, nx), checked against the problem."""
     x = states_of("states", values, problem.space)
     expected = (problem.count, problem.knots + 1, problem.space.nx)
     if x.shape != expected:

@@ -59,7 +59,7 @@ ANY = uniform(-1.0, 1.0)
 def expansion(
     model: Model, cost: Cost, weights: Weights, q: Any, qd: Any, at: dict[str, Any], region: Any
 ) -> tuple[Any, list[Any], list[Any], Rows]:
-    """Return a knot's cost, lq, lqd and lqq; lqdqd is diagonal, ``weights.qd``."""
+    """Return a knot's cost, gradients lq and lqd, and Hessian lqq; lqdqd is diag(weights.qd)."""
     n = model.nv
     value: Any = 0.0
     lq: list[Any] = [0.0] * n
@@ -124,13 +124,13 @@ def expansion(
 
 
 def joints_of(model: Model) -> list[tuple[JointKind, slice, slice]]:
-    """Return the kind, positions and velocities of each joint that follows no other one."""
+    """Return the kind, positions and velocities of each joint that is not a mimic joint."""
     joints = zip(model.bodies, model.q_slices, model.v_slices, strict=True)
     return [(body.joint.kind, at, by) for body, at, by in joints if not model.follows(body)]
 
 
 def _barrier(w: Any, margin: float) -> tuple[Any, Any, Any]:
-    """Return :func:`.cost.barrier` for any scalar type."""
+    """Compute :func:`.cost.barrier` for any scalar type."""
     bounded = maximum(w, margin)
     inverse = reciprocal(bounded)
     inside = less(margin, w)
@@ -164,7 +164,7 @@ def references(cost: Cost) -> tuple[str, ...]:
 
 
 def reference_arrays(cost: Cost) -> dict[str, Any]:
-    """Return the inputs of a knot's references, by the names of :func:`references`."""
+    """Return the inputs for a knot's references, by the names of :func:`references`."""
     arrays = {
         "q_ref": array("nq", unit="rad", sampling=POSITION),
         "qd_ref": array("nv", unit="rad/s", sampling=VELOCITY),
@@ -175,7 +175,7 @@ def reference_arrays(cost: Cost) -> dict[str, Any]:
 
 
 def state_arrays(q: str = "q", qd: str = "qd") -> dict[str, Any]:
-    """Return inputs for a state, under the names given."""
+    """Return the inputs for a state, by the names given to positions and rates."""
     return {
         q: array("nq", unit="rad", sampling=POSITION),
         qd: array("nv", unit="rad/s", sampling=VELOCITY),
@@ -183,7 +183,7 @@ def state_arrays(q: str = "q", qd: str = "qd") -> dict[str, Any]:
 
 
 def final_function(model: Model, cost: Cost) -> Function:
-    """Return the last knot's function: ``value``, ``v`` (Vx) and ``V`` (Vxx)."""
+    """Return the last knot's function, with results ``value``, ``v`` (Vx) and ``V`` (Vxx)."""
     m = 2 * model.nv
 
     def final(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
@@ -208,7 +208,7 @@ def final_function(model: Model, cost: Cost) -> Function:
 def stage_function(
     model: Model, cost: Cost, dt: float, method: dynamics.StepMethod = "semi_implicit"
 ) -> Function:
-    """Return a knot's function: a step with A and B, and the expanded cost."""
+    """Return a running knot's function: a step with A and B, and the cost with its derivatives."""
     n = model.nv
 
     def stage(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def stage_function(
 
 
 def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
-    """Return a step of the backward pass: gains K, feedforward k, Vxx (V), Vx (v), and sums.
+    """Return the function of a backward step: gains K, feedforward k, Vxx (V), Vx (v), and sums.
 
     ``dqdd_dq, dqdd_dqd, minv`` belong to the knot, ``V_next, v_next`` to the next one; ``slope``
     and ``curve`` are sums over this and all later knots, ``pivot`` is their smallest pivot of Quu.
@@ -377,7 +377,7 @@ def riccati_function(model: Model, cost: Cost, dt: float) -> Function:
 
 
 def roll_function(model: Model, cost: Cost, dt: float) -> Function:
-    """Return a step of a trial: the next state, the effort, and the accumulated cost.
+    """Return the function of a trial's step: next state, effort, and accumulated cost.
 
     ``q_now, qd_now`` is the trial's state, ``q, qd, tau`` the trajectory that feedback refers to.
     """
@@ -441,7 +441,7 @@ def step_function(
     outputs: Mapping[str, Block],
     joint_space: bool = False,
 ) -> Function:
-    """Return the function of a step that takes inputs and returns outputs by name."""
+    """Return a `Function` for a step, which takes inputs and returns outputs by name."""
 
     def scalars(model: Model, *values: Any, region: Any) -> list[Any]:
         results = step(model, region=region, **dict(zip(inputs, values, strict=True)))
@@ -481,7 +481,7 @@ def _blocks(lqq: Rows, lqdqd: Sequence[float]) -> Rows:
 
 
 def by_joint(weights: Weights, name: str, count: int) -> list[float]:
-    """Return a weight of each joint as floats, which traces fold."""
+    """Return a weight as ``count`` Python floats, which tracing folds."""
     return [float(weight) for weight in weights.by_joint(name, count)]
 
 

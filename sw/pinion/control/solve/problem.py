@@ -30,7 +30,7 @@ from .cost import Cost, CostModel, KnotTarget, followed
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Problems of one robot with different start states and targets.
+    """Optimal control problems of one robot, with different start states and targets.
 
     Members
     -------
@@ -117,11 +117,11 @@ class Problem:
         place = None if tip is None else _along("tip", finite("tip", tip))
         if place is not None:
             if place.shape[-1] != 3:
-                raise ControlError(f"The last axis of 'tip' has length {place.shape[-1]}, not 3.")
+                raise ControlError(f"The last axis of 'tip' has length {place.shape[-1]}: give 3.")
             _fits("tip", place, count, knots + 1)
         effort = _along("tau", finite("tau", np.zeros(nu) if tau is None else tau))
         if effort.shape[-1] != nu:
-            raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}, not {nu}.")
+            raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}: give {nu}.")
         _fits("tau", effort, count, knots)
         target = KnotTarget(q=goals[..., :nq], qd=goals[..., nq:], tau=effort, tip=place)
         return cls(
@@ -156,27 +156,27 @@ class Problem:
         return holding_efforts(self.model, every, active)
 
     def schedule(self, which: int) -> Floats | None:
-        """Return the contacts on the ground in a problem's knots, (knots, contacts)."""
+        """Return the mask of contacts on the ground at a problem's knots, (knots, contacts)."""
         if self.active is None:
             return None
         rows = self.active[which if len(self.active) > 1 else 0]
         return np.broadcast_to(rows, (self.knots, rows.shape[1]))
 
     def active_at(self, knot: int) -> Floats | None:
-        """Return the contacts on the ground from a knot to the next one, (n or 1, contacts)."""
+        """Return the mask of contacts on the ground from a knot to the next, (n or 1, contacts)."""
         if self.active is None:
             return None
         return self.active[:, knot if self.active.shape[1] > 1 else 0]
 
     def inside(self, u: Floats) -> Floats:
-        """Return efforts (..., nu), clipped to their limits; within rounding they are at them."""
+        """Return efforts (..., nu), clipped to their limits or set to one within rounding of it."""
         limit = self.effort_limit
         if limit is None:
             return u
         return np.where(np.abs(u) >= limit * (1.0 - ROUNDED), np.copysign(limit, u), u)
 
     def at(self, index: NDArray[np.bool_] | NDArray[np.intp]) -> Problem:
-        """Return some of the problems."""
+        """Return the problems that a mask or indices select."""
         active = self.active
         if active is not None and len(active) > 1:
             active = active[index]
@@ -212,8 +212,8 @@ class Problem:
             subject = f"two models of {self.model.name} with different {', '.join(different)}"
         else:
             subject = (
-                f"{plant.model.name} with steps of {plant.dt} s, {self.model.name} with steps of "
-                f"{self.dt} s"
+                f"plant: {plant.model.name}, steps of {plant.dt} s; "
+                f"problem: {self.model.name}, steps of {self.dt} s"
             )
         raise ControlError(
             f"The plant does not match the problem ({subject}): open the plant with the problem's "
@@ -227,7 +227,7 @@ ROUNDED = 1e-12
 
 @dataclass(frozen=True)
 class Solution:
-    """Solution of n problems.
+    """Solution of n problems: trajectories, gains, costs, and how the solver ended.
 
     Members
     -------
@@ -278,7 +278,7 @@ class Solution:
 
 
 def _limit(values: ArrayLike, nu: int) -> Floats:
-    """Return limits of efforts, (nu,)."""
+    """Return effort limits (nu,), checked to be above 0."""
     limit = _numbers("effort_limit", values)
     if limit.shape != (nu,):
         raise ControlError(f"'effort_limit' has the shape {limit.shape}: give {(nu,)}.")
@@ -291,21 +291,21 @@ def _limit(values: ArrayLike, nu: int) -> Floats:
 
 
 def _schedule(model: Model, active: ArrayLike | None, count: int, knots: int) -> Floats | None:
-    """Return the contacts on the ground, (n or 1, knots or 1, contacts)."""
+    """Return the mask of contacts on the ground, (n or 1, knots or 1, contacts), or None."""
     contacts = contacts_in(model)
     if not contacts:
         if active is not None:
             raise ControlError(
                 f"'active' names contacts on the ground, but {model.name} has none: leave it out, "
-                "or name contacts with pinion.robot.with_contacts."
+                "or add contacts with pinion.robot.with_contacts."
             )
         return None
     mask = finite("active", np.ones(contacts) if active is None else active)
     if mask.ndim == 2 and count == knots > 1 and len(mask) == count:
         raise ControlError(
             f"'active' has the shape {mask.shape}, but there are as many problems as knots: give "
-            f"(1, {knots}, {contacts}) for a schedule of all problems, or ({count}, 1, {contacts}) "
-            "for a mask of each."
+            f"(1, {knots}, {contacts}) for one schedule for all problems, or ({count}, 1, "
+            f"{contacts}) for one mask per problem."
         )
     mask = mask[None] if mask.shape == (knots, contacts) else _along("active", mask)
     if mask.shape[-1] != contacts:
@@ -343,7 +343,7 @@ def _check_inside(model: Model, start: Floats) -> None:
 
 
 def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None) -> None:
-    """Raise `ControlError` unless the tip has a weight, a target and a joint, or none of them."""
+    """Raise `ControlError` if the tip's weight or target is missing, or the tip cannot move."""
     if not cost.has_tip:
         if tip is not None:
             raise ControlError(
@@ -361,7 +361,7 @@ def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None) -> None:
 
 
 def finite(name: str, values: ArrayLike) -> Floats:
-    """Return values as a float64 array with an axis or more, all of them finite.
+    """Return values as a float64 array with at least one axis, checked to be finite.
 
     Raises
     ------
@@ -370,7 +370,7 @@ def finite(name: str, values: ArrayLike) -> Floats:
     """
     array = _numbers(name, values)
     if array.ndim == 0:
-        raise ControlError(f"'{name}' is a single number: give an array.")
+        raise ControlError(f"'{name}' is a single number, {array}: give an array.")
     if not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ControlError(f"'{name}' at {where} is {array[where]}: it must be finite.")
@@ -385,7 +385,7 @@ def _numbers(name: str, values: ArrayLike) -> Floats:
 
 
 def states(name: str, values: ArrayLike, space: StateSpace) -> Floats:
-    """Return states (..., nx) from positions, with zero velocity, or from states.
+    """Return states (..., nx) from given states, or from positions with zero velocity.
 
     Quaternions are scaled to unit length.
 
@@ -408,7 +408,7 @@ def states(name: str, values: ArrayLike, space: StateSpace) -> Floats:
     try:
         unit = dynamics.normalise(space.model, q.reshape(-1, space.nq))
     except dynamics.DynamicsError as error:
-        raise ControlError(f"'{name}' has no usable positions. {error}") from None
+        raise ControlError(f"'{name}' has invalid positions. {error}") from None
     return np.concatenate([unit.reshape(q.shape), qd], axis=-1)
 
 

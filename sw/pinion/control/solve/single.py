@@ -13,7 +13,7 @@ from .backward import FeedbackPolicy, Quadratic
 
 
 def single(problem: Quadratic) -> FeedbackPolicy:
-    """Solve a batch of one problem without bounds and gaps as :func:`.backward.recursion` does."""
+    """Solve a batch of one problem without bounds or gaps, as :func:`.backward.recursion` does."""
     count, knots, m, p = problem.B.shape
     if count != 1:
         raise ValueError(

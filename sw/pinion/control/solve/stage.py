@@ -33,7 +33,7 @@ DEVICES = ("float", "cpu", "cuda")
 
 @dataclass(frozen=True)
 class Expanded:
-    """Next states and running costs of a batch of n states and efforts.
+    """Next states and running costs of n states and efforts, with their derivatives.
 
     Members
     -------
@@ -84,7 +84,7 @@ class Stage(Closing):
         device: str = "cpu",
         **options: Any,
     ) -> Self:
-        """Trace the function of a robot and a cost, and compile it for ``cpu`` or ``cuda``.
+        """Open a stage for a robot, a cost and a step; on ``cpu`` and ``cuda`` it is compiled.
 
         Parameters
         ----------
@@ -103,8 +103,7 @@ class Stage(Closing):
         """
         if device not in DEVICES:
             raise ControlError(
-                f"There is no device '{device}' for dynamics with costs: choose one of "
-                f"{', '.join(DEVICES)}."
+                f"There is no device '{device}' for a Stage: choose one of {', '.join(DEVICES)}."
             )
         check_step(dt, method)
         model = single_joints_model(robot, "a Stage", "Plant and CostModel")
@@ -122,7 +121,7 @@ class Stage(Closing):
         tau: ArrayLike | None = None,
         tip: ArrayLike | None = None,
     ) -> Expanded:
-        """Compute a batch.
+        """Compute next states, running costs and derivatives for n states and efforts.
 
         Parameters
         ----------
@@ -173,7 +172,7 @@ class Stage(Closing):
 
 
 def _batch(name: str, values: ArrayLike, width: int, count: int | None = None) -> Floats:
-    """Return one vector or n vectors as (n, width)."""
+    """Return one vector or n vectors as an array (n, width), checked to be finite."""
     array = np.asarray(values, dtype=np.float64)
     fits = array.ndim in (1, 2) and array.shape[-1] == width
     if fits and count is None:

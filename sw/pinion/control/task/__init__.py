@@ -1,1 +1,1 @@
-"""Tasks, for which a core's formats are chosen."""
+"""Tracking tasks, for which a core's number formats are chosen."""

@@ -1,4 +1,4 @@
-"""A task's controller for one robot, without its gradients."""
+"""A task's controller for one robot: its horizon and its motion."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .task import Task
 
 
 def task_controller(task: Task, model: Model, *, dtype: str = "float64") -> tuple[Horizon, Motion]:
-    """Return a task's horizon and motion for a robot, such as for an export.
+    """Return the horizon and motion of a task's controller for a robot, such as to export it.
 
     Raises
     ------
     ControlError
-        If control does not support the robot, or it cannot perform the motion.
+        If control does not support the robot, or the robot cannot perform the motion.
     """
     robot = single_joints_model(model, "a task's controller", "Mpc and export_controller")
     horizon = Horizon(

@@ -1,4 +1,4 @@
-"""Motions of a task for one robot: random postures and targets, sized to its limits."""
+"""Motions of a task for one robot, from random postures and targets, scaled to its limits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FREE = np.pi
 def robot_motion(
     task_motion: TaskMotion, model: Model, *, period: float, horizon: float
 ) -> tuple[Motion, float]:
-    """Return a robot's motion, and the share of the requested size that it reaches.
+    """Return a task's motion for a robot, and the share of the requested size that it reaches.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def robot_motion(
 
 
 def _ends(model: Model) -> tuple[Floats, Floats]:
-    """Return lower and upper limits of the joints, (nv,) each, made finite."""
+    """Return lower and upper joint limits, (nv,) each; -pi and pi if infinite or far apart."""
     low, high = joint_limits(model)
     unbounded = ~(np.isfinite(low) & np.isfinite(high) & (high - low < 4 * _FREE))
     return np.where(unbounded, -_FREE, low), np.where(unbounded, _FREE, high)

@@ -30,7 +30,7 @@ LARGEST = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMotion:
-    """A motion for any robot.
+    """A motion for any robot, relative to its reach, ranges and rated rates.
 
     Members
     -------
@@ -125,7 +125,7 @@ def read_task(path: str | Path) -> Task:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise ControlError(
-                f"The task {str(path)!a} is larger than {LARGEST:,} bytes, the limit."
+                f"The task {str(path)!a} is larger than the limit of {LARGEST:,} bytes."
             )
         text = data.decode()
         return parse_task(text, where=str(path))
@@ -135,7 +135,7 @@ def read_task(path: str | Path) -> Task:
             "in examples/tasks."
         ) from None
     except UnicodeDecodeError:
-        raise ControlError(f"The task {str(path)!a} is not UTF-8 text.") from None
+        raise ControlError(f"The task {str(path)!a} is not UTF-8 text: save it as UTF-8.") from None
 
 
 def parse_task(text: str, *, where: str) -> Task:
@@ -149,7 +149,7 @@ def parse_task(text: str, *, where: str) -> Task:
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        reason = "nested too deep" if isinstance(error, RecursionError) else one_line(error)
+        reason = "nested too deeply" if isinstance(error, RecursionError) else one_line(error)
         raise ControlError(f"The task {where!a} is not valid TOML: {reason}.") from None
     top = _Table(where, "", data)
     version = top.take("version")

@@ -176,7 +176,7 @@ class TrackingLoss:
         )
 
     def _tracked(self, gradients: Backend, motion: Motion, hidden: Disturbance) -> Tracked | None:
-        """Track the motion; None if the simulation diverges."""
+        """Return the record of the tracked motion; None if the simulation diverges."""
         task = self.task
         plant = Plant(self.model, dt=task.step, gradients=gradients, forward=forward_of(self.model))
         cost = task.cost(tip_of(self.model))
@@ -189,7 +189,7 @@ class TrackingLoss:
             return None
 
     def _loss(self, candidate: Candidate, runs: tuple[Run, ...]) -> Outcome:
-        """Return the largest loss in some motions."""
+        """Return a candidate's largest loss over some runs, with figures for reports."""
         worst, change, flagged, restarts, apart = 0.0, 0.0, 0, 0, 0.0
         with WithCore(candidate, self._floats) as gradients:
             for run in runs:

@@ -1,4 +1,4 @@
-"""Closed-loop tracking: a controller, a robot, errors and times."""
+"""Closed-loop tracking of a motion by a controller and a simulated robot, with errors and times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Moving(Protocol):
         """Set the positions, with zero velocity."""
 
     def advance(self, efforts: Floats) -> None:
-        """Advance by one step with these efforts (nv,)."""
+        """Advance by one step with efforts (nv,)."""
 
     def tip(self, q: Floats) -> Floats:
         """Return tip positions (m, 3) [m] at joint positions (m, nq)."""
@@ -114,13 +114,14 @@ def track(
     inner = round(period / robot.step)
     if inner < 1 or abs(inner * robot.step - period) > 1e-9:
         raise ControlError(
-            f"The period of {period} s is not a multiple of the robot's step, {robot.step} s."
+            f"The period of {period} s is not a multiple of the robot's step, {robot.step} s: "
+            "choose a step that divides it."
         )
     if robot.model.nv != controller.plant.model.nv or robot.frame != motion.frame:
         raise ControlError(
             f"The controller is for {controller.plant.model.name} (nv {controller.plant.model.nv}) "
             f"with the tip '{motion.frame}', but the simulated robot is {robot.model.name} "
-            f"(nv {robot.model.nv}) with the tip '{robot.frame}'."
+            f"(nv {robot.model.nv}) with the tip '{robot.frame}': give both the same robot and tip."
         )
     if controller.log.gradients:
         raise ControlError("The controller has been used: create another one for a new run.")

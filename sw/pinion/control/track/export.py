@@ -75,7 +75,7 @@ def export_controller(
     horizon.check(motion)
     if horizon.method != "semi_implicit":
         raise ControlError(
-            f"A controller is exported with semi-implicit steps, but the plant's method is "
+            f"An exported controller has semi-implicit steps, but the plant's method is "
             f"'{horizon.method}': open the plant with the method 'semi_implicit'."
         )
     checked_name = library_name(name, horizon.model.name, "mpc")
@@ -102,13 +102,13 @@ class _ControllerLibrary(LibraryFolder):
         return f"{self.name}_{isa.name}"
 
     def units(self) -> dict[str, InstructionSet]:
-        """Return the sources that are compiled for one instruction set, and that set."""
+        """Return the instruction set of each source that is compiled for one, by file name."""
         return {
             file: isa for isa in INSTRUCTION_SETS for file in self.horizon.files(self._prefix(isa))
         }
 
     def sources(self, progress: Progress) -> dict[str, str]:
-        """Return all sources and their headers by file name."""
+        """Return the texts of all sources and their headers, by file name."""
         texts = {file: (HEADERS / file).read_text() for file in _RUNTIME}
         texts |= {file: (_HERE / file).read_text() for file in ("period.hpp", "problem.hpp")}
         for isa in INSTRUCTION_SETS:
@@ -118,7 +118,7 @@ class _ControllerLibrary(LibraryFolder):
         return texts
 
     def files(self) -> dict[str, bytes]:
-        """Return the program, its motion and a README."""
+        """Return the contents of the program, its motion and a README, by file name."""
         motion, kind = self.motion, np.dtype(self.horizon.dtype)
         contacts = motion.on_ground(contacts_in(self.horizon.model))
         tip = motion.tip[:, : self.horizon.tip]
@@ -135,7 +135,7 @@ class _ControllerLibrary(LibraryFolder):
         }
 
     def header(self) -> str:
-        """Return the library's C header."""
+        """Return the text of the library's C header."""
         horizon, name, space = self.horizon, self.name, self.horizon.space
         nq, nv, nu, nx, ndx = space.nq, space.nv, space.nu, space.nx, space.ndx
         upper, contacts = name.upper(), contacts_of(horizon.model)

@@ -54,7 +54,7 @@ def film(
     still: Path,
     size: int = 320,
 ) -> str:
-    """Draw a motion.
+    """Draw a motion as an animated GIF and a PNG of some instants.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def film(
 
 
 def main(renderer: str, file: str) -> None:
-    """Draw, in this process, the job that a file describes."""
+    """Draw the motion that a job file describes, in this process, with one renderer."""
     import os
 
     # The only way to select a renderer: MuJoCo reads the variable when it is loaded.

@@ -30,7 +30,7 @@ WIDTH = 0.01
 
 
 class FloatRobot(Closing):
-    """A simulated robot in compiled float64.
+    """A robot simulated with Pinion's dynamics, compiled in float64.
 
     Parameters
     ----------

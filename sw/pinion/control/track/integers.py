@@ -1,4 +1,4 @@
-"""A build's integer model as a backend, and a card whose answers are compared with it.
+"""A build's integer model as a backend, and a card whose results are compared with it.
 
 Both need Pinion's hardware packages, imported when one of them is opened.
 """
@@ -27,7 +27,7 @@ BLOCK = 2048
 
 
 class IntegerModel(Backend):
-    """Integer model of a build's core: the same bits, without a simulation.
+    """Integer model of a build's core, bit-exact, as a backend that needs no simulation.
 
     Parameters
     ----------
@@ -78,12 +78,12 @@ class IntegerModel(Backend):
         return Result(arrays=results, saturated=flags, cycles=None)
 
     def words(self, requests: Words) -> tuple[Words, Flags]:
-        """Return result words (n, words_out) and flags (n,) of request words (n, words_in)."""
+        """Return result words (n, words_out) and flags (n,) for request words (n, words_in)."""
         return self._reference.expected(requests)
 
 
 class Compared(Backend):
-    """A card whose answers are compared bit for bit with its build's integer model.
+    """A card whose results are compared bit for bit with its build's integer model.
 
     Requests are compared in blocks; :meth:`flush` and closing compare the remaining ones.
 
@@ -116,7 +116,7 @@ class Compared(Backend):
         self._count = 0
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch on the card and remember it for comparison."""
+        """Compute a batch on the card, and queue it for comparison."""
         arrays = by_name(self._manifest.inputs, values, arrays)
         result = self.backend.run(**arrays)
         requests, _ = _requests(self._manifest, arrays)

@@ -69,7 +69,7 @@ def inverse_kinematics(model: Model, places: Floats, *, posture: Floats, frame: 
 
 
 def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, frame: str) -> Floats:
-    """Return joint positions (n, nv) along points (n, 3), each near the previous one.
+    """Return joint positions (n, nv) for points (n, 3) [m] on a path, each near the previous one.
 
     The first one is near the posture and allows the whole path to be followed, inside the joints'
     limits if possible. A closed path need not close.
@@ -106,7 +106,7 @@ def followed(model: Model, places: Floats, times: Floats, *, posture: Floats, fr
 
 
 def _searched(model: Model, place: Floats, posture: Floats, frame: str, when: str) -> list[Floats]:
-    """Return solutions (nv,) for a point: those inside the limits first, then by distance."""
+    """Return solutions (nv,) for a point: those inside the limits first, each group by distance."""
     starts = np.concatenate([posture[None], _random_postures(model, posture)])
     places = np.repeat(place[None], len(starts), axis=0)
     q, distance = _damped(model, places, starts, frame)
@@ -122,7 +122,7 @@ def _searched(model: Model, place: Floats, posture: Floats, frame: str, when: st
 
 
 def _damped(model: Model, places: Floats, q: Floats, frame: str) -> tuple[Floats, Floats]:
-    """Return joint positions (n, nv) after damped steps from q, and the tip's distances [m].
+    """Return joint positions (n, nv) after damped steps from q, and the tip's errors (n,) [m].
 
     A step is accepted only if it brings the tip nearer, so the last distance is the smallest.
     """

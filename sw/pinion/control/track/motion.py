@@ -193,8 +193,8 @@ def planned(
     rows = round(problem.dt / dt)
     if rows < 1 or abs(rows * dt - problem.dt) > 1e-9:
         raise ControlError(
-            f"The problem's step of {problem.dt} s is not a multiple of dt, {dt} s: choose dt as "
-            "the period of the controller, so that it is."
+            f"The problem's step of {problem.dt} s is not a multiple of dt, {dt} s: choose a "
+            "dt that divides it, such as the controller's period."
         )
     if not (np.isfinite(hold) and hold >= 0.0):
         raise ControlError(f"The time at rest 'hold' is {hold}: it must be finite and at least 0.")
@@ -226,7 +226,7 @@ def planned(
 
 
 def end_of(model: Model) -> str:
-    """Return the frame that a robot's motion is judged by: its floating base, or its tip."""
+    """Return the frame that is a motion's tip by default: the floating base, or the robot's tip."""
     root = model.bodies[0]
     return root.name if root.joint.kind is JointKind.FREE_FLYER else tip_of(model)
 
@@ -240,7 +240,7 @@ def _rates(q: Floats, rules: Floats, step: float) -> tuple[Floats, Floats]:
 
 
 def _jumps(q: Floats, rules: Floats, step: float, dt: float) -> NDArray[np.intp]:
-    """Return rows at or before which joints deviate from the motion that their rates predict."""
+    """Return the rows at which joints jump: deviate from the motion that their rates predict."""
     jumps = np.ptp(q, axis=1).max(axis=1) > JUMP
     qd, _ = _rates(q, rules, step)
     at = q[np.arange(len(q)), np.argmin(np.abs(rules[:, 0]), axis=1)]
@@ -290,7 +290,10 @@ def figure_eight(
     middle = np.asarray(centre, dtype=np.float64)
     a, b = (np.asarray(axis, dtype=np.float64) for axis in axes)
     if middle.shape != (3,) or a.shape != (3,) or b.shape != (3,):
-        raise ControlError("The centre and the two axes of a figure must have 3 numbers each.")
+        raise ControlError(
+            "The centre and the two axes of a figure must have 3 numbers each, not the shapes "
+            f"{middle.shape}, {a.shape} and {b.shape}."
+        )
     if np.abs(np.array([a @ a - 1, b @ b - 1, a @ b])).max() > 1e-9:
         raise ControlError(f"The axes {a} and {b} must be unit vectors at right angles.")
     for name, value in (("width", width), ("height", height), ("lap", lap), ("ramp", ramp)):

@@ -206,7 +206,7 @@ class Mpc(Closing):
                 f"The state has the shape {np.shape(x)}: give positions and rates, {self._shape}."
             )
         if self._curved is not None:
-            x = states("The state", x, self._curved)[0]
+            x = states("x", x, self._curved)[0]
         if self._period is not None:
             return self._compiled_law(self._period, number, x)
         self._check(number, x)
@@ -260,7 +260,7 @@ class Mpc(Closing):
         )
 
     def _check(self, number: int, x: Floats) -> None:
-        """Raise if there is no such period, or the state is not finite."""
+        """Raise `ControlError` if there is no such period, or the state is not finite."""
         if not 0 <= number < self.periods:
             raise ControlError(
                 f"There is no period {number}: the motion has periods 0 to {self.periods - 1}."
@@ -294,7 +294,7 @@ class Mpc(Closing):
         )
 
     def _shift(self, number: int) -> None:
-        """Shift the plan and its feedback to a period."""
+        """Shift the plan and its feedback forward to a period."""
         if self._planned is None or number <= self._planned:
             return
         shift = (number - self._planned) / self.horizon.stride
@@ -303,7 +303,7 @@ class Mpc(Closing):
         self._K = self._K[np.minimum(np.arange(self.knots) + round(shift), self.knots - 1)]
 
     def _active(self, rows: NDArray[np.intp]) -> Floats | None:
-        """Return the contacts on the ground at rows of the motion, (rows, contacts)."""
+        """Return the mask of contacts on the ground at rows of the motion, (rows, contacts)."""
         return None if self.motion.active is None else self.motion.active[rows]
 
     def _rolled(
@@ -379,7 +379,7 @@ def _arrays_of(linear: Linear) -> list[Floats]:
 
 
 def _kernel_of(plant: Plant) -> Kernel | None:
-    """Return the kernel of a plant's gradients if its period can be compiled as a whole."""
+    """Return the kernel of a plant's gradients; None if a whole period cannot be compiled."""
     gradients = plant.gradients
     if not isinstance(gradients, CpuBackend) or plant.method != "semi_implicit":
         return None
@@ -395,7 +395,7 @@ def _all_flagged(count: int) -> str:
 
 
 def _shifted(values: Floats, shift: float) -> Floats:
-    """Return rows shifted by interpolation, with the last one repeated at the end."""
+    """Return rows shifted by a fractional number of rows, with the last one repeated at the end."""
     at = np.minimum(np.arange(len(values)) + shift, len(values) - 1)
     low = at.astype(np.intp)
     high = np.minimum(low + 1, len(values) - 1)

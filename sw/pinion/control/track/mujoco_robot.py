@@ -130,13 +130,13 @@ class MujocoRobot:
         return np.array([float(name in touched) for name in names])
 
     def _turned(self, q: Floats) -> Floats:
-        """Return the rotation (3, 3) of the floating base at positions of the model."""
+        """Return the rotation (3, 3) from floating base to world at the model's positions."""
         rotation = np.empty(9)
         self._mujoco.mju_quat2Mat(rotation, np.roll(q[3:7], 1))
         return rotation.reshape(3, 3)
 
     def _set(self, data: Any, q: Floats, qd: Floats) -> None:
-        """Set MuJoCo's state, whose quaternions begin with w and base velocity is in world axes.
+        """Set MuJoCo's state: quaternions begin with w, linear base velocity is in world axes.
 
         ``q``, ``qd`` : of the model.
         """
@@ -147,7 +147,7 @@ class MujocoRobot:
         data.qpos[self._q_at], data.qvel[self._v_at] = q, qd
 
     def _efforts(self, q: Floats, tau: Floats) -> Floats:
-        """Convert the model's efforts, at positions of the model, to MuJoCo's (nv,)."""
+        """Convert the model's efforts, at the model's positions, to MuJoCo's (nv,)."""
         efforts = np.empty(self.model.nv)
         efforts[self._v_at] = tau
         if self._floats:
@@ -300,12 +300,12 @@ class MujocoRobot:
 
 
 def _ball_of(contact: Contact) -> str:
-    """Return the name of the ball at a contact."""
+    """Return the name of the sphere that touches the ground at a contact."""
     return f"contact of {contact.name}"
 
 
 def library() -> Any:
-    """Import MuJoCo, or raise `ControlError` if it is not installed."""
+    """Return the module ``mujoco``, or raise `ControlError` if it is not installed."""
     try:
         return import_module("mujoco")
     except ImportError:

@@ -38,7 +38,7 @@ PARTS = ("gradients", "backward", "rest")
 """Parts of a period's time: the backend, the backward pass, and everything else."""
 
 NO_PERIOD, NOT_FINITE, DIVERGED, ALL_FLAGGED = 1, 2, 3, 4
-"""Answers of ``period.hpp``: the motion has no such period; the state is not finite; the horizon
+"""Statuses of ``period.hpp``: the motion has no such period; the state is not finite; the horizon
 diverged; no gradient of the first one is finite."""
 
 KERNELS = (
@@ -97,7 +97,7 @@ class Horizon:
         if self.stride < 1 or abs(self.stride * self.period - self.step) > 1e-9:
             raise ControlError(
                 f"The plant's step of {self.step} s is not a multiple of the period of "
-                f"{self.period} s."
+                f"{self.period} s: choose a period that divides it."
             )
         if self.knots < 2 or self.iterations < 1:
             raise ControlError(
@@ -121,12 +121,12 @@ class Horizon:
 
     @property
     def limits(self) -> Floats:
-        """Largest efforts, (nu,)."""
+        """Largest efforts, (nu,) [N m | N]."""
         return effort_limits(self.model)
 
     @property
     def weights(self) -> dict[str, Floats]:
-        """Weights of the joints (nv,), by `WEIGHTS`."""
+        """Weights of the joints, (nv,) or (nu,), by the names in `WEIGHTS`."""
         running, final, nv = self.cost.running, self.cost.final, self.model.nv
         arrays = (
             running.by_joint("qd", nv),
@@ -139,11 +139,11 @@ class Horizon:
 
     @property
     def tip(self) -> int:
-        """Number of coordinates of the tip that the cost weighs, 3 or 0."""
+        """Number of tip coordinates in the cost, 3 or 0."""
         return 3 if self.cost.has_tip else 0
 
     def check(self, motion: Motion) -> None:
-        """Refuse a motion that a controller with this horizon cannot track.
+        """Raise `ControlError` if a controller with this horizon cannot track a motion.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Horizon:
         if self.cost.has_tip and self.cost.frame != motion.frame:
             raise ControlError(
                 f"The cost is for the tip '{self.cost.frame}', but the motion is for "
-                f"'{motion.frame}'."
+                f"'{motion.frame}': use the same tip for both."
             )
         if abs(motion.dt - self.period) > 1e-9:
             raise ControlError(
@@ -176,11 +176,11 @@ class Horizon:
         if self.knots * self.stride >= motion.rows:
             raise ControlError(
                 f"The motion of {(motion.rows - 1) * self.period:.3g} s is shorter than a horizon "
-                f"of {self.knots * self.step:.3g} s."
+                f"of {self.knots * self.step:.3g} s: use fewer knots, or a longer motion."
             )
 
     def functions(self, isa: InstructionSet) -> PeriodFunctions:
-        """Return the functions that are compiled, in rows for an instruction set."""
+        """Return the functions to compile, with rows padded to an instruction set's vectors."""
         lanes = isa.vector_bytes // np.dtype(self.dtype).itemsize
         return PeriodFunctions(
             model=self.model,
@@ -198,7 +198,7 @@ class Horizon:
         return [*(f"{prefix}_{name}.cpp" for name in names), f"{prefix}.cpp"]
 
     def sources(self, isa: InstructionSet, prefix: str) -> dict[str, str]:
-        """Return the sources of a library by file name; its functions begin with a prefix."""
+        """Return a library's sources by file name; its functions' names begin with ``prefix``."""
         texts, scratch, functions = {}, 0, self.functions(isa)
         kernels = functions.all()
         for name, (row, vector) in kernels.items():
@@ -261,13 +261,13 @@ void {prefix}_simulate(void *memory, int64_t number, double seconds, double *x, 
 
 
 def _scratch(model: Model, row: Function, itemsize: int) -> int:
-    """Return the size in bytes of the memory in which a kernel's batch is rearranged."""
+    """Return the size [bytes] of the scratch memory that a kernel's batch is rearranged in."""
     sizes = [prod(b.dims(model)) for b in (*row.inputs, *row.results)]
     return 1024 + (sum(sizes) + max(sizes)) * BLOCK * itemsize
 
 
 class _Problem(ctypes.Structure):
-    """``Problem`` of ``period.hpp``."""
+    """The C struct ``Problem`` of ``problem.hpp``."""
 
     _fields_ = (
         *((name, ctypes.c_void_p) for name in KERNELS),
@@ -279,7 +279,7 @@ class _Problem(ctypes.Structure):
 
 
 class CompiledPeriod:
-    """A controller's memory, and the function of a period.
+    """A compiled controller: its memory, and the call that computes a period.
 
     Parameters
     ----------
@@ -337,18 +337,18 @@ class CompiledPeriod:
         return numbers[:efforts], K, numbers[gains:begin], numbers[begin:]
 
     def counts(self) -> list[int]:
-        """Return the numbers of flagged gradients, gradients and restarts since it was opened."""
+        """Return the numbers of flagged gradients, all gradients and restarts since the start."""
         numbers: list[int] = self._counts.tolist()
         return numbers
 
     def seconds(self) -> list[float]:
-        """Return times of the last period, by `PARTS`."""
+        """Return the times [s] of the last period's `PARTS`, in their order."""
         numbers: list[float] = self._seconds.tolist()
         return numbers
 
 
 def _loaded(horizon: Horizon, kernel: cpu.Kernel) -> ctypes.CDLL:
-    """Return the library of a horizon, compiled as a kernel was if it is not in the cache."""
+    """Return the library of a horizon, from the cache or compiled with a kernel's options."""
     isa, cache = kernel.isa, kernel.options["cache"]
     key = {
         "kind": "controller",

@@ -1,4 +1,4 @@
-r"""Functions of a controller's period, which are compiled with ``period.hpp``.
+r"""Functions of a controller's period that are compiled together with ``period.hpp``.
 
 Matrices are in rows that are padded with zeros to whole vectors: a half [q | 1] or [qd | 0] of a
 row has ``width`` numbers, at least nv + 1, a row of efforts ``effort_width``, at least nu. Of a
@@ -41,7 +41,7 @@ CONES = ("force_x", "force_u", "weighted_x", "weighted_u")
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodFunctions:
-    """A robot's functions for one shape of rows.
+    """A robot's functions of a period, with rows padded to given widths.
 
     Members
     -------
@@ -65,7 +65,7 @@ class PeriodFunctions:
         return StateSpace(self.model)
 
     def all(self) -> dict[str, tuple[Function, bool]]:
-        """Return the functions by name, each with whether it computes many samples at once."""
+        """Return each function, and whether it computes many samples at once, by name."""
         functions = {
             "forward": (self.forward(), False),
             "gradient": (self.gradient(), True),
@@ -80,7 +80,7 @@ class PeriodFunctions:
         return functions
 
     def forward(self) -> Function:
-        """Return accelerations ``qdd`` (nv,) of a state with efforts (nu,) and contacts."""
+        """Return the function for accelerations ``qdd`` (nv,) from state, efforts and contacts."""
         contacts = self._contacts
 
         def forward(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class PeriodFunctions:
         )
 
     def gradient(self) -> Function:
-        """Return the gradient of forward dynamics: F = [dqdd/dq, dqdd/dqd] and M = dqdd/du.
+        """Return the function for the dynamics' gradient: F = [dqdd/dq, dqdd/dqd], M = dqdd/du.
 
         ``F`` (nv, 2 width) and ``M`` (nv, effort_width). With friction cones also `CONES`: the
         gradient of the k components of contact forces, ``force_x`` (k, 2 width) and ``force_u``
@@ -167,7 +167,7 @@ class PeriodFunctions:
         )
 
     def expansion(self, weights: Weights) -> Function:
-        """Return a knot's cost expanded in the state.
+        """Return the function that expands a knot's cost to second order in the state.
 
         ``by_q`` (nv, width) has lqq and in the column after it lq, ``by_qd`` (nv,) is lqd. lqdqd is
         ``weights.qd``; of turning joints it is ``turned`` (nv, width).
@@ -201,7 +201,7 @@ class PeriodFunctions:
         )
 
     def moved(self) -> Function:
-        """Return positions ``end`` (nq,) after a change (nv,)."""
+        """Return the function for positions ``end`` (nq,) after a ``change`` (nv,)."""
 
         def moved(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
             end: list[Any] = []
@@ -221,7 +221,7 @@ class PeriodFunctions:
         )
 
     def difference(self) -> Function:
-        """Return the change (nv,) that takes positions ``q`` to ``end``."""
+        """Return the function for the ``change`` (nv,) that takes positions ``q`` to ``end``."""
 
         def difference(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
             change: list[Any] = []
@@ -241,7 +241,7 @@ class PeriodFunctions:
         )
 
     def gains(self) -> Function:
-        """Return a knot's gains (nu, 2 width) of tangents from those of its coordinates."""
+        """Return the function that turns a knot's gains (nu, 2 width) into tangent gains."""
         n, nu, width = self.model.nv, self.space.nu, self.width
 
         def gains(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
@@ -265,7 +265,7 @@ class PeriodFunctions:
         )
 
     def tangents(self) -> Function:
-        """Return ``dq`` and ``dqd`` (nv,) of a change ``z, w`` of a state."""
+        """Return the function for the tangents ``dq`` and ``dqd`` (nv,) of a change ``z, w``."""
 
         def tangents(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
             coordinates = self._coordinates(values["q"], values["qd"], values)
@@ -286,11 +286,11 @@ class PeriodFunctions:
 
     @property
     def forces(self) -> int:
-        """Number of the components of contact forces that the cost weights."""
+        """Number of contact-force components in the cost."""
         return 3 * len(self.model.contacts) if self.cost.has_cones else 0
 
     def _weighed(self, result: Any, values: dict[str, Any]) -> tuple[Rows, Rows, Rows, Rows, Any]:
-        """Return the gradient of the forces, weighted, and the gradient of their cost by them."""
+        """Return the forces' gradient, plain and weighted, and the gradient of their cost."""
         cost, driven = self.cost, self.space.actuated
         cones = Cones.of(self.model, cost.friction, cost.least_force)
         force_x: Rows = []
@@ -331,7 +331,7 @@ class PeriodFunctions:
         return force_x, force_u, weighted_x, weighted_u, slope
 
     def _halves(self, matrix: Rows, column: Sequence[Any]) -> Rows:
-        """Return rows of whole vectors, with a column after the first half."""
+        """Return a matrix's rows padded to whole vectors, with a column after the first half."""
         n = self.model.nv
         pad, rest = self._padding(n), self._padding(n + 1)
         return [
@@ -345,7 +345,7 @@ class PeriodFunctions:
 
     @property
     def _returning(self) -> dict[str, Any]:
-        """What holds contacts in place, as dynamics in contact take it."""
+        """Arguments of dynamics in contact that hold contacts in place (Baumgarte)."""
         return (
             {"velocity_gain": [self.velocity_gain] * self._contacts} if self.velocity_gain else {}
         )

@@ -59,7 +59,7 @@ class Scenario:
     )
 
     def model(self) -> Model:
-        """Load the robot."""
+        """Load the robot, and return its model."""
         return load(self.robot)
 
     def motion(self) -> Motion:
@@ -115,7 +115,7 @@ class Scenario:
         return Plant(model, dt=self.step, gradients=gradients, forward=forward_of(model))
 
     def controller(self, plant: Plant, motion: Motion, *, compiled: bool = True) -> Mpc:
-        """Return the controller."""
+        """Return a new controller that tracks a motion with a plant."""
         return Mpc(
             plant,
             self.cost(),
@@ -126,7 +126,7 @@ class Scenario:
         )
 
     def simulated(self) -> MujocoRobot:
-        """Return the simulated robot."""
+        """Return the robot in MuJoCo, with the disturbance."""
         return MujocoRobot(
             self.model(), step=self.period / self.inner, disturbance=self.disturbance
         )

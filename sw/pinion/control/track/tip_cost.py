@@ -1,4 +1,4 @@
-"""Costs of a tip whose position and Jacobian are compiled, for real-time control."""
+"""Cost models whose tip position and Jacobian are compiled, for real-time control."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pinion.robot import Model
 
 
 class CompiledTip(CostModel):
-    """A cost model whose tip a compiled function computes.
+    """A cost model that computes the tip with a compiled function.
 
     Parameters
     ----------
