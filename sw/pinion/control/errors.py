@@ -6,7 +6,7 @@ import numpy as np
 
 
 class ControlError(ValueError):
-    """A request to control that is invalid or fails; the message gives the reason."""
+    """An invalid argument to control, or a computation that fails; the message gives the reason."""
 
 
 def is_number(value: object) -> bool:

@@ -250,7 +250,7 @@ def _policy(Quu: Floats, Qux: Floats, Qu: Floats) -> tuple[Floats, Floats, NDArr
 def _bounded_policy(
     Quu: Floats, Qux: Floats, Qu: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return bounded feedforward and gains, 0 unless Quu is positive definite, and if it is."""
+    """Return bounded feedforward and gains, and where Quu is positive definite; 0 elsewhere."""
     safe, definite = _definite(Quu)
     finite = definite & np.isfinite(Qu).all(axis=-1) & np.isfinite(Qux).all(axis=(1, 2))
     du, free = bounded_minimum(safe, np.where(finite[:, None], Qu, 0.0), low, high)

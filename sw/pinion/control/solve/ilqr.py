@@ -33,7 +33,7 @@ from .problem import states as states_of
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options of a solver: its end, regularisation and line search.
+    """Options of a solver: stopping criteria, regularisation and line search.
 
     Members
     -------
@@ -165,7 +165,7 @@ def iterate(
     width: int = 0,
     report: Callable[[int, Floats], None] | None = None,
 ) -> Solution:
-    """Solve with an empty engine, ``width`` problems at a time (0: all), started as others end."""
+    """Solve with an empty engine of ``width`` problems (0: all); new ones start as others end."""
     began = time.perf_counter()
     options = Options() if options is None else options
     check_kind("options", options, Options)

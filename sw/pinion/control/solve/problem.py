@@ -169,7 +169,7 @@ class Problem:
         return self.active[:, knot if self.active.shape[1] > 1 else 0]
 
     def inside(self, u: Floats) -> Floats:
-        """Return efforts (..., nu), clipped to their limits or set to one within rounding of it."""
+        """Return efforts (..., nu) clipped to their limits, or set to them if within rounding."""
         limit = self.effort_limit
         if limit is None:
             return u
@@ -303,7 +303,7 @@ def _schedule(model: Model, active: ArrayLike | None, count: int, knots: int) ->
     mask = finite("active", np.ones(contacts) if active is None else active)
     if mask.ndim == 2 and count == knots > 1 and len(mask) == count:
         raise ControlError(
-            f"'active' has the shape {mask.shape}, but there are as many problems as knots: give "
+            f"'active' has the shape {mask.shape}, ambiguous with as many problems as knots: give "
             f"(1, {knots}, {contacts}) for one schedule for all problems, or ({count}, 1, "
             f"{contacts}) for one mask per problem."
         )
@@ -343,7 +343,7 @@ def _check_inside(model: Model, start: Floats) -> None:
 
 
 def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None) -> None:
-    """Raise `ControlError` if the tip's weight or target is missing, or the tip cannot move."""
+    """Raise `ControlError` if the tip has only a weight or only a target, or cannot move."""
     if not cost.has_tip:
         if tip is not None:
             raise ControlError(

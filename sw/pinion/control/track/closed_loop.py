@@ -115,7 +115,7 @@ def track(
     if inner < 1 or abs(inner * robot.step - period) > 1e-9:
         raise ControlError(
             f"The period of {period} s is not a multiple of the robot's step, {robot.step} s: "
-            "choose a step that divides it."
+            "choose a step that divides the period."
         )
     if robot.model.nv != controller.plant.model.nv or robot.frame != motion.frame:
         raise ControlError(

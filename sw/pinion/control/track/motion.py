@@ -194,7 +194,7 @@ def planned(
     if rows < 1 or abs(rows * dt - problem.dt) > 1e-9:
         raise ControlError(
             f"The problem's step of {problem.dt} s is not a multiple of dt, {dt} s: choose a "
-            "dt that divides it, such as the controller's period."
+            "dt that divides the step, such as the controller's period."
         )
     if not (np.isfinite(hold) and hold >= 0.0):
         raise ControlError(f"The time at rest 'hold' is {hold}: it must be finite and at least 0.")

@@ -309,7 +309,7 @@ class Mpc(Closing):
     def _rolled(
         self, x: Floats, target: KnotTarget, rows: NDArray[np.intp]
     ) -> tuple[Floats, Floats]:
-        """Roll out the plan with its feedback from a state, within the effort limits."""
+        """Return states and efforts of the plan, rolled out from x with feedback and limits."""
         space, efforts, active = self.plant.space, target.tau[0], self._active(rows)
         for feedback in (True, False):
             xs = np.empty((self.knots + 1, len(x)))

@@ -136,7 +136,7 @@ class MujocoRobot:
         return rotation.reshape(3, 3)
 
     def _set(self, data: Any, q: Floats, qd: Floats) -> None:
-        """Set MuJoCo's state: quaternions begin with w, linear base velocity is in world axes.
+        """Set MuJoCo's state: quaternions begin with w, and linear base velocity is in world axes.
 
         ``q``, ``qd`` : of the model.
         """

@@ -97,7 +97,7 @@ class Horizon:
         if self.stride < 1 or abs(self.stride * self.period - self.step) > 1e-9:
             raise ControlError(
                 f"The plant's step of {self.step} s is not a multiple of the period of "
-                f"{self.period} s: choose a period that divides it."
+                f"{self.period} s: choose a period that divides the step."
             )
         if self.knots < 2 or self.iterations < 1:
             raise ControlError(
@@ -337,7 +337,7 @@ class CompiledPeriod:
         return numbers[:efforts], K, numbers[gains:begin], numbers[begin:]
 
     def counts(self) -> list[int]:
-        """Return the numbers of flagged gradients, all gradients and restarts since the start."""
+        """Return the numbers of flagged gradients, all gradients and restarts since opening."""
         numbers: list[int] = self._counts.tolist()
         return numbers
 
