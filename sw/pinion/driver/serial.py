@@ -46,7 +46,7 @@ _WORD = 0xFFFFFFFF
 
 
 class Port(Protocol):
-    """A bidirectional line of bytes; methods raise `OSError` if it is gone."""
+    """A bidirectional byte stream; methods raise `OSError` if the port is gone."""
 
     def read(self) -> bytes:
         """Return received bytes, or no bytes after a short timeout; only one thread calls this."""

@@ -55,7 +55,7 @@ class Transport(ABC):
 
     @abstractmethod
     def send(self, packet: Bytes) -> None:
-        """Send a packet; return when all of it has been accepted, which may take long.
+        """Send a packet; return when all of it has been accepted, which may take a long time.
 
         Parameters
         ----------

@@ -99,7 +99,7 @@ Loops = Mapping[int, tuple[int, str]]
 
 
 def loops_of(graph: Graph) -> dict[int, tuple[int, str]]:
-    """Return, for each word of state in a fixed graph, the node of its next value and its name."""
+    """Return the node of the next value, and the word's name, by the node of each word of state."""
     return {i: (state.node, str(state.word)) for i, state in graph.state_nodes().items()}
 
 
@@ -160,7 +160,7 @@ class _Problem:
         return [[count] * self.ii for count in self.units]
 
     def windows(self, length: int) -> tuple[list[int], list[int]]:
-        """Return the earliest and latest start of each operation in a schedule of a length."""
+        """Return the earliest and latest start of each operation in a schedule of this length."""
         return self._first, [length + cycle for cycle in self._last]
 
     def _ends(self) -> tuple[list[int], list[int]]:
@@ -285,7 +285,7 @@ def shorter(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule | None:
-    """Return a schedule with the fewest units, shorter than a length; None if one try fails."""
+    """Try once to find a schedule shorter than ``length`` with the fewest units; None if it fails."""
     units = unit_counts(operations, ii)
     start = _search(_Problem(operations, units, ii, loops), 1, length, progress)
     return None if start is None else _finish(operations, start, ii, timing, units, loops)
@@ -351,7 +351,7 @@ _SPARE = 16
 def _with_more(
     operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
 ) -> dict[UnitKind, int]:
-    """Return unit counts with one more unit of each kind in loops through states, if it helps."""
+    """Return unit counts with another unit of each kind in state loops, at most one an operation."""
     inside = problem.inside()
     useful = {operations[i].kind for i in inside}
     counts = Counter(operation.kind for operation in operations)
@@ -467,7 +467,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
 
 
 class _Room:
-    """Prices of displacing operations: low for those with wide windows and few moves so far.
+    """Prices of displacing operations: low for those with wide windows and few displacements.
 
     Members
     -------
