@@ -111,7 +111,7 @@ def read_memory(
     cycles: int,
     attributes: Mapping[str, str],
 ) -> Value:
-    """Return a row of the submodule `table` after `cycles`, the first column in the lowest bits.
+    """Build the memory `table`; return a row after `cycles`, the first column in the lowest bits.
 
     Parameters
     ----------

@@ -334,7 +334,7 @@ class _Builder:
         return products, others
 
     def _chains(self, third: int | None, ready: int) -> bool:
-        """Return whether a third summand can join an addition of two that are ready in cycle `ready`."""
+        """Return whether a third summand can join an addition that starts in cycle `ready`."""
         return self.timing.chained > 1 and third is not None and third <= ready
 
     def arrange(
@@ -486,7 +486,7 @@ class _Builder:
         return front, self.emit(names.SUM, tuple(node for _, node in ordered), signs, like)
 
     def _ordered(self, group: Sequence[_Term], front: int = 0) -> list[_Term]:
-        """Sort products by arrival; if `front` is not 0, one of that sign or a constant goes first."""
+        """Sort products by arrival; with a sign `front`, one with it or a constant goes first."""
         ordered = sorted(group, key=lambda term: term.ready)
         if front:
             first = next(t for t in ordered if front * t.sign > 0 or self._constant(t))

@@ -77,7 +77,7 @@ class Queue:
 
     @property
     def due_reset(self) -> ResetRequest | None:
-        """The reset request at the head of the queue if no packet is unfinished before it, or None."""
+        """The reset request at the head of the queue if every earlier packet is done, or None."""
         if self.retries or self.under_way:
             return None
         return self.first_reset

@@ -281,7 +281,7 @@ class ResponseHandler:
             self._state.fail_abandoned(batch)
 
     def _check(self, packet: Packet) -> tuple[ResponseHead | None, Exception | None]:
-        """Return the head of a good response or the error of a bad one; two Nones for an old one."""
+        """Return the head of a good response or the error of a bad one; no value for an old one."""
         assert packet.response is not None
         response = packet.response.bytes
         try:

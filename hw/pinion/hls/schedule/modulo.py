@@ -285,7 +285,7 @@ def shorter(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule | None:
-    """Try once to find a schedule shorter than ``length`` with the fewest units; None if it fails."""
+    """Try once to schedule in less than ``length`` cycles with the fewest units; None if it fails."""
     units = unit_counts(operations, ii)
     start = _search(_Problem(operations, units, ii, loops), 1, length, progress)
     return None if start is None else _finish(operations, start, ii, timing, units, loops)
@@ -351,7 +351,7 @@ _SPARE = 16
 def _with_more(
     operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
 ) -> dict[UnitKind, int]:
-    """Return unit counts with another unit of each kind in state loops, at most one an operation."""
+    """Return the counts with another unit of each kind in state loops, unless it would be idle."""
     inside = problem.inside()
     useful = {operations[i].kind for i in inside}
     counts = Counter(operation.kind for operation in operations)

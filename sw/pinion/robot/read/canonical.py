@@ -207,7 +207,7 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
 
 
 def alignment(name: str, axis: Vec3, residues: Residues, notes: list[str]) -> Mat3:
-    """Return the rotation that aligns z with a joint's axis, and note it unless the axis is z."""
+    """Return the rotation that aligns z with a joint's axis, and add a note unless it is z."""
     unit = unit_axis(axis, residues, f"the axis of joint {name!r}")
     if unit != (0.0, 0.0, 1.0):
         components = " ".join(f"{value:.6g}" for value in unit)
