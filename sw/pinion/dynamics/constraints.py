@@ -269,7 +269,7 @@ def gain_columns(model: Model, batch: tuple[int, ...], **gains: Unpack[GainArray
 
 
 def coincident(contacts: Sequence[Contact]) -> list[tuple[int, int]]:
-    """Return the pairs of contacts that hold the same point of a body."""
+    """Return index pairs of contacts with the world that hold the same point of the same body."""
     return [
         (i, j)
         for j, second in enumerate(contacts)

@@ -250,7 +250,7 @@ def joint_regressor_scalars(
     term: JointTerm,
     region: Region = no_region,
 ) -> Rows:
-    """Return the matrix (nv, bodies) of the efforts per unit of a term of each body's joint.
+    """Return efforts (nv, bodies) per unit of one joint term, a column for each body's joint.
 
     Arguments
     ---------

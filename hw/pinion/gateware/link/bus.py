@@ -71,12 +71,12 @@ class Bus:
 
     @property
     def payload(self) -> StructLayout:
-        """Layout of a slice of dense request records; ``last`` in a batch, with ``words`` valid words."""
+        """Layout of a slice of dense request words; ``last`` in a batch, ``words`` of them valid."""
         return StructLayout({"data": self.bits, "last": 1, "words": range(self.words + 1)})
 
     @property
     def response(self) -> StructLayout:
-        """Layout of a slice of dense result records or of a packet; ``last`` in its batch or packet."""
+        """Layout of a slice of dense result words, ``last`` in a batch, or of a packet, as TLAST."""
         return StructLayout({"data": self.bits, "last": 1})
 
     @property
@@ -131,7 +131,7 @@ def core_beat(lanes: int) -> StructLayout:
 
 
 def result_beat(lanes: int) -> StructLayout:
-    """Return the layout of a core's result beat; ``last`` in its record, with the record's ``flag``."""
+    """Return the layout of a core's result beat; ``last`` in its record, with its ``flag``."""
     return StructLayout({"data": WORD * lanes, "last": 1, "flag": 1})
 
 
