@@ -280,7 +280,7 @@ class Core(Component):
     def _record(
         self, m: Module, beat: Value, popped: Value, first: Value, endless: Value
     ) -> Signal:
-        """Build the record register, loaded a cycle after a beat is popped; return the record's flag.
+        """Build the record register, loaded a cycle after a beat is popped; return its flag.
 
         Beat b of a complete record is in place b.
 
@@ -338,7 +338,7 @@ class Core(Component):
         return {"i_move": move}
 
     def _output_turn(self, m: Module, lane: int) -> dict[str, Signal]:
-        """Return registers for the `move` and `negate` ports of a lane's converter, if it has them."""
+        """Return the inputs `i_move` and `i_negate` of a lane's converter, if it has them."""
         moves = range(self.to_float.moves + 1)
         move = Signal(moves, name=f"out{lane}_move", reset_less=True)
         negate = Signal(name=f"out{lane}_negate", reset_less=True)

@@ -181,7 +181,7 @@ class JointTerms:
         return mul(x, add(mul(square, inner), mul(15.0 / 8.0, friction)))
 
     def _clamped(self, rate: Scalar) -> Scalar:
-        """Return the rate divided by the friction width, clamped first so that it stays in -1 to 1."""
+        """Return the rate divided by the friction width, clamped first, so never above 1."""
         return mul(clamp(rate, -self.width, self.width), 1.0 / self.width)
 
 

@@ -146,7 +146,7 @@ def at_the_joint(joint: Joint, parent: BodyMotion) -> Vector:
 def across_revolute(
     joint: Joint, parent: BodyMotion, X: JointTransform, a: Vector, qd: Scalar, qdd: Scalar
 ) -> BodyMotion:
-    """Return the motion behind a revolute joint whose origin accelerates by ``a`` (its frame)."""
+    """Return the motion behind a revolute joint; ``a`` is its origin's acceleration, in its frame."""
     E = joint.tree.E
     w_parent = rotate(E, parent.w)
     B_axis = X.turn(rotate(E, times_constant(parent.B, E[2])))

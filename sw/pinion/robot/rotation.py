@@ -72,7 +72,7 @@ class Residues:
             self.largest, self.where = change, where
 
     def kept(self, tilt: float, where: str) -> None:
-        """Record a tilt [rad] that was kept at a nearly right-angled place, unless a note explains it."""
+        """Record a small tilt [rad] that was not removed, unless another note explains it."""
         if where not in self.explained:
             self.tilts[where] = max(tilt, self.tilts.get(where, 0.0))
 

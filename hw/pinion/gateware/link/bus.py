@@ -71,12 +71,12 @@ class Bus:
 
     @property
     def payload(self) -> StructLayout:
-        """Layout of a slice of dense request words; ``last`` in a batch, ``words`` of them valid."""
+        """Layout of a slice of dense request words, ``words`` of them valid; ``last`` in a batch."""
         return StructLayout({"data": self.bits, "last": 1, "words": range(self.words + 1)})
 
     @property
     def response(self) -> StructLayout:
-        """Layout of a slice of dense result words, ``last`` in a batch, or of a packet, as TLAST."""
+        """Layout of a slice of result words or of a packet; ``last`` in its batch or packet."""
         return StructLayout({"data": self.bits, "last": 1})
 
     @property

@@ -155,7 +155,7 @@ class Processor(Component):
     def _way_in(
         self, m: Module, entry: tuple[Value, Value], starts: Value, inputs: Value
     ) -> tuple[Value, Value, Value, Value]:
-        """Build the input path, which converts request words and stores them until their sample begins.
+        """Build the input path, which converts request words and stores them for their sample.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class Schedule:
 
     @property
     def schedule_cycles(self) -> int:
-        """Cycles from the first available sine or cosine to the last result."""
+        """Cycles from the first available sine or cosine, or from cycle 0, to the last result."""
         return self.length - self.first_operand
 
     def ready(self, i: int) -> int:
@@ -285,7 +285,7 @@ def shorter(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule | None:
-    """Try once to schedule in less than ``length`` cycles with the fewest units; None if it fails."""
+    """Try once to schedule in fewer than ``length`` cycles with the fewest units, else return None."""
     units = unit_counts(operations, ii)
     start = _search(_Problem(operations, units, ii, loops), 1, length, progress)
     return None if start is None else _finish(operations, start, ii, timing, units, loops)

@@ -193,7 +193,7 @@ def _unexpanded(where: str, content: str) -> RobotError:
 
 
 def _repeated(root: ElementTree.Element) -> list[str]:
-    """Return a sentence on each element whose repetitions are ignored; raise for a parent or child."""
+    """Return a sentence on each element whose repeats are ignored; raise for a parent or child."""
     notes = []
     for category, number, element in _numbered(root):
         kind = "fixed joint" if element.get("type") == "fixed" else category
