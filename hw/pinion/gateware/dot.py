@@ -122,7 +122,7 @@ class DotUnit(Unit):
         )
 
     def offset(self, port: str) -> int:
-        """Return the cycle in which the unit reads a port: k for product k, another for an addend."""
+        """Return the cycle in which a port is read: k for product k, a later or equal one for c."""
         return self.multiplier_stages - 1 if port in ("c", "add") else int(port.lstrip("abneg"))
 
     @property
@@ -211,7 +211,7 @@ class DotUnit(Unit):
         return total
 
     def _addend(self, m: Module) -> Value | None:
-        """Return the addend or zero in the cycle of the first product, or None without an addend."""
+        """Return the addend or zero in the cycle of the first product; None without an addend."""
         if not self.addend:
             return None
         c = delay(m, self.c, self.port_stages, "c_port")

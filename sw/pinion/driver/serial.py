@@ -1,4 +1,4 @@
-"""A card behind a serial line: packets in the frames of `pinion.link.uart_framing`."""
+"""A card connected by a serial line: packets in the frames of `pinion.link.uart_framing`."""
 
 from __future__ import annotations
 
@@ -120,11 +120,11 @@ class SerialTransport(Transport):
             raise
 
     def read_register(self, offset: int) -> int:
-        """Read a register with one frame in each direction, repeated if it gets lost."""
+        """Read a register with one frame in each direction, repeated if one is lost."""
         return self._ask(FrameKind.READ, offset=offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register, again if a frame is lost; a write to CONTROL also ends transfers."""
+        """Write a register, repeatedly if frames are lost; a write to CONTROL also ends transfers."""
         self._ask(FrameKind.WRITE, offset=offset, value=value)
         if offset != CONTROL:
             return

@@ -1,4 +1,4 @@
-"""A card behind an SPI line: one request per transfer, for control loops.
+"""A card connected by SPI: one request per transfer, for control loops.
 
 The line has neither packets nor registers (`pinion.link.spi_framing`), so this is not a
 :class:`pinion.driver.Device`: a transfer carries one request and returns its result.

@@ -166,7 +166,7 @@ class SessionState:
             self._queue.waiting.append(batch)
 
     def add(self, packet: Packet) -> None:
-        """Add the next sealed packet of a batch, to be launched when it is its turn."""
+        """Queue the next sealed packet of a batch, or release it if the batch was given up."""
         batch = packet.batch
         with self._lock:
             if batch.settled or batch.abandoned:
@@ -176,7 +176,7 @@ class SessionState:
             self._launch()
 
     def request_reset(self, *, state_only: bool = False) -> ResetRequest:
-        """Queue a reset of the card after everything that was submitted.
+        """Queue a reset of the card, or only of its states, after everything that was submitted.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The robot model: a tree of moving bodies, each behind one joint.
+"""The robot model: a tree of moving bodies, each connected to its parent by one joint.
 
 Conventions (Featherstone, "Rigid Body Dynamics Algorithms", 2008): spatial vectors are
 ``[angular; linear]`` in body coordinates, a transform is the pair ``(E, r)`` with

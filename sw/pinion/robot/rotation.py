@@ -77,7 +77,7 @@ class Residues:
             self.tilts[where] = max(tilt, self.tilts.get(where, 0.0))
 
     def notes(self) -> list[str]:
-        """Return at most two sentences: on what was snapped, and on what was kept."""
+        """Return at most two sentences, on the removed residues and on the tilts that remain."""
         notes = []
         if self.count:
             plural = "s" if self.count > 1 else ""

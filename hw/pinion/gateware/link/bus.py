@@ -71,7 +71,7 @@ class Bus:
 
     @property
     def payload(self) -> StructLayout:
-        """Layout of a slice of dense request words, ``words`` of them valid; ``last`` in a batch."""
+        """Layout of a slice of request records with ``words`` valid words; ``last`` in a batch."""
         return StructLayout({"data": self.bits, "last": 1, "words": range(self.words + 1)})
 
     @property

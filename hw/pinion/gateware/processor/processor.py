@@ -306,7 +306,7 @@ class Processor(Component):
         begins: Value,
         free: Signal,
     ) -> Value:
-        """Build the result store, which puts results into order, and the converter.
+        """Build the result store, which reorders results, and the converter.
 
         Parameters
         ----------

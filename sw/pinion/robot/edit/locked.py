@@ -1,4 +1,4 @@
-"""Locking of joints: the body behind a locked joint becomes part of the body before it."""
+"""Locking of joints: the child body of a locked joint becomes part of the parent body."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def _inside(joint: Joint, requested: float) -> float:
 def _merge(
     model: Model, locked: Mapping[str, float], residues: Residues
 ) -> tuple[list[tuple[int, Transform]], list[Body]]:
-    """Return each body's merged body and pose in it, and the merged bodies, inertias not yet added."""
+    """Return each body's merged body and pose in it, and these bodies before adding inertias."""
     homes: list[tuple[int, Transform]] = []
     bodies: list[Body] = []
     for body in model.bodies:

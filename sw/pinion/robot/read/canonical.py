@@ -230,7 +230,7 @@ def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
 def _merge(
     urdf: Urdf, placed: dict[str, _Placed], count: int, residues: Residues
 ) -> tuple[list[Inertia], tuple[LinkFigures, ...]]:
-    """Return the summed inertia of each body's links, and the file's figures of each link."""
+    """Return the summed inertia of each body's links, and the links' inertias as in the file."""
     inertias = [ZERO] * count
     figures: list[LinkFigures] = []
     for link in urdf.links:
