@@ -122,7 +122,10 @@ class DotUnit(Unit):
         )
 
     def offset(self, port: str) -> int:
-        """Return the cycle in which a port is read: k for product k, a later or equal one for c."""
+        """Return the cycle in which the unit reads a port: k for the ports of product k.
+
+        The addend and its switch are read in cycle ``multiplier_stages - 1``.
+        """
         return self.multiplier_stages - 1 if port in ("c", "add") else int(port.lstrip("abneg"))
 
     @property

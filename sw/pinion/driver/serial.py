@@ -124,7 +124,7 @@ class SerialTransport(Transport):
         return self._ask(FrameKind.READ, offset=offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register, repeatedly if frames are lost; a write to CONTROL also ends transfers."""
+        """Write a register, repeated if a frame is lost; a write to CONTROL also ends transfers."""
         self._ask(FrameKind.WRITE, offset=offset, value=value)
         if offset != CONTROL:
             return
