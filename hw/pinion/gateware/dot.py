@@ -147,7 +147,7 @@ class DotUnit(Unit):
         )
 
     def blocks(self) -> dict[str, Mac]:
-        """Return the column's blocks by submodule name; none without `in_blocks`."""
+        """Return the column's blocks by submodule name; {} unless `in_blocks`."""
         if not self.in_blocks:
             return {}
         return {

@@ -68,7 +68,7 @@ class StateRegister:
     initial: int
 
     def taken(self, ii: int) -> int:
-        """Return the cycle, counted from the previous request, at whose end the value is stored."""
+        """Return the cycle, from the previous request's start, at whose end the value is stored."""
         return self.arrival - 1 + ii
 
 

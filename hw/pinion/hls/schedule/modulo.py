@@ -69,7 +69,7 @@ class Schedule:
 
 
 class ScheduleError(ValueError):
-    """Error for an initiation interval or unit counts with which no schedule exists."""
+    """Error for an initiation interval or unit counts that allow no schedule."""
 
 
 class StateLoopError(ScheduleError):
@@ -99,7 +99,7 @@ Loops = Mapping[int, tuple[int, str]]
 
 
 def loops_of(graph: Graph) -> dict[int, tuple[int, str]]:
-    """Return the node of the next value, and the word's name, by the node of each word of state."""
+    """Return the next value's node and the name of each word of state, by the word's node."""
     return {i: (state.node, str(state.word)) for i, state in graph.state_nodes().items()}
 
 
@@ -248,7 +248,7 @@ class _Problem:
 
 
 def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
-    """Return the shortest interval [cycles] that all loops through states allow (1 without)."""
+    """Return the shortest interval [cycles] that all loops through states allow; 1 for none."""
     low, high = 1, 1 + sum(operation.latency + 1 for operation in operations) + len(loops)
     while loops and low < high:
         middle = (low + high) // 2

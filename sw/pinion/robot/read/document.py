@@ -1,4 +1,4 @@
-"""The text of a URDF: checks of its size, of its XML, and for unexpanded xacro."""
+"""Reading of a URDF's text, with checks of its size and XML and for unexpanded xacro."""
 
 from __future__ import annotations
 
