@@ -225,7 +225,7 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
 
 
 def _dot_control(exact: Node) -> tuple[int, ...]:
-    """Return a dot's control bits: the signs but the first or, with an addend, all and a 1."""
+    """Return a dot's control bits: all signs but the first or, with an addend, all and a 1."""
     signs = tuple(int(int(sign) < 0) for sign in exact.params[: len(exact.args) // 2])
     return (*signs, 1) if len(exact.args) % 2 else signs[1:]
 

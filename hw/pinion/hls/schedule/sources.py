@@ -1,4 +1,4 @@
-"""Sources that the ports of a bound schedule read, and the cost of selecting and keeping them.
+"""Sources that the ports of a bound schedule read, and the cost of selecting and storing them.
 
 Two reads of a port have one source if they name the same unit's output at the same shift, whichever
 value is there; or the same register at the same shift; or any constant. A port needs a selector
