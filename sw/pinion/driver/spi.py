@@ -49,7 +49,7 @@ class SpiDevice:
 
     @classmethod
     def open(cls, folder: Path, line: Line) -> Self:
-        """Open the device of a build folder on a line, if all files of the build are unchanged.
+        """Open a build folder's device on an SPI line, if all files of the build are unchanged.
 
         Raises
         ------

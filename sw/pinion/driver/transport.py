@@ -111,7 +111,7 @@ def transports() -> dict[str, EntryPoint]:
 
 
 def split_device(device: str) -> tuple[str, str]:
-    """Split a device into name and address: ("sim", "") for ``sim``, ("xdma", "0") for ``xdma:0``."""
+    """Split a device string: ("sim", "") for ``sim``, ("xdma", "0") for ``xdma:0``."""
     name, _, address = device.partition(":")
     return name, address
 

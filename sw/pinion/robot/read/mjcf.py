@@ -197,7 +197,7 @@ def _one_sided(compiled: Any, joint_names: list[str]) -> list[str]:
 def _joint(
     compiled: Any, terms: FileTerms, number: int, name: str, link: str, parent: int, pose: Pose
 ) -> tuple[ImportedJoint, Pose]:
-    """Return a joint, and its body's frame in the joint's frame; ``pose`` is the body's at qpos0."""
+    """Return a joint, and its body's frame in the joint's; ``pose`` is the body's at qpos0."""
     kind = _KINDS[int(compiled.jnt_type[number])]
     if kind is JointKind.FREE_FLYER:
         pose = Pose()  # its positions are the body's in the world, wherever the file puts it
