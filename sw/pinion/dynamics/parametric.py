@@ -47,7 +47,7 @@ COUNTS = {GRAVITY: 3, "": 10, ON_AXIS: 4, **dict.fromkeys(JOINT_FIGURES, 1)}
 AXIAL = 1e-9
 """A link's origin this close to a joint's axis is on it [m]."""
 
-_ADVICE = "correct it, or keep it with accept_inertia=True."
+_ADVICE = "correct it, or pass accept_inertia=True."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -144,7 +144,7 @@ def from_rpy(rpy: Vec3) -> Mat3:
 
 
 def without_residues(a: Mat3, residues: Residues, where: str) -> Mat3:
-    """Snap a rotation's residues to 0 and +-1, and report them.
+    """Snap a rotation's entries near 0 and +-1 to these values, and report the residues.
 
     Entries within ``residues.tolerance`` of 0 become 0. An entry near +-1 becomes +-1 only when
     the rest of its row and column is zero: a rotation by 4e-5 rad has a cosine within 1e-9 of

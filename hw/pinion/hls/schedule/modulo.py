@@ -73,7 +73,7 @@ class ScheduleError(ValueError):
 
 
 class StateLoopError(ScheduleError):
-    """Error for an interval that is shorter than a loop through states.
+    """Error for an interval that is shorter than the latency of a loop through states.
 
     Members
     -------

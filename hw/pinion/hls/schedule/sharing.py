@@ -243,7 +243,7 @@ class _Search(Sources):
         progress.advance(1.0)
 
     def result(self) -> tuple[Graph, Binding]:
-        """Return the graph and the binding with the present operations, cycles and units."""
+        """Return the graph and the binding with the current operations, cycles and units."""
         plan = self.plan
         nodes = list(self.graph.nodes)
         operations = []

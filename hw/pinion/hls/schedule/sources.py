@@ -207,7 +207,7 @@ class Sources:
         return cost * self.width[value]
 
     def estimate(self) -> Estimate:
-        """Return the estimated cost of the present units and cycles."""
+        """Return the estimated cost of the current units and cycles."""
         chains = [
             (width, *_chain(frozenset(self.stage[read] for read in readers)))
             for width, readers in zip(self.width, self.readers, strict=True)
