@@ -81,7 +81,7 @@ class Bus:
 
     @property
     def flags(self) -> StructLayout:
-        """Layout of a slice of flags; ``last`` in its batch, with its count of ``flagged`` ones."""
+        """Layout of a slice of flags; ``last`` in its batch; ``flagged`` is the batch's count."""
         return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
 
     def place(self, m: Module, passes: ValueLike, name: str) -> Value:
