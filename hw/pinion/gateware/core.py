@@ -280,14 +280,14 @@ class Core(Component):
     def _record(
         self, m: Module, beat: Value, popped: Value, first: Value, endless: Value
     ) -> Signal:
-        """Build the record register, a cycle after its beats are popped; return the record's flag.
+        """Build the record register, loaded a cycle after a beat is popped; return its flag.
 
         Beat b of a complete record is in place b.
 
         Parameters
         ----------
         beat : words of the offered beat, with their flag as the highest bit.
-        taken, first, endless : it is taken, as a record's first, as the last without TLAST.
+        popped, first, endless : it is popped, as a record's first, as the last without TLAST.
         """
         lanes, beats = self.binding.lanes_in, self.binding.beats_in
         width = self.input_format.width
@@ -338,7 +338,7 @@ class Core(Component):
         return {"i_move": move}
 
     def _output_turn(self, m: Module, lane: int) -> dict[str, Signal]:
-        """Return the `move` and `negate` ports that a lane's converter has, by slot."""
+        """Return the inputs `i_move` and `i_negate` of a lane's converter, if it has them."""
         moves = range(self.to_float.moves + 1)
         move = Signal(moves, name=f"out{lane}_move", reset_less=True)
         negate = Signal(name=f"out{lane}_negate", reset_less=True)
@@ -435,7 +435,7 @@ class Core(Component):
 
 
 def _coarsest(formats: list[Format]) -> tuple[Format, int]:
-    """Return a format with the largest width and fewest fraction bits, and the finest's excess."""
+    """Return a format with the largest width and fewest fraction bits, and the latter's spread."""
     coarsest = min(fmt.frac for fmt in formats)
     width = max(fmt.width for fmt in formats)
     return Format(width, coarsest), max(fmt.frac for fmt in formats) - coarsest

@@ -122,7 +122,10 @@ class DotUnit(Unit):
         )
 
     def offset(self, port: str) -> int:
-        """Return the cycle in which the unit reads a port: k for product k, later for an addend."""
+        """Return the cycle in which the unit reads a port: k for the ports of product k.
+
+        The addend and its switch are read in cycle ``multiplier_stages - 1``.
+        """
         return self.multiplier_stages - 1 if port in ("c", "add") else int(port.lstrip("abneg"))
 
     @property
@@ -144,7 +147,7 @@ class DotUnit(Unit):
         )
 
     def blocks(self) -> dict[str, Mac]:
-        """Return the column's blocks by submodule name; none without `in_blocks`."""
+        """Return the column's blocks by submodule name; {} unless `in_blocks`."""
         if not self.in_blocks:
             return {}
         return {
@@ -193,7 +196,7 @@ class DotUnit(Unit):
         return sums[: self.sum_width].as_signed()
 
     def _sum(self, m: Module, past: list[Value]) -> Value:
-        """Build the sum from generic arithmetic, which tools map."""
+        """Build the sum from generic arithmetic, which synthesis tools map to blocks."""
         total = self._addend(m)
         for i in range(self.products):
             a = delay(m, getattr(self, f"a{i}"), self.port_stages + 1, f"a{i}_reg")
@@ -211,7 +214,7 @@ class DotUnit(Unit):
         return total
 
     def _addend(self, m: Module) -> Value | None:
-        """Return the addend, or zero, in the cycle of the first product."""
+        """Return the addend or zero in the cycle of the first product; None without an addend."""
         if not self.addend:
             return None
         c = delay(m, self.c, self.port_stages, "c_port")

@@ -43,7 +43,7 @@ def explicit_modules(blocks: Mapping[str, Mac]) -> str:
 
 
 def model_path() -> Path:
-    """Return the path of the simulation model of the primitive DSP48E2."""
+    """Return the path of the DSP48E2 primitive's simulation model."""
     return Path(__file__).with_name(MODEL)
 
 

@@ -214,7 +214,7 @@ class FixedToFloat(Unit):
 
 
 def _leading(bits: list[Value]) -> Value:
-    """Return the number of bits before the first set one; the last is assumed to be set.
+    """Return the number of zeros before the first set bit, as if the last bit were set.
 
     A tree, because a search from the front would be a chain.
     """

@@ -98,7 +98,7 @@ def _beat(lanes: int, *bits: str) -> StructLayout:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    """Return the facts of an exported folder, checked against its Verilog."""
+    """Return the metadata of an exported core, checked against its Verilog."""
     try:
         facts = json.loads((folder / CORE).read_text())
         missing = [key for key in _KEYS if key not in facts]

@@ -212,7 +212,7 @@ def timing_for(
 
 
 def make_unit(kind: UnitKind, timing: Timing) -> Unit:
-    """Create the hardware of a kind of unit.
+    """Create the hardware unit of this kind.
 
     Raises
     ------
@@ -318,7 +318,7 @@ def control_ports(kind: UnitKind) -> list[str]:
 
 
 def multiplier_count(kind: UnitKind) -> int:
-    """Return the number of products that a unit of a kind computes in a cycle."""
+    """Return the number of products that a unit of this kind computes per cycle."""
     if kind.name not in COMPONENTS:
         return kind.products
     multipliers: int = getattr(COMPONENTS[kind.name].make(kind, Timing()), "multipliers", 0)

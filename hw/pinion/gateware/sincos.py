@@ -224,7 +224,7 @@ def _pieces(table: TurnTable) -> list[tuple[Limb, int, int]]:
 
 
 def _levels(terms: int) -> int:
-    """Return the number of levels of a tree of three-operand additions."""
+    """Return the depth of a tree that adds this many terms, three at a time."""
     levels = 0
     while terms > 1:
         terms = -(-terms // 3)

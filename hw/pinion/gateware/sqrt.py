@@ -56,7 +56,7 @@ class SqrtUnit(Unit):
         return self.parameters.compute(x)
 
     def elaborate(self, platform: object) -> Module:
-        """Build a table of digits, one stage per further digit, and rounding."""
+        """Build a table of the first digits, one stage per further digit, and rounding."""
         m = Module()
         p = self.parameters
         x = delay(m, self.x, 1 + self.latency - p.digits, "x_reg")

@@ -95,7 +95,7 @@ def delay(m: Module, value: Value, cycles: int, name: str) -> Value:
 
 
 def register_outputs(m: Module, unit: Unit, **values: Value) -> None:
-    """Drive outputs of a unit by registers."""
+    """Drive outputs of a unit, by name, from registers that load the given values."""
     registers = {
         name: Signal(getattr(unit, name).shape(), name=name, reset_less=True) for name in values
     }
@@ -111,7 +111,7 @@ def read_memory(
     cycles: int,
     attributes: Mapping[str, str],
 ) -> Value:
-    """Return a row of the submodule `table` after `cycles`, the first column in the lowest bits.
+    """Build the memory `table`; return a row after `cycles`, the first column in the lowest bits.
 
     Parameters
     ----------

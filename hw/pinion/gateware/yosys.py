@@ -129,7 +129,7 @@ class PassReader:
         self._mapped = 0  # modules, of the present pass
 
     def __call__(self) -> None:
-        """Read the new part of the log, and report the present pass."""
+        """Read the new part of the log, and report the current pass."""
         try:
             with self._log.open("rb") as file:
                 file.seek(self._read)

@@ -1,4 +1,4 @@
-"""Scheduling and binding of a graph with formats, and the checker of both.
+"""Scheduling and binding of a fixed-point graph, and an independent checker of both.
 
 The arithmetic is in :mod:`pinion.graph` and :mod:`pinion.formats`.
 """

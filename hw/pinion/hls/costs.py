@@ -16,7 +16,7 @@ _PRODUCT, _MULTIPLE, _SUM = 1.0, 0.99, 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class DatapathCosts:
-    """Latencies of the units, and prices in multipliers.
+    """Latencies of units [cycles], and prices of operations in multipliers.
 
     Members
     -------

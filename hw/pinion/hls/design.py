@@ -153,7 +153,7 @@ def design(
     *,
     progress: Progress = SILENT,
 ) -> Design:
-    """Fold, gather, lower, schedule, bind and check a traced function: the :data:`STAGES`.
+    """Compile a traced function into a checked, bound schedule, by the :data:`STAGES`.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def _leave_out_words(draft: _Draft) -> None:
 
 
 def _bound_pivots(draft: _Draft) -> None:
-    """Set the smallest pivot that a uniform format accepts, from the pivots on the given states."""
+    """Set the smallest pivot that a uniform format accepts, from the pivots at the given states."""
     settings = draft.settings
     if isinstance(settings.plan, FormatPlan):
         pivot = _smallest_pivot(draft.folded, settings.states)
@@ -231,7 +231,7 @@ def _schedule_and_bind(draft: _Draft) -> None:
 
 
 def _choose_units(draft: _Draft) -> None:
-    """Choose a unit for each operation, and its cycle within the schedule's slack."""
+    """Choose a unit for each operation and, without a floorplan, its cycle within the slack."""
     if draft.settings.floorplan:
         draft.progress.step("Choosing units for short wires")
         units = arrange_units(draft.binding, progress=draft.progress)
@@ -256,7 +256,7 @@ STAGES: tuple[Callable[[_Draft], None], ...] = (
 
 
 def _gather_sums(draft: _Draft, *, addends: bool) -> None:
-    """Gather the sums of a saved plan, or those with the shortest schedule."""
+    """Gather sums as in the saved plan or, without one, for the shortest schedule."""
     plan = draft.settings.plan
     if isinstance(plan, FormatPlan) or plan.saved is None:
         _gather_shortest(draft, addends=addends)
@@ -334,7 +334,7 @@ def _choose_formats(draft: _Draft) -> None:
 
 
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
-    """Return half the smallest operand of a reciprocal at the given states; 0 without any.
+    """Return half the smallest magnitude that a reciprocal divides by at the states; 0 for none.
 
     Pivots of a robot have a positive lower bound; a much smaller one comes from rounding or from a
     state outside the ranges, and quotients by it are useless.
@@ -348,7 +348,7 @@ def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
 
 
 def known_words(graph: Graph, droppable: Collection[str]) -> tuple[Graph, dict[str, float]]:
-    """Remove constant results and unread droppable inputs from a folded graph.
+    """Remove constant results, unless all are constant, and unread droppable inputs.
 
     Returns
     -------

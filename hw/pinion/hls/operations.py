@@ -100,7 +100,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Operation:
-    """Operation of a unit: one use, with operands and control bits.
+    """One use of a unit, with its operands and control bits.
 
     Members
     -------
@@ -123,7 +123,7 @@ class Operation:
     line: str
 
     def control_offset(self, k: int) -> int:
-        """Return the cycles after the start at which the unit reads a control bit."""
+        """Return how many cycles after the start the unit reads a control bit."""
         if self.kind.name != "dot":
             return 0
         if self.kind.adds and k == len(self.control) - 1:
@@ -225,13 +225,13 @@ def operations(graph: Graph, timing: Timing) -> tuple[Operation, ...]:
 
 
 def _dot_control(exact: Node) -> tuple[int, ...]:
-    """Return a dot's sign bits: all but the first, or all and a 1 if it has an addend."""
+    """Return a dot's control bits: all signs but the first or, with an addend, all and a 1."""
     signs = tuple(int(int(sign) < 0) for sign in exact.params[: len(exact.args) // 2])
     return (*signs, 1) if len(exact.args) % 2 else signs[1:]
 
 
 def _with_addends(operations: list[Operation], timing: Timing) -> tuple[Operation, ...]:
-    """Give dots without an addend the unit kind of otherwise equal dots with one.
+    """Give each dot without an addend the unit kind of an otherwise equal dot with an addend.
 
     Separate units would be idle more often than a common one.
     """

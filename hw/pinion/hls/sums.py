@@ -93,7 +93,7 @@ _TURNS = 4
 
 
 def loop_interval(graph: Graph, timing: Timing) -> tuple[int, list[str]]:
-    """Return the shortest interval that loops through states allow, and a longest loop's words."""
+    """Return the shortest interval that state loops allow, and the words on the slowest loop."""
     words = graph.state_nodes()
     order = list(words)
     ways = {}  # cycles from a word of state to the register of another word's next value
@@ -144,7 +144,7 @@ def _even_out(
     widths: tuple[int, ...],
     ii: int,
 ) -> dict[int, list[int]]:
-    """Split the dots in excess of fully used units, those with the most uneven arrivals first."""
+    """Split dots that would leave a unit partly idle, those with the most uneven arrivals first."""
     result = {root: sorted(parts, reverse=True) for root, parts in groups.items()}
     for width in sorted(widths, reverse=True):
         roots = [root for root, parts in result.items() for part in parts if part == width]
@@ -291,12 +291,12 @@ class _Builder:
         return self.to.finish(outputs, self.states)
 
     def plain(self, place: Signed, like: Node) -> int:
-        """Return the node of a signed value, and emit a negation for a negative sign."""
+        """Return the node of a signed value, after emitting a negation if the sign is negative."""
         sign, number = place
         return self.emit(names.NEG, (number,), (), like) if sign < 0 else number
 
     def latest(self, patience: float) -> dict[int, int]:
-        """Return the deadline of each sum [cycles] that uses a share of its slack, by root."""
+        """Return a deadline [cycles] for each sum, by root, which uses a share of its slack."""
         end = max(self.ready, default=0)
         latest = [end] * len(self.to.nodes)
         for state in self.states:  # every loop stays as fast as possible
@@ -334,13 +334,13 @@ class _Builder:
         return products, others
 
     def _chains(self, third: int | None, ready: int) -> bool:
-        """Return whether a third summand can join an addition of two that are ready at `ready`."""
+        """Return whether a third summand can join an addition that starts in cycle `ready`."""
         return self.timing.chained > 1 and third is not None and third <= ready
 
     def arrange(
         self, products: list[_Term], others: list[_Term], parts: list[int], patience: int
     ) -> _Tree:
-        """Build the tree of a sum whose products are gathered in these groups.
+        """Build the tree of a sum whose products are gathered in groups of the sizes `parts`.
 
         A dot adds a summand to its products if that is ready when its unit reads it, or after no
         more than the patience; adders do the rest.
@@ -401,7 +401,7 @@ class _Builder:
         return 1 if any(term.sign > 0 or self._constant(term) for term in group) else -1
 
     def opened(self, root: int, products: list[_Term], others: list[_Term]) -> list[_Term]:
-        """Replace the latest summand with its own two summands, if the sum is ready earlier.
+        """Replace the latest summand, if it is a sum, with its terms if that finishes earlier.
 
         The opened sum has other readers and stays; two additions in one cycle save its cycle.
         """
@@ -424,7 +424,7 @@ class _Builder:
     def best(
         self, root: int, products: list[_Term], others: list[_Term]
     ) -> tuple[_Tree, list[int]]:
-        """Return the tree with the fewest adders in time, else the earliest, and its dot widths."""
+        """Return the tree with the fewest adders that meets the deadline, and its dot widths."""
         parts = self.parts.get(root) if self.parts else None
         options = self._options(len(products)) if parts is None else [parts]
         deadline = self.deadlines.get(root, 0)
@@ -438,7 +438,7 @@ class _Builder:
         return tree, option
 
     def _options(self, count: int) -> list[list[int]]:
-        """Return candidate splits of `count` products into dot widths, the widest first."""
+        """Return candidate splits of `count` products into dot widths, each in descending order."""
         options = [[1] * count]
         for width in self.widths:
             narrower = [w for w in self.widths if w <= width]
@@ -486,7 +486,7 @@ class _Builder:
         return front, self.emit(names.SUM, tuple(node for _, node in ordered), signs, like)
 
     def _ordered(self, group: Sequence[_Term], front: int = 0) -> list[_Term]:
-        """Sort products by arrival; the first has the sign `front` or a constant, if not 0."""
+        """Sort products by arrival; with a sign `front`, one with it or a constant goes first."""
         ordered = sorted(group, key=lambda term: term.ready)
         if front:
             first = next(t for t in ordered if front * t.sign > 0 or self._constant(t))
@@ -495,7 +495,7 @@ class _Builder:
         return ordered
 
     def dot(self, group: Sequence[_Term], addend: Signed | None, like: Node) -> Signed:
-        """Emit the dot of a group; a sign moves into a constant factor or in front of the dot."""
+        """Emit the dot of a group, or its single product; return the sign in front and the node."""
         front = self._front(group, None if addend is None else addend[0])
         if addend is None and len(group) == 1:
             assert group[0].factors is not None and group[0].like is not None
@@ -524,7 +524,7 @@ class _Builder:
 
 
 def _state_arrival(graph: Graph, timing: Timing) -> int:
-    """Return the cycle in which all operands read alongside state-dependent ones are ready."""
+    """Return the cycle in which the last operand combined with a state-dependent one is ready."""
     if not graph.states:
         return 0
     ready: list[int] = []

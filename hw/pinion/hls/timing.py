@@ -100,7 +100,7 @@ class Timing:
         return self.port + self.stages(wide) + products + self.rounding
 
     def offset(self, op: str, operands: int, k: int, *, wide: bool = False) -> int:
-        """Return the cycles after an operation's start at which its unit reads operand ``k``.
+        """Return how many cycles after an operation's start its unit reads operand ``k``.
 
         The products of a dot are added in sequence, so each is read a cycle after the previous one;
         an addend is added to the first.
@@ -123,7 +123,7 @@ class Timing:
         return 0
 
     def function(self, unit: str) -> int:
-        """Return the latency of a kind of unit that computes a function."""
+        """Return the latency of a function's unit, given the unit's name."""
         rule = UNITS[unit].unit_latency
         cycles: int = getattr(self, unit) if rule is None else rule(self.word)
         return cycles

@@ -195,7 +195,7 @@ class ArrayBatch(Batch):
 
 
 class ResetRequest:
-    """An entry in the queue of batches: reset the card when everything before it is finished.
+    """A queued request to reset the card, or only its states, when all before it is finished.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class CardInfo:
 
     @property
     def accessible(self) -> bool:
-        """Whether it is a Pinion card whose registers this user can read."""
+        """Whether this is a Pinion card whose registers this user can read."""
         return not self.problem
 
 

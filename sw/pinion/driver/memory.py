@@ -120,7 +120,7 @@ class Pool:
         return owner
 
     def give(self, block: MemoryBlock) -> None:
-        """Return an unused block to the pool."""
+        """Put a block that is no longer used back into the pool."""
         self._give_memory(block.memory)
 
     def _give_memory(self, memory: Bytes) -> None:

@@ -67,7 +67,7 @@ class Nodes(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close the files that are open, which may be none."""
+        """Close any open files."""
 
 
 class FileNodes(Nodes):

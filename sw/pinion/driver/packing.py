@@ -115,7 +115,7 @@ def record_columns(arrays: Sequence[Array]) -> tuple[RecordColumn, ...]:
 def flatten(
     columns: Sequence[RecordColumn], arrays: Mapping[str, NDArray[Any]]
 ) -> list[NDArray[Any]]:
-    """Return checked arrays as (count, size), or (1, size) for all requests; views if possible."""
+    """Return checked arrays as (count, size), or (1, size) for a shared one; views if possible."""
     return [arrays[c.array.name].reshape(-1, c.size) for c in columns]
 
 

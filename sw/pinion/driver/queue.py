@@ -77,7 +77,7 @@ class Queue:
 
     @property
     def due_reset(self) -> ResetRequest | None:
-        """The reset request at the head of the queue once nothing is left before it, or None."""
+        """The reset request at the head of the queue if every earlier packet is done, or None."""
         if self.retries or self.under_way:
             return None
         return self.first_reset
@@ -136,7 +136,7 @@ class Queue:
             self.checking = None
 
     def recall(self) -> list[Packet]:
-        """Remove and return the mismatched packets and those in flight, which are sent again."""
+        """Remove and return the mismatched packets and then those in flight."""
         launched = list(self.in_flight)
         self.in_flight.clear()
         self.unsent.clear()

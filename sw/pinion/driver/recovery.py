@@ -1,4 +1,4 @@
-"""The soft reset, which recovers a card from any fault."""
+"""The soft reset, which recovers a card from faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A card behind a serial line: packets in the frames of `pinion.link.uart_framing`."""
+"""A card connected by a serial line: packets in the frames of `pinion.link.uart_framing`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _WORD = 0xFFFFFFFF
 
 
 class Port(Protocol):
-    """A bidirectional line of bytes; methods raise `OSError` if it is gone."""
+    """A bidirectional byte stream; methods raise `OSError` if the port is gone."""
 
     def read(self) -> bytes:
         """Return received bytes, or no bytes after a short timeout; only one thread calls this."""
@@ -120,11 +120,11 @@ class SerialTransport(Transport):
             raise
 
     def read_register(self, offset: int) -> int:
-        """Read a register with one frame in each direction, repeated if it gets lost."""
+        """Read a register with one frame in each direction, repeated if one is lost."""
         return self._ask(FrameKind.READ, offset=offset)
 
     def write_register(self, offset: int, value: int) -> None:
-        """Write a register, again if a frame is lost; a write to CONTROL also ends transfers."""
+        """Write a register, repeated if a frame is lost; a write to CONTROL also ends transfers."""
         self._ask(FrameKind.WRITE, offset=offset, value=value)
         if offset != CONTROL:
             return

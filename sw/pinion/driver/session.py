@@ -281,7 +281,7 @@ class ResponseHandler:
             self._state.fail_abandoned(batch)
 
     def _check(self, packet: Packet) -> tuple[ResponseHead | None, Exception | None]:
-        """Return the head of a good response or the error of a bad one; neither for an old one."""
+        """Return the head of a good response or the error of a bad one; no value for an old one."""
         assert packet.response is not None
         response = packet.response.bytes
         try:
@@ -371,7 +371,7 @@ class Supervisor:
                     return
 
     def _poll_status(self, packet: Packet) -> None:
-        """Report a halted card once two polls agree, because a response may still arrive."""
+        """Report a card that two polls in a row find halted, or whose registers cannot be read."""
         read = self._transport.read_register
         try:
             status = read_named(read, "STATUS")
@@ -388,7 +388,7 @@ class Supervisor:
         self._state.report_stopped(packet, failure)
 
     def _recover(self, recovery: Recover) -> None:
-        """Fail the batch at fault, reset the card, and send the other packets again."""
+        """Fail any batch at fault, reset the card and resend packets, or reset only the states."""
         fault, error = recovery.fault, None
         if fault is not None:
             error = explain(self._transport.read_register, fault.error)

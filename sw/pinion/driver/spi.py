@@ -1,4 +1,4 @@
-"""A card behind an SPI line: one request per transfer, for control loops.
+"""A card connected by SPI: one request per transfer, for control loops.
 
 The line has neither packets nor registers (`pinion.link.spi_framing`), so this is not a
 :class:`pinion.driver.Device`: a transfer carries one request and returns its result.
@@ -49,7 +49,7 @@ class SpiDevice:
 
     @classmethod
     def open(cls, folder: Path, line: Line) -> Self:
-        """Open the device of a build folder on a line, if all files of the build are unchanged.
+        """Open a build folder's device on an SPI line, if all files of the build are unchanged.
 
         Raises
         ------

@@ -82,7 +82,7 @@ class PollStatus:
 
 @dataclass(frozen=True, eq=False)
 class RecoveryCause:
-    """The cause of a recovery.
+    """An error that requires a recovery, and the packet that it concerns.
 
     Members
     -------
@@ -166,7 +166,7 @@ class SessionState:
             self._queue.waiting.append(batch)
 
     def add(self, packet: Packet) -> None:
-        """Add the next sealed packet of a batch, to be launched when it is its turn."""
+        """Queue the next sealed packet of a batch, or release it if the batch was given up."""
         batch = packet.batch
         with self._lock:
             if batch.settled or batch.abandoned:
@@ -176,7 +176,7 @@ class SessionState:
             self._launch()
 
     def request_reset(self, *, state_only: bool = False) -> ResetRequest:
-        """Queue a reset of the card after everything that was submitted.
+        """Queue a reset of the card, or only of its states, after everything that was submitted.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class SessionState:
     # Steps of the reader.
 
     def next_read(self) -> Packet | None:
-        """Wait for the next packet whose response is to be read, and return it; None at the end."""
+        """Wait for the next packet whose response to read, and return it; None if stopped."""
         with self._lock:
             while self._phase is not Phase.RUNNING or not self._queue.in_flight:
                 if self._phase is Phase.STOPPED:
@@ -262,7 +262,7 @@ class SessionState:
     # Steps of the writer.
 
     def next_write(self) -> Packet | None:
-        """Wait for the next packet to write, and return it; None at the end."""
+        """Wait for the next packet to write, and return it; None if the session has stopped."""
         with self._lock:
             while (
                 self._phase is not Phase.RUNNING
@@ -407,7 +407,7 @@ class SessionState:
             return self._queue.check() if self._queue.received else None
 
     def recall(self) -> list[Packet]:
-        """In a recovery, return the packets without a response, in order."""
+        """In a recovery, return the packets to send again, in order."""
         with self._lock:
             return self._queue.recall()
 

@@ -55,7 +55,7 @@ class Transport(ABC):
 
     @abstractmethod
     def send(self, packet: Bytes) -> None:
-        """Send a packet; return when all of it has been accepted, which may take long.
+        """Send a packet; return when all of it has been accepted, which may take a long time.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ def transports() -> dict[str, EntryPoint]:
 
 
 def split_device(device: str) -> tuple[str, str]:
-    """Return name and address of a device: ("sim", "") of ``sim``, ("xdma", "0") of ``xdma:0``."""
+    """Split a device string: ("sim", "") for ``sim``, ("xdma", "0") for ``xdma:0``."""
     name, _, address = device.partition(":")
     return name, address
 

@@ -1,4 +1,4 @@
-"""A card behind the Xilinx DMA driver, accessed through its device files."""
+"""A card accessed through the device files of the Xilinx DMA driver."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class XdmaTransport(Transport):
         if written != len(packet):
             raise TornStreamError(
                 f"'{self._path(H2C)}' accepted {written} of {len(packet)} bytes: the request is "
-                f"incomplete, and the card's stream is torn."
+                f"incomplete."
             )
 
     def receive(self, packet: Bytes) -> None:

@@ -341,7 +341,7 @@ def kinetic_energy(model: Model, q: ArrayLike, qd: ArrayLike) -> Array:
 
 
 def potential_energy(model: Model, q: ArrayLike) -> Array:
-    """Return the potential energy [J], with zero level at the base's origin: () or (n,) float64.
+    """Return the potential energy [J], zero at the base's origin: () or (n,) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Raises :class:`DynamicsError` like
     :func:`rnea`.

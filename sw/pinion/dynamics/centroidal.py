@@ -80,7 +80,7 @@ def on_a_root(model: Model) -> Model:
 
 
 def _of_bodies(region: Region) -> Region:
-    """Return a region for the robot on the root that calls ``region`` with numbers without it."""
+    """Return a region that calls ``region`` with body numbers that do not count the root."""
 
     def moved(name: str, body: int) -> AbstractContextManager[object]:
         return region(name, max(1, body - 1))

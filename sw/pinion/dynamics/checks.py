@@ -1,4 +1,4 @@
-"""Checks of arguments of dynamics functions, and conversion between arrays and scalars."""
+"""Argument checks for dynamics functions, and conversion between arrays and scalars."""
 
 from __future__ import annotations
 

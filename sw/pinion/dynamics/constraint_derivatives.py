@@ -382,7 +382,7 @@ def constraint_dynamics_derivatives(
 def forces_on_links(
     at_state: Constraints, force: Sequence[Scalar], region: Region
 ) -> list[list[Scalar]]:
-    """Return the wrenches [moment; force] of contact forces on all links, in the links' axes.
+    """Return the contact forces' total wrench [moment; force] on each link, in the link's axes.
 
     Those of loops are not included (:func:`without_loops`).
     """

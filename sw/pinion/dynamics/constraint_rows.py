@@ -1,4 +1,4 @@
-"""Rows of the contacts' Jacobian and of its gradient, carried to the base."""
+"""Rows of the contacts' Jacobian and of its gradient, computed from the contact to the base."""
 
 from __future__ import annotations
 

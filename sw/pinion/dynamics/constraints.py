@@ -79,7 +79,7 @@ def constraint_dynamics_scalars(
     friction_width: float = FRICTION_WIDTH,
     **gains: Unpack[Gains],
 ) -> tuple[list[Scalar], list[Scalar]]:
-    """Return the accelerations of a robot in contact and the forces on it, for any scalar type.
+    """Return the accelerations and contact forces of a robot in contact, for any scalar type.
 
     Arguments
     ---------
@@ -269,7 +269,7 @@ def gain_columns(model: Model, batch: tuple[int, ...], **gains: Unpack[GainArray
 
 
 def coincident(contacts: Sequence[Contact]) -> list[tuple[int, int]]:
-    """Return the pairs of contacts that hold the same point of a body."""
+    """Return index pairs of contacts with the world that hold the same point of the same body."""
     return [
         (i, j)
         for j, second in enumerate(contacts)
@@ -301,7 +301,7 @@ def constraint_dynamics(
     friction_width: float = FRICTION_WIDTH,
     **gains: Unpack[GainArrays],
 ) -> tuple[Array, Array]:
-    """Return the accelerations of a robot in contact and the forces of the ground on it.
+    """Return the accelerations of a robot in contact, and its contact and loop forces.
 
     Arguments
     ---------

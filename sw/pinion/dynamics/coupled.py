@@ -62,7 +62,7 @@ class Coupling:
         return gathered
 
     def columns(self) -> list[tuple[int, float]]:
-        """Return G by rows: for each velocity, the index of its independent one, and the ratio."""
+        """Return G by rows: the index of each velocity's independent velocity, and the ratio."""
         v_slices = self.free.v_slices
         return [
             (v_slices[tie.leader].start + k, tie.ratio)

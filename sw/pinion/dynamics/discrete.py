@@ -162,7 +162,7 @@ class _Start:
     batch: tuple[int, ...]
 
     def shaped(self, *results: Array) -> tuple[Array, Array]:
-        """Return two finite results, without the batch axis if the caller passed one state."""
+        """Return two results, without the batch axis for one state; raise if one is not finite."""
         check_result(self.dt, *results)
         first, second = (result.reshape(*self.batch, *result.shape[1:]) for result in results)
         return first, second

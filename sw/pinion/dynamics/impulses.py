@@ -162,7 +162,7 @@ def impulse_dynamics_derivatives_scalars(
     *,
     reference: str = "local",
 ) -> ImpulseGradient:
-    """Return a robot's rates after an impact and the impulses at its contacts with gradients.
+    """Return a robot's rates after an impact and the impulses at its contacts, with gradients.
 
     Arguments as for :func:`impulse_dynamics_scalars`. The gradient by position is along tangents if
     positions are not a vector.

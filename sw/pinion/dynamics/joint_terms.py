@@ -81,7 +81,7 @@ class JointTerms:
         return not is_zero(self.stiffness[k]) or any(self.stiffness_poly[k])
 
     def effort(self, k: int, q: Sequence[Scalar], qd: Sequence[Scalar]) -> Scalar:
-        """Return the effort at velocity k in addition to inertia and ``armature qdd``.
+        """Return the effort of velocity k's terms, except ``armature qdd``.
 
         ``q`` (nq,) and ``qd`` (nv,) are the robot's.
         """
@@ -181,7 +181,7 @@ class JointTerms:
         return mul(x, add(mul(square, inner), mul(15.0 / 8.0, friction)))
 
     def _clamped(self, rate: Scalar) -> Scalar:
-        """Return the smooth step's x; the rate is clamped first, so that x never exceeds one."""
+        """Return the rate divided by the friction width, clamped first, so never above 1."""
         return mul(clamp(rate, -self.width, self.width), 1.0 / self.width)
 
 

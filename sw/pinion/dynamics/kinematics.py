@@ -112,7 +112,7 @@ def body_poses_scalars(
     bodies: Sequence[int] | None = None,
     region: Region = no_region,
 ) -> dict[int, FramePose]:
-    """Return the poses of bodies in the base by number, that of the base itself as -1.
+    """Return the poses of bodies in the base, by number; -1 is the base itself.
 
     Arguments
     ---------

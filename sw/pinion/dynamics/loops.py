@@ -281,7 +281,7 @@ class LoopMotion:
         return by_q
 
     def _add_turns(self, by_q: Rows, motion: Spatial) -> None:
-        """Add the changes of rows due to the first frame's axes turning in the second body.
+        """Add to the rows their changes as the first frame's axes turn relative to the second body.
 
         ``motion`` : what the rows hold of the second frame, an angular and a linear vector.
         """

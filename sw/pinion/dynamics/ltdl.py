@@ -34,13 +34,13 @@ class Factors:
 
 
 def by_velocity(model: Model, region: Region) -> Region:
-    """Return a region called with a velocity's number, 1 for the first, instead of a body's."""
+    """Return a region that takes a velocity's number, counted from 1, in place of a body's."""
     bodies = owners(model)
     return lambda name, k: region(name, bodies[k - 1])
 
 
 def region_at(region: Region, body: int) -> Region:
-    """Return a region whose steps all belong to one body."""
+    """Return a region that assigns every step to one body."""
     return lambda name, _: region(name, body)
 
 

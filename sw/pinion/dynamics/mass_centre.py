@@ -106,7 +106,7 @@ def com_jacobian_scalars(model: Model, q: Sequence[Scalar], region: Region = no_
 
 
 def _shares(model: Model, region: Region) -> tuple[float, Scalar]:
-    """Return a constant factor of masses and a factor of results, whose product is 1 / mass."""
+    """Return a constant factor for masses and a factor for results; their product is 1 / mass."""
     if constant_inertias(model):
         return 1.0 / total_mass(model), 1.0
     return 1.0, mass_reciprocal(model, region)

@@ -83,7 +83,7 @@ class Parameters:
 
 
 def minimal_model(model: Model, keep: Collection[int] = ()) -> Model:
-    """Return a model with the same dynamics and as many constant zeros and ones as possible.
+    """Return a model with the same dynamics and more constants that are zero or one.
 
     ``q``, ``qd``, ``qdd``, ``tau`` and their order are unchanged. Use it for tracing ``rnea``,
     ``crba``, ``minv``, ``aba``, kinetic energy and the gradients; not for potential energy, frames

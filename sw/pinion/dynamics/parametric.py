@@ -47,12 +47,12 @@ COUNTS = {GRAVITY: 3, "": 10, ON_AXIS: 4, **dict.fromkeys(JOINT_FIGURES, 1)}
 AXIAL = 1e-9
 """A link's origin this close to a joint's axis is on it [m]."""
 
-_ADVICE = "correct it, or keep it with accept_inertia=True."
+_ADVICE = "correct it, or pass accept_inertia=True."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Parameter:
-    """The parameters under one name: those of a link, gravity, or one figure of a joint.
+    """The parameters with one name: those of a link, gravity, or one coefficient of a joint.
 
     Members
     -------
@@ -84,18 +84,18 @@ class Parameter:
 
     @property
     def origin(self) -> Array:
-        """The numbers of `file` with all values at zero."""
+        """The numbers of `file` with all values set to zero."""
         return np.asarray(self.file - self.basis @ (self.reading @ self.file))
 
     def full(self, values: Array) -> Array:
-        """Return the ten numbers (..., 10) of a link's values (..., count)."""
+        """Expand a link's values (..., count) to its ten inertial parameters (..., 10)."""
         if self.axis is None:
             return values
         return np.asarray(self.origin + values @ self.basis.T)
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """Return the link or joint in a parameter's name, and its figure, "" for a whole link."""
+    """Split a parameter's name into its link or joint and the quantity, "" for a whole link."""
     if name == GRAVITY:
         return name, GRAVITY
     owner, _, figure = name.rpartition(":")
@@ -176,7 +176,7 @@ def _of_joint(model: Model, name: str, figure: str) -> tuple[int, Array]:
 
 
 def _of_link(model: Model, name: str) -> tuple[int, Array]:
-    """Return a link's body, and the body's ten numbers in the link's frame."""
+    """Return a link's body, and that body's ten inertial parameters in the link's frame."""
     frame = find_link(model, name, moving=True)
     if frame.body < 0:
         raise DynamicsError(
@@ -188,7 +188,7 @@ def _of_link(model: Model, name: str) -> tuple[int, Array]:
 
 
 def _axis_of(model: Model, name: str) -> Array:
-    """Return the joint's axis (3,) in a link's frame, whose origin is on it."""
+    """Return the joint's axis (3,) in a link's frame; raise if the origin is off the axis."""
     frame = find_link(model, name)
     joint, (x, y, _) = model.bodies[frame.body].joint, frame.placement.r
     if joint.kind.nq > 1:
@@ -206,7 +206,7 @@ def _axis_of(model: Model, name: str) -> Array:
 
 
 def _about(axis: Array) -> tuple[Array, Array]:
-    """Return basis (10, 4) and reading (4, 10) of parameters about an axis."""
+    """Return the `basis` (10, 4) and `reading` (4, 10) of a :class:`Parameter` about an axis."""
     unit, along = _tensor(np.eye(3)), _tensor(np.outer(axis, axis))
     basis, reading = np.zeros((10, 4)), np.zeros((4, 10))
     basis[0, 0] = reading[0, 0] = 1.0
@@ -414,7 +414,7 @@ def _columns_of(parameter: Parameter, links: Sequence[Parameter]) -> NDArray[np.
 def linear_map(
     model: Model, links: Sequence[Parameter], change: Callable[[Model], Model]
 ) -> tuple[Array, Array]:
-    """Return T (bodies, 10, count) and c (bodies, 10): a change gives inertias ``T values + c``.
+    """Return T (bodies, 10, count) and c (bodies, 10) of the changed inertias ``T values + c``.
 
     ``links`` : parameters of links; the values are theirs, one after the other.
     """

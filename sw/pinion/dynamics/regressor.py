@@ -190,7 +190,7 @@ def gravity_regressor_scalars(
 def kinetic_energy_regressor_scalars(
     model: Model, q: Sequence[Scalar], qd: Sequence[Scalar], region: Region = no_region
 ) -> list[Scalar]:
-    """Return ``y`` (10 bodies,); ``y pi`` is the kinetic energy [J] without that of rotors.
+    """Return ``y`` (10 bodies,); ``y pi`` is the kinetic energy [J] without the armature's.
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``qd`` : (nv,) scalars, joint rates;
     ``region`` : as for :func:`.rnea.rnea_scalars`, with the pass ``forward``.
@@ -250,7 +250,7 @@ def joint_regressor_scalars(
     term: JointTerm,
     region: Region = no_region,
 ) -> Rows:
-    """Return the matrix (nv, bodies) of the efforts per unit of a term of each body's joint.
+    """Return efforts (nv, bodies) per unit of one joint term, a column for each body's joint.
 
     Arguments
     ---------

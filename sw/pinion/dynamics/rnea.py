@@ -146,7 +146,7 @@ def at_the_joint(joint: Joint, parent: BodyMotion) -> Vector:
 def across_revolute(
     joint: Joint, parent: BodyMotion, X: JointTransform, a: Vector, qd: Scalar, qdd: Scalar
 ) -> BodyMotion:
-    """Return the motion behind a revolute joint whose origin accelerates by ``a`` (its frame)."""
+    """Return the motion of a revolute joint's child; ``a``: acceleration of the joint's origin."""
     E = joint.tree.E
     w_parent = rotate(E, parent.w)
     B_axis = X.turn(rotate(E, times_constant(parent.B, E[2])))
@@ -170,7 +170,7 @@ def across_revolute(
 def across_prismatic(
     joint: Joint, parent: BodyMotion, shift: Scalar, a: Vector, qd: Scalar, qdd: Scalar
 ) -> BodyMotion:
-    """Return the motion behind a prismatic joint: same rotation, an origin that moves along z.
+    """Return the motion of a prismatic joint's child, whose origin moves along the joint's z.
 
     ``a_child = a + B z q + 2 w x z qd + z qdd``: transport to the shifted origin, Coriolis, own.
     """
@@ -199,7 +199,7 @@ def point_at_the_child(joint: Joint, parent: BodyMotion, X: JointTransform) -> B
 def across_any(
     joint: Joint, before: BodyMotion, qd: Sequence[Scalar], qdd: Sequence[Scalar]
 ) -> BodyMotion:
-    """Return the motion behind any joint from that of the parent's point at the child's origin."""
+    """Return the motion of any joint's child from that of the parent's point at its origin."""
     turned, moving = joint_motion(joint, qd)
     gained_al, gained_a = joint_motion(joint, qdd)
     w = vadd(before.w, turned)

@@ -127,7 +127,7 @@ class SubtreeChange:
 def columns(
     joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
 ) -> list[tuple[SubtreeChange, SubtreeChange]]:
-    """Return the columns of each of a joint's positions and rates, in its body's coordinates.
+    """Return the position and rate columns of each of a joint's axes, in its body's coordinates.
 
     ``motion``, ``before`` : of the body, as in :class:`.rnea.BodyState`; ``qd`` : rates of the
     joint.
@@ -156,7 +156,7 @@ def columns_about_z(axis: Axis, motion: BodyMotion) -> tuple[SubtreeChange, Subt
 def columns_of_any(
     axis: Axis, motion: BodyMotion, before: BodyMotion, moving: Vector
 ) -> tuple[SubtreeChange, SubtreeChange]:
-    """Return the columns of one axis of a joint of any kind; ``moving`` is u above."""
+    """Return the columns of one axis of a joint of any kind, whose linear rate is ``moving``."""
     angular, linear = axis_motion(axis, 1.0)
     dw = cross(before.w, angular)
     da = vadd(times(before.B, linear), cross(before.a, angular))

@@ -89,7 +89,7 @@ class Stabilisation:
         region: Region,
         gains: Gains,
     ) -> Self:
-        """Return the stabilisation by gains; raise :class:`DynamicsError` if one is missing."""
+        """Return the stabilisation; raise for a position gain without targets, or the reverse."""
         position_gain, target = gains.get("position_gain", ()), gains.get("target", ())
         if position_gain and not target and not at_state.contacts:
             target = zeros(len(position_gain), 3)

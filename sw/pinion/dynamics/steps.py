@@ -204,7 +204,7 @@ def tangent_rate(kind: JointKind, u: Sequence[Scalar], v: Sequence[Scalar]) -> l
 def tangent_rate_jacobians(
     kind: JointKind, u: Sequence[Scalar], v: Sequence[Scalar]
 ) -> tuple[Rows, Rows]:
-    """Return the derivatives of :func:`tangent_rate` with respect to u and v, (nv, nv)."""
+    """Return the derivatives of :func:`tangent_rate` with respect to u and v, (nv, nv) each."""
     if kind.nv == 1:
         return [[0.0]], [[1.0]]
     ad, ad_v = bracket(kind, u), bracket(kind, v)

@@ -15,7 +15,7 @@ from .model import Model, Vec3
 
 
 class RobotOptions(TypedDict, total=False):
-    """Options for loading a robot, of `build`, `backend`, `batch` and others that load one.
+    """Options for loading a robot, as `build`, `backend`, `batch` and others accept them.
 
     Members
     -------

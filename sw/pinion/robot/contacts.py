@@ -130,7 +130,7 @@ def _is_loop(loop: Any) -> bool:
 
 
 def loops_of(model: Model) -> tuple[Contact, ...]:
-    """Return a robot's loops in their order, as contacts of their first frames.
+    """Return a robot's loops in their order, each as a contact of its first frame.
 
     Errors
     ------

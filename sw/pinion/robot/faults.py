@@ -54,7 +54,7 @@ class LinkFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A model whose inertias are still unchecked, and the figures they were built from."""
+    """A model whose inertias are still unchecked, and the links' inertias as they were stated."""
 
     model: Model
     figures: tuple[LinkFigures, ...]
@@ -111,7 +111,7 @@ class Draft:
 
 
 def check_joints(model: Model, *, before: Model) -> Model:
-    """Return a model derived from another, after checking that its joints still move inertia.
+    """Return an edited model, with a note if it has no inertia left; raise for newly idle joints.
 
     Errors
     ------
@@ -128,7 +128,7 @@ def check_joints(model: Model, *, before: Model) -> Model:
 
 
 def massless(model: Model) -> bool:
-    """Return whether no moving body has any inertia, unless that was accepted."""
+    """Return whether no moving body has any inertia and this was not accepted."""
     for body in model.bodies:
         inertia, armature = body.inertia, body.joint.armature
         values = (inertia.mass, *inertia.h, *inertia.I, armature)
@@ -180,7 +180,7 @@ class _Fault:
 
 
 def _problem(figures: LinkFigures) -> str:
-    """Return the problem of a link's figures, '' if there is none."""
+    """Return the problem of a link's mass or inertia, '' if there is none."""
     if figures.mass <= -LIGHTEST:
         return f"the mass {figures.mass!r} of link {figures.link!r} is negative"
     if figures.mass < LIGHTEST:

@@ -227,7 +227,7 @@ def _base() -> str:
 
 
 def _tip(parent: str, *, z: float) -> tuple[str, str]:
-    """Return link and fixed joint of a massless ``tip``, ``z`` [m] along the parent's z axis."""
+    """Return the link and fixed joint of a massless ``tip``, ``z`` [m] along the parent's z."""
     return (
         link_xml("tip"),
         joint_xml("tip_joint", "fixed", parent=parent, child="tip", xyz=(0.0, 0.0, z)),

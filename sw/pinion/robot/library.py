@@ -184,8 +184,8 @@ def _load_file(name: str, gravity: Vec3 | None, floating_base: bool, snap: bool)
     path = Path(name)
     if name.lstrip("\ufeff \t\r\n").startswith("<") and not os.path.lexists(name):
         raise RobotError(
-            f"The text {_cut(repr(name))} is a robot's content, not a path; give the path of its "
-            "file, or pass a URDF's text to pinion.robot.load_text."
+            f"The text {_cut(repr(name))} is a robot's description, not a path; give the path of "
+            "its file, or pass a URDF's text to pinion.robot.load_text."
         )
     if not _looks_like_path(name) and not os.path.lexists(name):
         raise RobotError(

@@ -1,4 +1,4 @@
-"""Checks of mimic joints that follow an unknown joint, themselves, or each other."""
+"""Check for mimic joints that follow an unknown joint, themselves, or each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The robot model: a tree of moving bodies, each behind one joint.
+"""The robot model: a tree of moving bodies, each connected to its parent by one joint.
 
 Conventions (Featherstone, "Rigid Body Dynamics Algorithms", 2008): spatial vectors are
 ``[angular; linear]`` in body coordinates, a transform is the pair ``(E, r)`` with
@@ -23,7 +23,7 @@ Mat3 = tuple[Vec3, Vec3, Vec3]
 
 
 class JointKind(Enum):
-    """Type of a joint; its axis is always z of the joint's frame, so that ``S`` is constant.
+    """Type of a joint; an axis is always z of the joint's frame, so that ``S`` is constant.
 
     Coordinates are Pinocchio's, velocities are in the moving body's frame:
 
@@ -187,7 +187,7 @@ class Body:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """A URDF link's frame: fixed in body ``body`` (-1 for the base) at ``placement``."""
+    """A link's frame: fixed in body ``body`` (-1 for the base) at ``placement``."""
 
     name: str
     body: int

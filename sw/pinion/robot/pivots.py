@@ -61,7 +61,7 @@ class Idle:
 
 
 def idle_joints(model: Model) -> list[Idle]:
-    """Return the joints at which the joint-space inertia matrix is singular at every position."""
+    """Return the joints that move no inertia at any position, so that M is always singular."""
     if all(_full(body.inertia) for body in model.bodies):
         return []
     count = len(model.bodies)

@@ -72,12 +72,12 @@ class Residues:
             self.largest, self.where = change, where
 
     def kept(self, tilt: float, where: str) -> None:
-        """Record the tilt [rad] of a number that would be zero without it."""
+        """Record a small tilt [rad] that was not removed, unless another note explains it."""
         if where not in self.explained:
             self.tilts[where] = max(tilt, self.tilts.get(where, 0.0))
 
     def notes(self) -> list[str]:
-        """Return at most two sentences: on what was snapped, and on what was kept."""
+        """Return at most two sentences, on the removed residues and on the tilts that remain."""
         notes = []
         if self.count:
             plural = "s" if self.count > 1 else ""
@@ -144,7 +144,7 @@ def from_rpy(rpy: Vec3) -> Mat3:
 
 
 def without_residues(a: Mat3, residues: Residues, where: str) -> Mat3:
-    """Snap a rotation's residues to 0 and +-1, and report them.
+    """Snap a rotation's entries near 0 and +-1 to these values, and report the residues.
 
     Entries within ``residues.tolerance`` of 0 become 0. An entry near +-1 becomes +-1 only when
     the rest of its row and column is zero: a rotation by 4e-5 rad has a cosine within 1e-9 of

@@ -71,17 +71,17 @@ class Bus:
 
     @property
     def payload(self) -> StructLayout:
-        """Layout of dense request records; ``last`` of a batch, with ``words`` valid words."""
+        """Layout of a slice of request records with ``words`` valid words; ``last`` in a batch."""
         return StructLayout({"data": self.bits, "last": 1, "words": range(self.words + 1)})
 
     @property
     def response(self) -> StructLayout:
-        """Layout of dense result records, ``last`` of a batch, or of packets, ``last`` as TLAST."""
+        """Layout of a slice of result words or of a packet; ``last`` in its batch or packet."""
         return StructLayout({"data": self.bits, "last": 1})
 
     @property
     def flags(self) -> StructLayout:
-        """Layout of flags; ``last`` of a batch, with its number of ``flagged`` records."""
+        """Layout of a slice of flags; ``last`` in its batch; ``flagged`` is the batch's count."""
         return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
 
     def place(self, m: Module, passes: ValueLike, name: str) -> Value:
@@ -126,12 +126,12 @@ FULL = Bus()
 
 
 def core_beat(lanes: int) -> StructLayout:
-    """Return the layout of a core's request beat: ``last`` of a record."""
+    """Return the layout of a core's request beat; ``last`` in its record."""
     return StructLayout({"data": WORD * lanes, "last": 1})
 
 
 def result_beat(lanes: int) -> StructLayout:
-    """Return the layout of a core's result beat: ``last`` of a record, with its ``flag``."""
+    """Return the layout of a core's result beat; ``last`` in its record, with its ``flag``."""
     return StructLayout({"data": WORD * lanes, "last": 1, "flag": 1})
 
 

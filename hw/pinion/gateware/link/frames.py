@@ -220,7 +220,7 @@ class FrameWriter(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Fill a buffer, add the checksum, replace zeros by lengths from the end, and send it."""
+        """Fill a buffer, append the checksum, replace zeros with lengths from the end, and send."""
         m = Module()
         # Distributed: a block RAM would absorb `current`, and its output is late in a cycle.
         style = {"ram_style": "distributed"}

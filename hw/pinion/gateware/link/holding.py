@@ -10,7 +10,7 @@ from pinion.gateware.component import Component
 
 
 class HoldingStage(Component):
-    """Two registers that keep a payload offered through every reset except ``clear``.
+    """Two registers that hold an offered payload through every reset except ``clear``.
 
     AXI4-Stream forbids withdrawing or changing an offered payload, and the DMA engine that follows
     is not reset with the rest. These registers ignore the reset of their domain, including inserted

@@ -23,7 +23,7 @@ _LUTS = {"ram_style": "distributed"}
 
 
 def checksum(start: int) -> Processor:
-    """Create a CRC-16 with the polynomial of XMODEM and an initial value."""
+    """Create a CRC-16 with XMODEM's polynomial and the given initial value."""
     algorithm = Algorithm(
         crc_width=16,
         polynomial=0x1021,

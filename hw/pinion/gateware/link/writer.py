@@ -65,7 +65,7 @@ class ResponseWriter(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build a register that takes each section in turn, its checksum, an output register."""
+        """Build a register for one section after another, its checksum and the output register."""
         m = Module()
         bus = self.bus
         beat, out = (Signal(bus.response, name=n, reset_less=True) for n in ("beat", "out"))

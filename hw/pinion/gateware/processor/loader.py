@@ -13,7 +13,7 @@ from pinion.processor.image import STORE_PLACE, Store, depths, record_words, wid
 
 
 class Loader(Component):
-    """Writer of memories, a word for each record (:meth:`pinion.processor.image.Image.records`).
+    """Stage that writes a word for each record (:meth:`pinion.processor.image.Image.records`).
 
     Parameters
     ----------

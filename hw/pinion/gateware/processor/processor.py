@@ -155,7 +155,7 @@ class Processor(Component):
     def _way_in(
         self, m: Module, entry: tuple[Value, Value], starts: Value, inputs: Value
     ) -> tuple[Value, Value, Value, Value]:
-        """Build the input path: it converts the words of requests and keeps them for their sample.
+        """Build the input path, which converts request words and stores them for their sample.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class Processor(Component):
         begins: Value,
         free: Signal,
     ) -> Value:
-        """Build the result store, which puts results into order, and the converter.
+        """Build the result store, which reorders results, and the converter.
 
         Parameters
         ----------

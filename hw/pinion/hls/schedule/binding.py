@@ -68,7 +68,7 @@ class StateRegister:
     initial: int
 
     def taken(self, ii: int) -> int:
-        """Return the cycle, counted from the previous request, at whose end the value is stored."""
+        """Return the cycle, from the previous request's start, at whose end the value is stored."""
         return self.arrival - 1 + ii
 
 
@@ -188,7 +188,7 @@ def bind(graph: Graph, plan: Schedule) -> Binding:
 
 
 def lanes(words: int, ii: int) -> tuple[int, int]:
-    """Return the fewest lanes that carry a record within ``ii`` beats, and their beats."""
+    """Return the fewest lanes that carry a record in ``ii`` beats or fewer, and its beats."""
     lane_count = max(1, -(-words // ii))
     return lane_count, max(1, -(-words // lane_count))
 

@@ -32,7 +32,7 @@ class CheckError(AssertionError):
 def check_operation(
     graph: Graph, fmts: Sequence[Format], operation: Operation, timing: Timing
 ) -> None:
-    """Check that an operation has its node's operands and its unit's latency."""
+    """Check an operation's operands, ports, kind, control bits and latency against its node."""
     op, args = graph.nodes[operation.node].op, graph.nodes[operation.node].args
     if op == names.QUANTIZE:  # the same unit does the exact operation in front of it
         exact = graph.nodes[args[0]]

@@ -38,7 +38,7 @@ MOVES_OF_UNITS = 0.05
 def arrange_units(
     binding: Binding, *, seed: int = 0, progress: Progress = SILENT
 ) -> tuple[int, ...]:
-    """Choose the unit of each operation for short wires.
+    """Choose the unit of each operation so that wires are short.
 
     Parameters
     ----------

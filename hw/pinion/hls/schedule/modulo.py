@@ -60,7 +60,7 @@ class Schedule:
 
     @property
     def schedule_cycles(self) -> int:
-        """Cycles from the first available sine or cosine to the last result."""
+        """Cycles from the first available sine or cosine, or from cycle 0, to the last result."""
         return self.length - self.first_operand
 
     def ready(self, i: int) -> int:
@@ -69,11 +69,11 @@ class Schedule:
 
 
 class ScheduleError(ValueError):
-    """Error for an initiation interval or unit counts with which no schedule exists."""
+    """Error for an initiation interval or unit counts that allow no schedule."""
 
 
 class StateLoopError(ScheduleError):
-    """Error for an interval that is shorter than a loop through states.
+    """Error for an interval that is shorter than the latency of a loop through states.
 
     Members
     -------
@@ -99,7 +99,7 @@ Loops = Mapping[int, tuple[int, str]]
 
 
 def loops_of(graph: Graph) -> dict[int, tuple[int, str]]:
-    """Return, for each word of state in a fixed graph, the node of its next value and its name."""
+    """Return the next value's node and the name of each word of state, by the word's node."""
     return {i: (state.node, str(state.word)) for i, state in graph.state_nodes().items()}
 
 
@@ -160,7 +160,7 @@ class _Problem:
         return [[count] * self.ii for count in self.units]
 
     def windows(self, length: int) -> tuple[list[int], list[int]]:
-        """Return the earliest and latest start of each operation in a schedule of a length."""
+        """Return the earliest and latest start of each operation in a schedule of this length."""
         return self._first, [length + cycle for cycle in self._last]
 
     def _ends(self) -> tuple[list[int], list[int]]:
@@ -248,7 +248,7 @@ class _Problem:
 
 
 def shortest_interval(operations: tuple[Operation, ...], loops: Loops) -> int:
-    """Return the shortest interval [cycles] that all loops through states allow (1 without)."""
+    """Return the shortest interval [cycles] that all loops through states allow; 1 for none."""
     low, high = 1, 1 + sum(operation.latency + 1 for operation in operations) + len(loops)
     while loops and low < high:
         middle = (low + high) // 2
@@ -285,7 +285,7 @@ def shorter(
     loops: Loops = MappingProxyType({}),
     progress: Progress = SILENT,
 ) -> Schedule | None:
-    """Return a schedule with the fewest units, shorter than a length; None if one try fails."""
+    """Try once to schedule in under ``length`` cycles with the fewest units; None if it fails."""
     units = unit_counts(operations, ii)
     start = _search(_Problem(operations, units, ii, loops), 1, length, progress)
     return None if start is None else _finish(operations, start, ii, timing, units, loops)
@@ -351,7 +351,7 @@ _SPARE = 16
 def _with_more(
     operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
 ) -> dict[UnitKind, int]:
-    """Return unit counts with one more unit of each kind in loops through states, if it helps."""
+    """Return the counts with another unit of each kind in state loops, unless it would be idle."""
     inside = problem.inside()
     useful = {operations[i].kind for i in inside}
     counts = Counter(operation.kind for operation in operations)
@@ -467,7 +467,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
 
 
 class _Room:
-    """Prices of displacing operations: low for those with wide windows and few moves so far.
+    """Prices of displacing operations: low for those with wide windows and few displacements.
 
     Members
     -------

@@ -102,9 +102,9 @@ class _Search(Sources):
         self.unit[i], self.start[i], self.ready[i] = unit, start, start + self.latency[i]
 
     def _move(self, i: int, unit: int, start: int, limit: float) -> None:
-        """Move an operation to a unit and cycle, and an operation in the way to the vacated slot.
+        """Move an operation to a unit and cycle, unless the cost grows by more than the limit.
 
-        It is undone if the cost grows by more than the limit, as in `_trade`.
+        An operation in the way moves to the vacated slot.
         """
         ii, mine, was = self.ii, self.unit[i], self.start[i]
         if unit == mine and start == was:
@@ -243,7 +243,7 @@ class _Search(Sources):
         progress.advance(1.0)
 
     def result(self) -> tuple[Graph, Binding]:
-        """Return the graph and the binding with the present operations, cycles and units."""
+        """Return the graph and the binding with the current operations, cycles and units."""
         plan = self.plan
         nodes = list(self.graph.nodes)
         operations = []
@@ -266,7 +266,7 @@ class _Search(Sources):
 
 
 def _exact(graph: Graph, operation: Operation) -> int:
-    """Return the exact sum or product inside the operation's unit, or the node itself."""
+    """Return the exact sum or product that the operation quantises, or the node itself."""
     node = graph.nodes[operation.node]
     return node.args[0] if node.op == names.QUANTIZE else operation.node
 

@@ -1,4 +1,4 @@
-"""Sources that the ports of a bound schedule read, and the cost of selecting and keeping them.
+"""Sources that the ports of a bound schedule read, and the cost of selecting and storing them.
 
 Two reads of a port have one source if they name the same unit's output at the same shift, whichever
 value is there; or the same register at the same shift; or any constant. A port needs a selector
@@ -207,7 +207,7 @@ class Sources:
         return cost * self.width[value]
 
     def estimate(self) -> Estimate:
-        """Return the estimated cost of the present units and cycles."""
+        """Return the estimated cost of the current units and cycles."""
         chains = [
             (width, *_chain(frozenset(self.stage[read] for read in readers)))
             for width, readers in zip(self.width, self.readers, strict=True)

@@ -31,7 +31,7 @@ _COLUMNS: Mapping[JointKind, tuple[int, ...]] = MappingProxyType(
 
 
 def subspace(joint: Joint) -> Array:
-    """Return S, (6, nv of the joint), in the moving body's coordinates."""
+    """Return a joint's S (6, nv), in the moving body's coordinates."""
     S = kind_subspace(joint.kind)
     if joint.kind is JointKind.HELICAL:
         S[5, 0] = joint.pitch
@@ -39,7 +39,7 @@ def subspace(joint: Joint) -> Array:
 
 
 def kind_subspace(kind: JointKind) -> Array:
-    """Return S of a kind with zero pitch, (6, nv of the kind)."""
+    """Return S (6, nv) of a joint kind at zero pitch."""
     return np.eye(6)[:, list(_COLUMNS[kind])]
 
 

@@ -134,7 +134,7 @@ def velocities(pose: BodyPoses, qd: Array) -> list[Array]:
 
 
 def drifts(pose: BodyPoses, v: list[Array], qd: Array) -> list[Array]:
-    """Return ``v_i x S_i qd_i`` of every body: its acceleration due to its joint's rate."""
+    """Return ``v_i x S_i qd_i`` of every body: the acceleration due to its joint's rate."""
     return [
         times(cross_motion(v[i]), times(S, qd[:, v_at]))
         for i, (S, v_at) in enumerate(zip(pose.S, pose.slices, strict=True))

@@ -1,4 +1,4 @@
-"""Locking of joints: the body behind a locked joint becomes part of the body before it."""
+"""Locking of joints: the child body of a locked joint becomes part of the parent body."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def held_still(model: Model, positions: Lock, *, snap: bool = False) -> Model:
 def _resolve(
     model: Model, positions: Mapping[str, float | None], snap: bool
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Return the position of every joint to lock, and the beginning of a note on each."""
+    """Return every joint to lock, followers included: its position, and the start of a note."""
     joints = {body.joint.name: body.joint for body in model.bodies}
     locked: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -223,7 +223,7 @@ def _inside(joint: Joint, requested: float) -> float:
 def _merge(
     model: Model, locked: Mapping[str, float], residues: Residues
 ) -> tuple[list[tuple[int, Transform]], list[Body]]:
-    """Return each body's new body and pose in it, and the new bodies before merging inertias."""
+    """Return each body's merged body and pose in it, and these bodies before adding inertias."""
     homes: list[tuple[int, Transform]] = []
     bodies: list[Body] = []
     for body in model.bodies:

@@ -56,7 +56,7 @@ def payload(
     if problem:
         raise RobotError(
             f"The inertia of the payload at {link!r} is not physical: its principal moments about "
-            f"the centre of mass are {moments} kg m^2, {problem}; correct it."
+            f"the centre of mass are {moments} kg m^2, {problem}; give the inertia of a real body."
         )
     residues = Residues()
     load = UrdfInertial(mass=own_mass, xyz=(x, y, z), rpy=(0.0, 0.0, 0.0), tensor=tensor)

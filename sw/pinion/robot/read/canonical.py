@@ -207,7 +207,7 @@ def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
 
 
 def alignment(name: str, axis: Vec3, residues: Residues, notes: list[str]) -> Mat3:
-    """Return the rotation that aligns z with a joint's axis, and note it unless the axis is z."""
+    """Return the rotation that aligns z with a joint's axis, and add a note unless it is z."""
     unit = unit_axis(axis, residues, f"the axis of joint {name!r}")
     if unit != (0.0, 0.0, 1.0):
         components = " ".join(f"{value:.6g}" for value in unit)
@@ -230,7 +230,7 @@ def _alignment(joint: UrdfJoint, residues: Residues, notes: list[str]) -> Mat3:
 def _merge(
     urdf: Urdf, placed: dict[str, _Placed], count: int, residues: Residues
 ) -> tuple[list[Inertia], tuple[LinkFigures, ...]]:
-    """Return the summed inertia of each body's links, and the file's figures of each link."""
+    """Return the summed inertia of each body's links, and the links' inertias as in the file."""
     inertias = [ZERO] * count
     figures: list[LinkFigures] = []
     for link in urdf.links:

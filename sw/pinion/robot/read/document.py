@@ -1,4 +1,4 @@
-"""The text of a URDF: checks of its size, of its XML, and for unexpanded xacro."""
+"""Reading of a URDF's text, with checks of its size and XML and for unexpanded xacro."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _unexpanded(where: str, content: str) -> RobotError:
 
 
 def _repeated(root: ElementTree.Element) -> list[str]:
-    """Return a sentence on each repeated element of which only the first is used."""
+    """Return a sentence on each element whose repeats are ignored; raise for a parent or child."""
     notes = []
     for category, number, element in _numbered(root):
         kind = "fixed joint" if element.get("type") == "fixed" else category

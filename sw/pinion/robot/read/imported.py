@@ -46,7 +46,7 @@ class Pose:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedInertial:
-    """Part of the body of joint ``joint``: mass [kg], centre of mass [m] in its frame, tensor.
+    """Inertial in the frame of joint ``joint``: mass [kg], centre of mass [m] and tensor.
 
     The tensor is about the centre of mass [kg m^2], in ``axes`` (own to joint coordinates).
     """

@@ -96,7 +96,7 @@ def read_compiled(
     """Read an ``mjModel``, without checking the inertias; ``source`` is its file."""
     # The names are concatenated, the model's first.
     if not _is_utf8(bytes(compiled.names)):
-        raise RobotError(f"The file {source!r} has a name that is not UTF-8; use other characters.")
+        raise RobotError(f"A name in the file {source!r} is not UTF-8; use other characters.")
     names = _names(compiled.body, int(compiled.nbody), "body")
     joint_names = _names(compiled.joint, int(compiled.njnt), "joint")
     terms = file_terms(compiled, joint_names, gravity)
@@ -197,7 +197,7 @@ def _one_sided(compiled: Any, joint_names: list[str]) -> list[str]:
 def _joint(
     compiled: Any, terms: FileTerms, number: int, name: str, link: str, parent: int, pose: Pose
 ) -> tuple[ImportedJoint, Pose]:
-    """Return a joint, and the body's frame in the joint's; ``pose`` is the body's at its qpos0."""
+    """Return a joint, and its body's frame in the joint's; ``pose`` is the body's at qpos0."""
     kind = _KINDS[int(compiled.jnt_type[number])]
     if kind is JointKind.FREE_FLYER:
         pose = Pose()  # its positions are the body's in the world, wherever the file puts it

@@ -125,7 +125,7 @@ def _geared(compiled: Any) -> list[tuple[int, float]]:
 
 
 def _polynomial(compiled: Any, name: str, count: int) -> Floats:
-    """Return higher-order coefficients (count, 2), which older releases do not have."""
+    """Return higher-order coefficients (count, 2); zeros in MuJoCo releases without them."""
     coefficients = getattr(compiled, name, None)
     return np.zeros((count, _ORDERS)) if coefficients is None else np.array(coefficients)
 

@@ -254,7 +254,7 @@ def _pose(placement: Any) -> Pose:
 
 
 def _entries(pin_model: Any, names: Iterable[str], at: slice) -> list[float]:
-    """Return entries ``at`` of the first of these vectors that the model has, or 0."""
+    """Return the entries ``at`` of the first of these vectors that the model has, or [0.0]."""
     for name in names:
         vector = getattr(pin_model, name, None)
         if vector is not None:
@@ -274,7 +274,7 @@ def _both_ways(pin_model: Any, name: str, older: str, at: slice) -> list[float]:
 
 
 def _one(figures: list[float], quantity: str, joint: str) -> float:
-    """Return the value that all degrees of freedom of a joint share."""
+    """Return the value that all degrees of freedom of a joint share; raise if they differ."""
     if any(value != figures[0] for value in figures):
         raise RobotError(
             f"The Pinocchio joint {joint!r} has different values of {quantity}, {figures!r}; "

@@ -51,7 +51,7 @@ def right_position(position: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class RoundedAngles:
-    """The rounded right angles of a robot.
+    """The angles of a robot that are right angles rounded to few digits.
 
     Members
     -------

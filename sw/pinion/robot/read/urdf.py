@@ -309,7 +309,7 @@ def _end(element: ElementTree.Element, tag: str, where: str) -> str:
 
 
 def _origin(element: ElementTree.Element, where: str) -> tuple[Vec3, Vec3, Vec3]:
-    """Return an origin's xyz and rpy, and half a unit of the last digit of each angle of rpy."""
+    """Return an origin's xyz and rpy, and half a unit in the last digit of each rpy angle."""
     origin = element.find("origin")
     zero: Vec3 = (0.0, 0.0, 0.0)
     if origin is None:
