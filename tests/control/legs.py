@@ -8,6 +8,8 @@ import numpy as np
 
 from pinion import dynamics
 from pinion.control import Cost, Problem, Weights
+from pinion.control.plant import holding_efforts
+from pinion.control.track.motion import Motion
 from pinion.robot import Model, load_text, with_contacts
 
 LEGS = 3
@@ -57,6 +59,29 @@ def standing() -> np.ndarray:
     _, foot = dynamics.frame_placement(tripod(), q, FEET[0])
     q[2] -= foot[2]
     return q
+
+
+def resting(
+    model: Model,
+    q: np.ndarray,
+    active: np.ndarray | None = None,
+    *,
+    frame: str,
+    dt: float = 0.01,
+    rows: int = 40,
+) -> Motion:
+    """Return a motion at rest, whose efforts hold the joints."""
+    still = np.zeros((rows, model.nv))
+    return Motion(
+        frame=frame,
+        dt=dt,
+        q=np.tile(q, (rows, 1)),
+        qd=still,
+        qdd=still,
+        tau=np.tile(holding_efforts(model, q[None])[0], (rows, 1)),
+        tip=np.tile([0.1, 0.05, -0.2], (rows, 1)),
+        active=active,
+    )
 
 
 def shifts(count: int, *, knots: int = 15, schedule: np.ndarray | None = None) -> Problem:

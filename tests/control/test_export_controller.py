@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pinion.cli import main
 from pinion.compute import library_folder
 from pinion.control import ControlError, Cost, Weights
-from pinion.control.plant import Plant, holding_efforts
+from pinion.control.plant import Plant
 from pinion.control.state import StateSpace
 from pinion.control.task.controller import task_controller
 from pinion.control.task.task import read_task
@@ -34,7 +34,7 @@ from pinion.native import ComputeError
 from pinion.native.isa import INSTRUCTION_SETS, available
 from pinion.robot import coupled, load
 from tests.control import small_arm
-from tests.control.legs import BASE, JOINTS, standing, tripod
+from tests.control.legs import BASE, JOINTS, resting, standing, tripod
 from tests.support.commands import cmake_project, needs_cc, ran, tool
 
 Array = NDArray[np.float64]
@@ -193,17 +193,7 @@ def test_a_robot_on_legs_has_the_laws_of_python(
     space = StateSpace(model)
     active = np.ones((rows, 3))
     active[8:14, 1] = 0.0
-    still = np.zeros((rows, space.nv))
-    motion = Motion(
-        frame="base",
-        dt=0.01,
-        q=np.tile(standing(), (rows, 1)),
-        qd=still,
-        qdd=still,
-        tau=np.tile(holding_efforts(model, standing()[None])[0], (rows, 1)),
-        tip=np.zeros((rows, 3)),
-        active=active,
-    )
+    motion = resting(model, standing(), active, frame="base", rows=rows)
     weights = Weights(q=[20.0] * BASE + [0.5] * JOINTS, qd=0.3)
     cost = Cost(running=replace(weights, tau=1e-2), final=weights)
     with Plant.open(model, dt=0.02, device="float", velocity_gain=10.0) as plant:

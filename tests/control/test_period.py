@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pinion import dynamics
 from pinion.control import ControlError, Cost, Weights
-from pinion.control.plant import Float64, Plant, gradient_row, holding_efforts
+from pinion.control.plant import Float64, Plant, gradient_row
 from pinion.control.solve.cones import Cones
 from pinion.control.state import StateSpace
 from pinion.control.track.motion import Motion
@@ -21,7 +21,7 @@ from pinion.control.track.mpc import Mpc
 from pinion.control.track.scenario import Scenario
 from pinion.robot import JointKind, Model, load, with_contacts
 from tests.control import small_arm
-from tests.control.legs import BASE, JOINTS, standing, tripod
+from tests.control.legs import BASE, JOINTS, resting, standing, tripod
 from tests.support.breadth import some_rows
 
 Array = NDArray[np.float64]
@@ -122,22 +122,6 @@ def turning_arm(path: Path) -> Model:
     ]
     model = replace(arm, bodies=(*bodies, *arm.bodies[len(bodies) :]))
     return replace(model, rated_velocity=(1.0,) * model.nv)
-
-
-def resting(model: Model, q: Array, active: Array | None = None, *, frame: str) -> Motion:
-    """Return a motion at rest, whose efforts hold the joints."""
-    space, rows = StateSpace(model), 40
-    still = np.zeros((rows, space.nv))
-    return Motion(
-        frame=frame,
-        dt=0.01,
-        q=np.tile(q, (rows, 1)),
-        qd=still,
-        qdd=still,
-        tau=np.tile(holding_efforts(model, q[None])[0], (rows, 1)),
-        tip=np.tile([0.1, 0.05, -0.2], (rows, 1)),
-        active=active,
-    )
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def _reduction(build: Build) -> list[dict[str, Any]] | None:
 
 
 def _row(build: Build) -> Function | None:
-    """Return the entry of a build's function in Pinion's table, or None if there is none."""
+    """Return the entry of a build's function in Pinion's table, or None if it has none."""
     function = build.function
     if function.name not in FUNCTIONS:
         return None

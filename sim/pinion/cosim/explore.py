@@ -219,7 +219,7 @@ def _has(record: Mapping[str, Any], stage: str, of: Mapping[str, Any]) -> bool:
 
 
 def _read(place: Path, point: SweepPoint, version: str | None) -> dict[str, Any]:
-    """Return a point's record for a code version (any if None); {} if there is none."""
+    """Return a point's record for a code version (any if None); {} without a record."""
     try:
         record = json.loads((place / RECORD).read_text())
         same = version in (None, record["version"]) and record["content"] == point.content

@@ -148,7 +148,7 @@ class StateSpace:
         return np.concatenate([self.between(q0, q1), qd1 - qd0], axis=-1)
 
     def between_jacobian(self, change: Floats) -> Floats:
-        """Return :meth:`between`'s derivative (..., nv, nv) for q1, given its value (..., nv).
+        """Return the derivative (..., nv, nv) of :meth:`between` by q1, from the change (..., nv).
 
         A change dv of q1 changes the value by ``J_r^-1 dv``, with J_r that of
         :func:`pinion.dynamics.integrate_jacobians`.

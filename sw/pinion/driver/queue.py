@@ -83,7 +83,7 @@ class Queue:
         return self.first_reset
 
     def take_reset(self) -> ResetRequest | None:
-        """Remove and return the reset request at the head of the queue; None if there is none."""
+        """Remove and return the reset request at the head of the queue, or None."""
         request = self.first_reset
         if request is not None:
             self.waiting.popleft()

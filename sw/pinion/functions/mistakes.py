@@ -229,7 +229,7 @@ def _instead(error: TraceError, place: CodePosition) -> str:
 
 
 def _called(place: CodePosition) -> str:
-    """Return the name of the function called at a place, without a prefix; "" if there is none."""
+    """Return the unqualified name of the function called at a place; "" without a call."""
     try:
         tree = ast.parse(place.code.strip(), mode="eval")
     except (SyntaxError, ValueError):

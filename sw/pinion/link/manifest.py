@@ -227,7 +227,7 @@ class Manifest:
 
     @property
     def parameters(self) -> Array | None:
-        """The input that a packet contains once, for all its records; None if there is none."""
+        """The input that a packet contains once, for all its records, or None."""
         return self.inputs[-1] if self.parameter_low else None
 
     @property

@@ -126,7 +126,7 @@ def link_budget(manifest: Manifest) -> dict[str, Any]:
 
 
 def _board(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the report of the board's tools, or None if there is none of this build."""
+    """Return the report of the board's tools, or None if this build has none."""
     report = BOARD_REPORT.find(folder / manifest.target)
     return report if report is not None and report["build"] == f"{manifest.hash:016x}" else None
 

@@ -180,7 +180,7 @@ class _Fault:
 
 
 def _problem(figures: LinkFigures) -> str:
-    """Return the problem of a link's mass or inertia, '' if there is none."""
+    """Return what is wrong with a link's mass or inertia; '' if nothing is."""
     if figures.mass <= -LIGHTEST:
         return f"the mass {figures.mass!r} of link {figures.link!r} is negative"
     if figures.mass < LIGHTEST:
@@ -200,7 +200,7 @@ def _problem(figures: LinkFigures) -> str:
 
 
 def _whole(body: Body) -> str:
-    """Return the problem of a body's inertia with all its links merged, '' if there is none."""
+    """Return what is wrong with a body's merged inertia; '' if nothing is."""
     inertia = body.inertia
     if not inertia.mass > 0.0:
         return "no mass"

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -43,6 +44,7 @@ _SHOWN = 60
 _FOLDER = Path(__file__).parent / "builtin"
 
 
+@cache
 def builtin_names() -> tuple[str, ...]:
     """Return the names of the built-in robots, sorted."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.urdf")))

@@ -30,6 +30,8 @@ from pinion.dynamics.spatial import ZERO
 from pinion.dynamics.steps import step_jacobians
 from pinion.robot import JointKind, Model
 
+from .kernels import joints_of
+
 
 @dataclass(frozen=True, kw_only=True)
 class Coordinates:
@@ -58,9 +60,7 @@ class Coordinates:
     to_qd: list[Rows] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        model = self.model
-        for body, at, place in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
-            kind = body.joint.kind
+        for kind, at, place in joints_of(self.model):
             if kind.nv == 1:
                 continue
             fixed = kind is JointKind.SPHERICAL

@@ -141,7 +141,7 @@ class PeriodFunctions:
                 "M": [[*row, *pad_efforts] for row in by_u],
             }
             if self.forces:
-                force_x, force_u, weighted_x, weighted_u, slope = self._weighed(result, values)
+                force_x, force_u, weighted_x, weighted_u, slope = self._weighed(result)
                 if turning:
                     force_x, weighted_x = now.states(force_x), now.states(weighted_x)
                 zeros = [0.0] * self.forces
@@ -289,8 +289,11 @@ class PeriodFunctions:
         """Number of contact-force components in the cost."""
         return 3 * len(self.model.contacts) if self.cost.has_cones else 0
 
-    def _weighed(self, result: Any, values: dict[str, Any]) -> tuple[Rows, Rows, Rows, Rows, Any]:
-        """Return the forces' gradient, plain and weighted, and the gradient of their cost."""
+    def _weighed(self, result: Any) -> tuple[Rows, Rows, Rows, Rows, Any]:
+        """Return the forces' gradient, plain and weighted, and the gradient of their cost.
+
+        That of a foot in the air is zero, and so is what its cost adds to a pass.
+        """
         cost, driven = self.cost, self.space.actuated
         cones = Cones.of(self.model, cost.friction, cost.least_force)
         force_x: Rows = []
@@ -317,7 +320,6 @@ class PeriodFunctions:
                 for x, f in zip(normal, result.force[components], strict=True):
                     beyond = add(beyond, mul(x, f))
                 weight = select(less(0.0, beyond), cost.running.cones, 0.0)
-                weight = select(values["active"][number], weight, 0.0)
                 for i in range(3):
                     scaled = mul(normal[i], weight)
                     gradient[i] = add(gradient[i], mul(scaled, beyond))
