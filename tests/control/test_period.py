@@ -230,7 +230,7 @@ def test_a_horizon_that_diverges_is_a_sentence(scene: Scenario, motion: Motion) 
     x[3:] = 9e5
     with compiled, plain:
         for controller in (compiled, plain):
-            with pytest.raises(ControlError, match="the rollout of 8 steps diverges"):
+            with pytest.raises(ControlError, match="the plan of 8 steps diverges"):
                 controller.update(0, x)
         assert compiled.log.restarts == plain.log.restarts == 2
         with pytest.raises(ControlError, match="is not finite"):

@@ -217,12 +217,22 @@ class Plant(Closing):
         return np.concatenate([space.moved(q, h * move), qd + h * end], axis=-1)
 
     def linearise(
-        self, x: Floats, u: Floats, active: Floats | None = None, *, forces: bool = False
+        self,
+        x: Floats,
+        u: Floats,
+        active: Floats | None = None,
+        *,
+        following: Floats | None = None,
+        forces: bool = False,
     ) -> Linear:
         """Linearise steps from states (n, knots, nx) with efforts (n, knots, nu) in one batch.
 
-        ``active`` (n, knots, contacts) : as for :meth:`accelerations`; ``forces`` : whether contact
-        forces are returned.
+        Parameters
+        ----------
+        active : (n, knots, contacts), as for :meth:`accelerations`.
+        following : (n, knots, nx), states whose tangents A and B lead to; by default the ends of
+            the steps, which those of a plan with gaps are not.
+        forces : whether contact forces are returned.
         """
         n, h, driven = self.model.nv, self.dt, list(self.space.actuated)
         if self.method == "rk4":
@@ -239,15 +249,17 @@ class Plant(Closing):
         if self.space.flat:
             upper[..., :, :n] += identity
         else:
-            qd = x[..., self.space.nq :] + h * qdd
-            by_start, by_move = (
-                jacobian.reshape(*qd.shape, n)
-                for jacobian in self.space.moved_jacobians((h * qd).reshape(-1, n))
-            )
+            q, qd = self.space.parts(x)
+            move = turn = h * (qd + h * qdd)
+            if following is not None:
+                q_next, qd_next = self.space.parts(following)
+                move, turn = h * qd_next, self.space.between(q, q_next)
+            by_start = self.space.moved_jacobians(turn.reshape(-1, n))[0].reshape(*qd.shape, n)
+            by_move = self.space.moved_jacobians(move.reshape(-1, n))[1].reshape(*qd.shape, n)
             for at in self.space.turning:
-                turn = by_move[..., at, at]
-                upper[..., at, :] = turn @ upper[..., at, :]
-                by_efforts[..., at, :] = turn @ by_efforts[..., at, :]
+                block = by_move[..., at, at]
+                upper[..., at, :] = block @ upper[..., at, :]
+                by_efforts[..., at, :] = block @ by_efforts[..., at, :]
             upper[..., :, :n] += by_start
         A = np.concatenate([upper, lower], axis=-2)
         B = np.concatenate([by_efforts, h * minv], axis=-2)

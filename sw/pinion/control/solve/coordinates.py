@@ -114,11 +114,14 @@ class Coordinates:
 
     def tangents(self, z: Sequence[Any], w: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Return the tangents dq and dqd, (nv,) each, of a change z, w."""
-        changes = []
-        for change, inverses in ((z, self.to_q), (w, self.to_qd)):
-            turned = rows([[x] for x in change], self.places, inverses)
-            changes.append([row[0] for row in turned])
-        return changes[0], changes[1]
+        return self._turned(z, self.to_q), self._turned(w, self.to_qd)
+
+    def change(self, dq: Sequence[Any], dqd: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Return z and w, (nv,) each, of the tangents dq and dqd."""
+        return self._turned(dq, self.of_q), self._turned(dqd, self.of_qd)
+
+    def _turned(self, change: Sequence[Any], turns: Sequence[Rows]) -> list[Any]:
+        return [row[0] for row in rows([[x] for x in change], self.places, turns)]
 
 
 def rows(matrix: Rows, places: Sequence[slice], turns: Sequence[Rows]) -> Rows:

@@ -13,7 +13,7 @@ from .backward import FeedbackPolicy, Quadratic
 
 
 def single(problem: Quadratic) -> FeedbackPolicy:
-    """Solve a batch of one problem without bounds or gaps, as :func:`.backward.recursion` does."""
+    """Solve a batch of one problem without bounds, as :func:`.backward.recursion` does."""
     count, knots, m, p = problem.B.shape
     if count != 1:
         raise ValueError(
@@ -30,6 +30,8 @@ def single(problem: Quadratic) -> FeedbackPolicy:
     diagonal = np.arange(p)
     right = np.empty((p, m + 1))
     for at in range(knots - 1, -1, -1):
+        if problem.gaps is not None:
+            Vx = Vx + Vxx @ problem.gaps[0, at]
         Vxu = fu[at] @ Vxx
         Quu = Vxu @ B[at]
         Quu[diagonal, diagonal] += R[at]

@@ -2,11 +2,15 @@ r"""Model predictive control: a short horizon is solved in every period.
 
 A period is one real-time iteration (M. Diehl, H. G. Bock and J. P. Schloeder, "A Real-Time
 Iteration Scheme for Nonlinear Optimization in Optimal Feedback Control", SIAM J. Control and
-Optimization 43(5), 2005), here with iLQR: the last solution is shifted by a period, its feedback
-rolled out from the measured state, dynamics linearised along it in one batch of gradients, and a
-backward pass gives the next feedback. There is no line search: a full step is taken, and a horizon
-that diverges restarts at the reference. A backward pass that is not convex is repeated with the
-smallest regularisation that makes it so; if none does, the last feedback is shifted and kept.
+Optimization 43(5), 2005) of multiple shooting (H. G. Bock and K. J. Plitt, IFAC World Congress
+1984), here with iLQR: the last plan is shifted by a period and begins with the measured state;
+dynamics are linearised along it in one batch of gradients; a backward pass that includes the gaps,
+differences between the ends of steps and the next knots' states, gives the feedback; and a sweep
+of the linear steps, with efforts clipped to their limits, the next plan. Nothing is rolled out, so
+plans of unstable robots do not diverge, and all knots are computed at once. There is no line
+search: a full step is taken, and a plan that diverges restarts at the motion. A backward pass that
+is not convex is repeated with the smallest regularisation that makes it so; if none does, the plan
+and the last law's gains are kept.
 
 Until the next period ends, the first effort and its gains hold,
 
@@ -171,7 +175,7 @@ class Mpc(Closing):
         # The plan is stored as deviations from the motion, so that its end follows the motion.
         self._x = np.zeros((knots + 1, space.ndx))
         self._u = np.zeros((knots, space.nu))
-        self._K = np.zeros((knots, space.nu, space.ndx))
+        self._K = np.zeros((space.nu, space.ndx))
         # The last trusted linearisation of each knot, and its instant in periods.
         self._linear: Linear | None = None
         self._instants = self._ahead[:-1]
@@ -212,52 +216,88 @@ class Mpc(Closing):
         self._check(number, x)
         began, space = time.perf_counter(), self.plant.space
         spent = dict.fromkeys(PARTS, 0.0)
-        rows, cost = number + self._ahead, self.horizon.cost
-        target = self._target(rows)
+        rows = number + self._ahead
         self._shift(number)
+        target = self._target(rows)
         for _ in range(self.iterations):
-            xs, us = self._rolled(x, target, rows)
-            waited = self.plant.waited
-            linear = self.plant.linearise(
-                xs[None, :-1], us[None], self._active(rows[:-1]), forces=cost.has_cones
-            )
-            linear = self._trusted(linear, rows[:-1])
-            spent["gradients"] += self.plant.waited - waited
-            costs = self._costs.expand(xs[None], us[None], target, linear.force)
-            problem = Quadratic(
-                A=linear.A,
-                B=linear.B,
-                Q=costs.xx,
-                q=costs.x,
-                R=np.broadcast_to(costs.uu, costs.u.shape),
-                r=costs.u,
-                mixed=costs.mixed,
-            )
-            mark = time.perf_counter()
-            feedback = regularised(self._pass, problem, self._ladder)
-            spent["backward"] += time.perf_counter() - mark
-            if feedback.convex[0]:
-                self._K, step = feedback.gains[0], feedback.feedforward[0]
-            else:
-                self.log.restarts += 1
-                step = np.zeros_like(us)
-            self._x = space.difference(self._states[rows], xs)
-            self._u = us - step - target.tau[0]
-        u = np.clip(us[0] - step[0], -self._limit, self._limit)
-        next_state = space.integrate(xs[1], -(linear.B[0, 0] @ step[0]))
-        rate = space.difference(x, next_state) / self.plant.dt
+            if not self._iterate(x, rows, target, spent):
+                self._restart()
+                if not self._iterate(x, rows, target, spent):
+                    self.log.restarts += 1
+                    raise ControlError(self._diverged(x))
+        following = space.integrate(self._states[rows[1]], self._x[1])
         self._planned = number
         spent["rest"] = time.perf_counter() - began - sum(spent.values())
         for part, seconds in spent.items():
             self.log.seconds[part].append(seconds)
         return Law(
-            u=u,
-            K=self._K[0],
+            u=target.tau[0, 0] + self._u[0],
+            K=self._K,
             begin=np.array(x),
-            rate=rate,
+            rate=space.difference(x, following) / self.plant.dt,
             limit=self._limit,
             space=self._curved,
         )
+
+    def _iterate(
+        self, x: Floats, rows: NDArray[np.intp], target: KnotTarget, spent: dict[str, float]
+    ) -> bool:
+        """Improve the plan from the state x; return False, and keep the plan, if it diverges.
+
+        Seconds are added to ``spent``.
+        """
+        space, cost, active = self.plant.space, self.horizon.cost, self._active(rows[:-1])
+        efforts = target.tau[0]
+        xs, us = space.integrate(self._states[rows], self._x), efforts + self._u
+        away = space.difference(xs[0], x)
+        xs[0] = x
+        waited = self.plant.waited
+        linear = self.plant.linearise(
+            xs[None, :-1], us[None], active, following=xs[None, 1:], forces=cost.has_cones
+        )
+        gaps = space.difference(xs[1:], self.plant.step(xs[:-1], us, active))
+        linear = self._trusted(linear, gaps, rows[:-1])
+        gaps[~np.isfinite(gaps).all(axis=-1)] = 0.0
+        spent["gradients"] += self.plant.waited - waited
+        costs = self._costs.expand(xs[None], us[None], target, linear.force)
+        problem = Quadratic(
+            A=linear.A,
+            B=linear.B,
+            Q=costs.xx,
+            q=costs.x,
+            R=np.broadcast_to(costs.uu, costs.u.shape),
+            r=costs.u,
+            gaps=gaps[None],
+            mixed=costs.mixed,
+        )
+        mark = time.perf_counter()
+        feedback = regularised(self._pass, problem, self._ladder)
+        spent["backward"] += time.perf_counter() - mark
+        if not feedback.convex[0]:
+            self.log.restarts += 1
+            self._u[0] = self._clipped(us[0] - self._K @ away) - efforts[0]
+            return True
+        change, planned = np.zeros((self.knots + 1, space.ndx)), np.empty_like(us)
+        for at in range(self.knots):
+            step = feedback.feedforward[0, at] + feedback.gains[0, at] @ change[at]
+            planned[at] = self._clipped(us[at] - step)
+            moved = linear.A[0, at] @ change[at] + linear.B[0, at] @ (planned[at] - us[at])
+            change[at + 1] = moved + gaps[at]
+        xs = space.integrate(xs, change)
+        # False for NaN too.
+        if not (np.abs(xs) < LOST).all():
+            return False
+        self._K, self._u = feedback.gains[0, 0], planned - efforts
+        self._x = space.difference(self._states[rows], xs)
+        return True
+
+    def _restart(self) -> None:
+        """Begin again with the motion as the plan, without feedback."""
+        self.log.restarts += 1
+        self._x[:], self._u[:], self._K = 0.0, 0.0, np.zeros_like(self._K)
+
+    def _clipped(self, u: Floats) -> Floats:
+        return np.clip(u, -self._limit, self._limit)
 
     def _check(self, number: int, x: Floats) -> None:
         """Raise `ControlError` if there is no such period, or the state is not finite."""
@@ -294,55 +334,28 @@ class Mpc(Closing):
         )
 
     def _shift(self, number: int) -> None:
-        """Shift the plan and its feedback forward to a period."""
+        """Shift the plan forward to a period."""
         if self._planned is None or number <= self._planned:
             return
         shift = (number - self._planned) / self.horizon.stride
         self._x = _shifted(self._x, shift)
         self._u = _shifted(self._u, shift)
-        self._K = self._K[np.minimum(np.arange(self.knots) + round(shift), self.knots - 1)]
 
     def _active(self, rows: NDArray[np.intp]) -> Floats | None:
         """Return the mask of contacts on the ground at rows of the motion, (rows, contacts)."""
         return None if self.motion.active is None else self.motion.active[rows]
 
-    def _rolled(
-        self, x: Floats, target: KnotTarget, rows: NDArray[np.intp]
-    ) -> tuple[Floats, Floats]:
-        """Return states and efforts of the plan, rolled out from x with feedback and limits."""
-        space, efforts, active = self.plant.space, target.tau[0], self._active(rows)
-        for feedback in (True, False):
-            xs = np.empty((self.knots + 1, len(x)))
-            us = efforts + self._u if feedback else efforts.copy()
-            xs[0] = x
-            planned = space.integrate(self._states[rows], self._x)
-            for at in range(self.knots):
-                if feedback:
-                    us[at] -= self._K[at] @ space.difference(planned[at], xs[at])
-                us[at] = np.clip(us[at], -self._limit, self._limit)
-                grounded = None if active is None else active[at]
-                xs[at + 1] = self.plant.step(xs[at : at + 1], us[at : at + 1], grounded)[0]
-                # Also true for NaN.
-                if not np.abs(xs[at + 1]).max() < LOST:
-                    break
-            else:
-                return xs, us
-            # The plan diverged: retry with the motion's efforts, without feedback.
-            self.log.restarts += 1
-            self._x[:], self._u[:], self._K[:] = 0.0, 0.0, 0.0
-        raise ControlError(self._diverged(x))
-
     def _diverged(self, x: Floats) -> str:
         return (
-            f"From the state {x} the rollout of {self.knots} steps diverges: choose a shorter "
+            f"From the state {x} the plan of {self.knots} steps diverges: choose a shorter "
             "horizon, or end the run if the robot has fallen or lost its contacts."
         )
 
-    def _trusted(self, linear: Linear, instants: NDArray[np.intp]) -> Linear:
+    def _trusted(self, linear: Linear, gaps: Floats, instants: NDArray[np.intp]) -> Linear:
         """Replace flagged gradients by the trusted ones that are nearest in time."""
         arrays = _arrays_of(linear)
         finite = np.logical_and.reduce(
-            [np.isfinite(x).all(axis=tuple(range(2, x.ndim))) for x in arrays]
+            [np.isfinite(x).all(axis=tuple(range(2, x.ndim))) for x in (*arrays, gaps[None])]
         )
         flags = np.asarray(linear.saturated) | ~finite
         self.log.gradients += flags.size

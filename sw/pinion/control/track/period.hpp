@@ -9,11 +9,12 @@
 //   Quu = R + M' P M      [Qux | Qu] = M' T + [0 | lu]      [K | k] = Quu^-1 [Qux | Qu]
 //   V = [lxx | lx] + A0' V A0 + F' T + S' F - Qux' K
 //
-// as riccati_function of control/solve/kernels.py derives it. With friction cones, forces with the
+// as riccati_function of control/solve/kernels.py derives it. Gaps of rates are a column of F, those
+// of positions are added to the gradient of V. With friction cones, forces with the
 // gradient [X, U] have a cost with the Hessian C and the gradient g, which adds X' [C X | g] to V,
 // U' [C X | g] to [Qux | Qu], and U' C U to Quu. Where joints turn, kernels give all of this in the
 // coordinates of control/solve/coordinates.py, in which A0 and W are the same; `gains` and
-// `tangents` lead back.
+// `plan` lead back.
 #pragma once
 
 #include <math.h>
@@ -70,7 +71,7 @@ class Controller {
   typedef Sample<T, NQ + MASK> One;
 
   struct alignas(64) Linear {
-    Row F[KNOTS][NV];
+    Row F[KNOTS][NV]; // the column after the first half: gaps of rates, divided by the step
     Efforts M[KNOTS][NV];
     Row force_x[CONES][ROWS], weighted_x[CONES][ROWS];
     Efforts force_u[CONES][ROWS], weighted_u[CONES][ROWS];
@@ -104,27 +105,16 @@ public:
     }
     if (planned >= 0 && number > planned)
       shift((double)(number - planned) / (double)problem.stride);
-    bool convex = true;
     for (int64_t i = 0; i < problem.iterations; ++i) {
-      if (!roll(number, x, true)) {
+      int answer = iterate(number, x, spent);
+      if (answer == DIVERGED) {
         lose();
-        if (!roll(number, x, false)) {
-          ++log.restarts;
-          return DIVERGED;
-        }
+        answer = iterate(number, x, spent);
+        if (answer == DIVERGED) ++log.restarts;
       }
-      double mark = seconds();
-      gradients(number);
-      spent[0] += seconds() - mark;
-      if (!trust(number)) return ALL_FLAGGED;
-      costs(number);
-      mark = seconds();
-      convex = regularised();
-      spent[1] += seconds() - mark;
-      if (!convex) ++log.restarts;
-      plan(number, convex);
+      if (answer) return answer;
     }
-    write_law(x, convex);
+    write_law(number, x);
     planned = number;
     log.seconds[0] = spent[0];
     log.seconds[1] = spent[1];
@@ -186,14 +176,17 @@ private:
   T limit[NU], step;
   // The plan, as deviations from the motion.
   T plan_q[KNOTS + 1][NV], plan_qd[KNOTS + 1][NV], plan_u[KNOTS][NU];
+  T K[NU][2 * NV]; // of the last pass, at its first knot
   T q[KNOTS + 1][NQ], qd[KNOTS + 1][NV], u[KNOTS][NU];
+  T gap[KNOTS][NV]; // of positions, beside what those of rates add
+  T z[KNOTS + 1][NV], w[KNOTS + 1][NV];
+  T fresh_q[KNOTS + 1][NV], fresh_qd[KNOTS + 1][NV], fresh_u[KNOTS][NU];
   T by_qd[KNOTS + 1][NV], by_u[KNOTS][NU];
   uint8_t flags[KNOTS];
   Linear linear[2];
   alignas(64) Half by_q[KNOTS + 1][NV];               // [lqq | lq]
   alignas(64) Half turned[TURNING ? KNOTS + 1 : 1][NV]; // lqdqd
-  alignas(64) Row gains[KNOTS][NU]; // [K | k], and after a pass that is not convex the last one
-  alignas(64) Row next_gains[KNOTS][NU];
+  alignas(64) Row gains[KNOTS][NU]; // [K | k]
   alignas(64) Row value[2 * NV];
   Row S[NV], Tr[NV], Qux[NU];
   Half P[NV], G[NU];
@@ -263,11 +256,6 @@ private:
     shifted<NV>(&plan_q[0][0], KNOTS + 1, by);
     shifted<NV>(&plan_qd[0][0], KNOTS + 1, by);
     shifted<NU>(&plan_u[0][0], KNOTS, by);
-    const int knots = (int)nearbyint(by < KNOTS ? by : KNOTS);
-    for (int k = 0; k < KNOTS && knots > 0; ++k) {
-      const int from = k + knots < KNOTS ? k + knots : KNOTS - 1;
-      if (from != k) memcpy(gains[k], gains[from], sizeof gains[k]);
-    }
   }
 
   // Rows moved by a number of knots that need not be whole; the last one is repeated.
@@ -286,109 +274,185 @@ private:
     memset(plan_q, 0, sizeof plan_q);
     memset(plan_qd, 0, sizeof plan_qd);
     memset(plan_u, 0, sizeof plan_u);
-    memset(gains, 0, sizeof gains);
+    memset(K, 0, sizeof K);
   }
 
-  // Whether all states stay within bounds.
-  bool roll(int64_t number, const T *x, bool feedback) {
+  // Improves the plan from the state x. DIVERGED leaves the plan as it was.
+  int iterate(int64_t number, const T *x, double *spent) {
+    start(number, x);
+    double mark = seconds();
+    gradients(number);
+    spent[0] += seconds() - mark;
+    if (!trust(number)) return ALL_FLAGGED;
+    costs(number);
+    mark = seconds();
+    const bool convex = regularised();
+    spent[1] += seconds() - mark;
+    if (convex) return sweep(number) ? DONE : DIVERGED;
+    ++log.restarts;
+    keep(number, x);
+    return DONE;
+  }
+
+  // States and efforts of the plan, which begins with the state x.
+  void start(int64_t number, const T *x) {
+    const int64_t stride = problem.stride, apart = every * stride;
+    if constexpr (TURNING) {
+      const pinion_view from[] = {
+          {(void *)reference(problem.q, number, NQ), PINION_AOS, apart * NQ},
+          {plan_q, PINION_AOS, NV}};
+      const pinion_view to[] = {{q, PINION_AOS, NQ}};
+      run(problem.planned, KNOTS + 1, from, to, nullptr);
+    }
+    for (int k = 0; k <= KNOTS; ++k) {
+      const int64_t row = number + k * stride;
+      const T *const q_ref = reference(problem.q, row, NQ);
+      const T *const qd_ref = reference(problem.qd, row, NV);
+      for (int i = 0; i < NV; ++i) {
+        if (!TURNING) q[k][i] = q_ref[i] + plan_q[k][i];
+        qd[k][i] = qd_ref[i] + plan_qd[k][i];
+      }
+      if (k == KNOTS) break;
+      const T *const tau_ref = reference(problem.tau, row, NU);
+      for (int i = 0; i < NU; ++i) u[k][i] = tau_ref[i] + plan_u[k][i];
+    }
     memcpy(q[0], x, sizeof q[0]);
     memcpy(qd[0], x + NQ, sizeof qd[0]);
-    for (int k = 0; k < KNOTS; ++k) {
-      const int64_t row = number + k * problem.stride;
-      const T *const qd_ref = reference(problem.qd, row, NV);
-      const T *const tau_ref = reference(problem.tau, row, NU);
-      if (feedback) {
-        T planned[NQ], change[NV];
-        integrate(reference(problem.q, row, NQ), plan_q[k], planned);
-        difference(planned, q[k], change);
-        V off[2 * PARTS] = {};
-        for (int i = 0; i < NV; ++i) {
-          lane(off, i) = change[i];
-          lane(off + PARTS, i) = qd[k][i] - (qd_ref[i] + plan_qd[k][i]);
-        }
-        alignas(64) T sums[NU][LANES];
-        PINION_UNROLL
-        for (int i = 0; i < NU; ++i) {
-          V sum = {};
-          PINION_UNROLL
-          for (int p = 0; p < 2 * PARTS; ++p)
-            sum = fma(load<V>(gains[k][i] + p * LANES), off[p], sum);
-          store<V>(sums[i], sum);
-        }
-        for (int i = 0; i < NU; ++i) {
-          T sum = 0;
-          for (int l = 0; l < LANES; ++l) sum += sums[i][l];
-          u[k][i] = tau_ref[i] + plan_u[k][i] - sum;
-        }
-      } else {
-        memcpy(u[k], tau_ref, sizeof u[k]);
-      }
-      for (int i = 0; i < NU; ++i) u[k][i] = clamp<T>(u[k][i], -limit[i], limit[i]);
-      T move[NV];
-      const T *const qdd = accelerate(row, q[k], qd[k], u[k]);
-      bool inside = true;
+  }
+
+  // The linear steps under the feedback, with efforts inside their limits. False: a state is beyond
+  // all bounds, and the plan stays as it was.
+  bool sweep(int64_t number) {
+    const int64_t stride = problem.stride, apart = every * stride;
+    V change[2 * PARTS] = {}, efforts[EFFORT_PARTS] = {};
+    for (int k = 0;; ++k) {
       for (int i = 0; i < NV; ++i) {
-        qd[k + 1][i] = qd[k][i] + step * qdd[i * PINION_BLOCK];
-        move[i] = step * qd[k + 1][i];
-        // False for NaN too.
-        inside &= std_abs(qd[k + 1][i]) < (T)problem.lost;
+        z[k][i] = lane(change, i);
+        w[k][i] = lane(change + PARTS, i);
       }
-      integrate(q[k], move, q[k + 1]);
-      for (int i = 0; i < NQ; ++i) inside &= std_abs(q[k + 1][i]) < (T)problem.lost;
-      if (!inside) return false;
+      if (k == KNOTS) break;
+      const Linear &knot = linear[1 - current];
+      // The column of the feedforward, and of the gaps.
+      lane(change, NV) = 1;
+      T sums[NU > NV ? NU : NV];
+      multiply<NU, 2 * PARTS>(sums, gains[k][0], change);
+      const T *const tau_ref = reference(problem.tau, number + k * stride, NU);
+      for (int i = 0; i < NU; ++i) {
+        const T next = clamp<T>(u[k][i] - sums[i], -limit[i], limit[i]);
+        lane(efforts, i) = next - u[k][i];
+        fresh_u[k][i] = next - tau_ref[i];
+      }
+      multiply<NV, 2 * PARTS>(sums, knot.F[k][0], change);
+      T driven[NV];
+      multiply<NV, EFFORT_PARTS>(driven, knot.M[k][0], efforts);
+      for (int i = 0; i < NV; ++i) {
+        const T rate = lane(change + PARTS, i) + step * (sums[i] + driven[i]);
+        lane(change + PARTS, i) = rate;
+        lane(change, i) += step * rate + gap[k][i];
+      }
     }
+    if constexpr (TURNING) {
+      const pinion_view from[] = {
+          {q, PINION_AOS, NQ},
+          {qd, PINION_AOS, NV},
+          {z, PINION_AOS, NV},
+          {w, PINION_AOS, NV},
+          {(void *)reference(problem.q, number, NQ), PINION_AOS, apart * NQ},
+          {q[0], PINION_ONE, NQ}};
+      const pinion_view to[] = {{fresh_q, PINION_AOS, NV}, {fresh_qd, PINION_AOS, NV}};
+      run(problem.plan, KNOTS + 1, from, to, nullptr);
+    }
+    bool inside = true;
+    for (int k = 0; k <= KNOTS; ++k) {
+      const int64_t row = number + k * stride;
+      const T *const q_ref = reference(problem.q, row, NQ);
+      const T *const qd_ref = reference(problem.qd, row, NV);
+      for (int i = 0; i < NV; ++i) {
+        const T place = TURNING ? fresh_q[k][i] : q[k][i] + z[k][i];
+        const T rate = TURNING ? fresh_qd[k][i] : qd[k][i] + w[k][i];
+        // False for NaN too.
+        inside &= magnitude(place) < (T)problem.lost && magnitude(rate) < (T)problem.lost;
+        fresh_q[k][i] = TURNING ? place : place - q_ref[i];
+        fresh_qd[k][i] = rate - qd_ref[i];
+      }
+    }
+    if (!inside) return false;
+    memcpy(plan_q, fresh_q, sizeof plan_q);
+    memcpy(plan_qd, fresh_qd, sizeof plan_qd);
+    memcpy(plan_u, fresh_u, sizeof plan_u);
+    write_gains();
     return true;
   }
 
-  static T std_abs(T x) { return x < 0 ? -x : x; }
-
-  static T &lane(V *vectors, int i) { return ((T *)vectors)[i]; }
-
-  void plan(int64_t number, bool convex) {
-    for (int k = 0; k <= KNOTS; ++k) {
-      const int64_t row = number + k * problem.stride;
-      const T *const qd_ref = reference(problem.qd, row, NV);
-      difference(reference(problem.q, row, NQ), q[k], plan_q[k]);
-      for (int i = 0; i < NV; ++i) plan_qd[k][i] = qd[k][i] - qd_ref[i];
-      if (k == KNOTS) break;
-      const T *const tau_ref = reference(problem.tau, row, NU);
-      for (int i = 0; i < NU; ++i)
-        plan_u[k][i] = u[k][i] - (convex ? gains[k][i][NV] : 0) - tau_ref[i];
+  // ROWS sums over a row's `COUNT` vectors.
+  template <int ROWS, int COUNT>
+  static PINION_INLINE void multiply(T *to, const T *matrix, const V *vector) {
+    alignas(64) T sums[ROWS][LANES];
+    PINION_UNROLL
+    for (int i = 0; i < ROWS; ++i) {
+      V sum = {};
+      PINION_UNROLL
+      for (int p = 0; p < COUNT; ++p)
+        sum = fma(load<V>(matrix + (i * COUNT + p) * LANES), vector[p], sum);
+      store<V>(sums[i], sum);
+    }
+    for (int i = 0; i < ROWS; ++i) {
+      T sum = 0;
+      for (int l = 0; l < LANES; ++l) sum += sums[i][l];
+      to[i] = sum;
     }
   }
 
-  void write_law(const T *x, bool convex) {
-    T feedforward[NU], dq[NV], dqd[NV], next_q[NQ], change[NV];
+  static T magnitude(T x) { return x < 0 ? -x : x; }
+
+  static T &lane(V *vectors, int i) { return ((T *)vectors)[i]; }
+
+  // Keeps the plan, with the first effort of the last law's feedback.
+  void keep(int64_t number, const T *x) {
+    T start_q[NQ], off[2 * NV];
+    integrate(reference(problem.q, number, NQ), plan_q[0], start_q);
+    difference(start_q, x, off);
+    const T *const qd_ref = reference(problem.qd, number, NV);
+    const T *const tau_ref = reference(problem.tau, number, NU);
+    for (int i = 0; i < NV; ++i) off[NV + i] = x[NQ + i] - (qd_ref[i] + plan_qd[0][i]);
     for (int i = 0; i < NU; ++i) {
-      feedforward[i] = convex ? gains[0][i][NV] : 0;
-      law.u[i] = clamp<T>(u[0][i] - feedforward[i], -limit[i], limit[i]);
-      memcpy(law.K[i], gains[0][i], sizeof(T) * NV);
-      memcpy(law.K[i] + NV, gains[0][i] + H, sizeof(T) * NV);
+      T sum = u[0][i];
+      for (int j = 0; j < 2 * NV; ++j) sum -= K[i][j] * off[j];
+      plan_u[0][i] = clamp<T>(sum, -limit[i], limit[i]) - tau_ref[i];
     }
-    // By the linear step, as the plan has it.
-    for (int i = 0; i < NV; ++i) {
-      T late = 0;
-      for (int j = 0; j < NU; ++j) late += linear[1 - current].M[0][i][j] * feedforward[j];
-      dqd[i] = step * late;
-      dq[i] = step * dqd[i];
-    }
+  }
+
+  // The gains of the first knot, for tangents.
+  void write_gains() {
+    const Row *first = gains[0];
     if constexpr (TURNING) {
-      one.put(0, q[1], NQ);
-      one.put(1, qd[1], NV);
-      one.put(2, dq, NV);
-      one.put(3, dqd, NV);
-      one.put(4, q[0], NQ);
-      one.compute(problem.tangents);
-      one.take(dq, NV);
-      one.take(dqd, NV, 1);
+      const pinion_view from[] = {{q, PINION_AOS, NQ},
+                                  {qd, PINION_AOS, NV},
+                                  {gains, PINION_AOS, 2 * H * NU},
+                                  {q[0], PINION_ONE, NQ}};
+      const pinion_view to[] = {{Qux, PINION_AOS, 2 * H * NU}};
+      run(problem.gains, 1, from, to, nullptr);
+      first = Qux;
     }
-    for (int i = 0; i < NV; ++i) dq[i] = -dq[i];
-    integrate(q[1], dq, next_q);
-    difference(x, next_q, change);
+    for (int i = 0; i < NU; ++i) {
+      memcpy(K[i], first[i], sizeof(T) * NV);
+      memcpy(K[i] + NV, first[i] + H, sizeof(T) * NV);
+    }
+  }
+
+  void write_law(int64_t number, const T *x) {
+    const int64_t row = number + problem.stride;
+    const T *const tau_ref = reference(problem.tau, number, NU);
+    const T *const qd_ref = reference(problem.qd, row, NV);
+    T following[NQ], change[NV];
+    integrate(reference(problem.q, row, NQ), plan_q[1], following);
+    difference(x, following, change);
+    memcpy(law.K, K, sizeof K);
     memcpy(law.begin, x, sizeof law.begin);
+    for (int i = 0; i < NU; ++i) law.u[i] = tau_ref[i] + plan_u[0][i];
     for (int i = 0; i < NV; ++i) {
       law.rate[i] = change[i] / step;
-      law.rate[NV + i] = (qd[1][i] - dqd[i] - x[NQ + i]) / step;
+      law.rate[NV + i] = (qd_ref[i] + plan_qd[1][i] - x[NQ + i]) / step;
     }
   }
 
@@ -409,13 +473,12 @@ private:
     if (MASK)
       from[last++] = {(void *)reference(problem.active, number, MASK), PINION_AOS,
                       every * problem.stride * MASK};
-    if (TURNING) {
-      from[last++] = {q[1], PINION_AOS, NQ};
-      from[last++] = {qd[1], PINION_AOS, NV};
-      from[last++] = {q[0], PINION_ONE, NQ};
-    }
+    from[last++] = {q[1], PINION_AOS, NQ};
+    from[last++] = {qd[1], PINION_AOS, NV};
+    if (TURNING) from[last++] = {q[0], PINION_ONE, NQ};
     const pinion_view to[] = {{now.F, PINION_AOS, 2 * H * NV},
                               {now.M, PINION_AOS, HU * NV},
+                              {gap, PINION_AOS, NV},
                               {now.force_x, PINION_AOS, 2 * H * ROWS},
                               {now.force_u, PINION_AOS, HU * ROWS},
                               {now.weighted_x, PINION_AOS, 2 * H * ROWS},
@@ -448,7 +511,7 @@ private:
           if (!trusted && flags[j]) continue;
           if (nearest < 0 || distance(times[j], now[k]) < distance(times[nearest], now[k])) nearest = j;
         }
-        memcpy(next.F[k], source.F[nearest], sizeof next.F[k]);
+        replace(next.F[k], source.F[nearest], gap[k]);
         memcpy(next.M[k], source.M[nearest], sizeof next.M[k]);
         if (FORCES) {
           memcpy(next.force_x[k], source.force_x[nearest], sizeof next.force_x[k]);
@@ -464,6 +527,18 @@ private:
     trusted = true;
     current = 1 - current;
     return true;
+  }
+
+  // Replaces a gradient, but for its gaps, which are zero if one of them is not finite.
+  static void replace(Row *F, const Row *source, T *gap) {
+    T sum = 0;
+    for (int i = 0; i < NV; ++i) sum += F[i][NV] - F[i][NV] + gap[i] - gap[i];
+    for (int i = 0; i < NV; ++i) {
+      const T late = sum == 0 ? F[i][NV] : 0;
+      memcpy(F[i], source[i], sizeof F[i]);
+      F[i][NV] = late;
+      if (sum != 0) gap[i] = 0;
+    }
   }
 
   static int64_t distance(int64_t a, int64_t b) { return a < b ? b - a : a - b; }
@@ -504,21 +579,7 @@ private:
     bool convex = backward(0, finite);
     for (int64_t k = 0; k < problem.rungs && !convex && finite; ++k)
       convex = backward((T)problem.ladder[k], finite);
-    if (convex) accept();
     return convex;
-  }
-
-  void accept() {
-    if constexpr (TURNING) {
-      const pinion_view from[] = {{q, PINION_AOS, NQ},
-                                  {qd, PINION_AOS, NV},
-                                  {next_gains, PINION_AOS, 2 * H * NU},
-                                  {q[0], PINION_ONE, NQ}};
-      const pinion_view to[] = {{gains, PINION_AOS, 2 * H * NU}};
-      run(problem.gains, KNOTS, from, to, nullptr);
-    } else {
-      memcpy(gains, next_gains, sizeof gains);
-    }
   }
 
   // A product that is added: sum over j < J of left[r * row + j * next] right[j] to row r.
@@ -609,6 +670,7 @@ private:
     for (int k = KNOTS - 1; k >= 0; --k) {
       const Linear &knot = linear[1 - current];
       const T *const F = knot.F[k][0], *const M = knot.M[k][0];
+      add_gap(gap[k]);
       for (int i = 0; i < NV; ++i) {
         PINION_UNROLL
         for (int p = 0; p < PARTS; ++p) {
@@ -670,10 +732,10 @@ private:
         add<NV, FORCES, PARTS>(value[0], value[0], 2 * H, {{X, HX, 1, 2 * H}});
         add<NV, FORCES, 2 * PARTS>(value[NV], value[NV], 2 * H, {{X + H, HX, 1, 2 * H}});
       }
-      Row *const K = next_gains[k];
-      substitute(K);
-      add<NV, NU, PARTS, true>(value[0], value[0], 2 * H, {{Qux[0], K[0], 1, 2 * H}});
-      add<NV, NU, 2 * PARTS, true>(value[NV], value[NV], 2 * H, {{Qux[0] + H, K[0], 1, 2 * H}});
+      Row *const knot_gains = gains[k];
+      substitute(knot_gains);
+      add<NV, NU, PARTS, true>(value[0], value[0], 2 * H, {{Qux[0], knot_gains[0], 1, 2 * H}});
+      add<NV, NU, 2 * PARTS, true>(value[NV], value[NV], 2 * H, {{Qux[0] + H, knot_gains[0], 1, 2 * H}});
       for (int i = 0; i < NV; ++i)
         for (int j = 0; j < NV; ++j) value[i][H + j] = value[NV + j][i];
     }
@@ -682,6 +744,21 @@ private:
     for (int i = 0; i < 2 * NV; ++i) sum += value[i][NV];
     finite = sum - sum == 0;
     return convex && finite;
+  }
+
+  // Adds the gradient from a gap of positions to that of the value.
+  PINION_INLINE void add_gap(const T *gap) {
+    V sums[2 * PARTS] = {};
+    for (int j = 0; j < NV; ++j) {
+      const V factor = splat<V>(gap[j]);
+      PINION_UNROLL
+      for (int p = 0; p < 2 * PARTS; ++p)
+        sums[p] = fma(factor, load<V>(value[j] + p * LANES), sums[p]);
+    }
+    for (int i = 0; i < NV; ++i) {
+      value[i][NV] += lane(sums, i);
+      value[NV + i][NV] += lane(sums + PARTS, i);
+    }
   }
 
   // Quu = L D L' of the lower triangle; false: a pivot is not above zero.

@@ -43,7 +43,7 @@ diverged; no gradient of the first one is finite."""
 
 KERNELS = (
     *("forward", "gradient", "running", "final"),
-    *("moved", "difference", "gains", "tangents"),
+    *("moved", "difference", "gains", "planned", "plan"),
 )
 """Compiled functions of a period, as ``Problem`` of ``problem.hpp`` has them; the second line is
 that of robots with joints whose positions do not add."""

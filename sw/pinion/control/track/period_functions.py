@@ -30,7 +30,7 @@ from pinion.control.solve.kernels import (
 from pinion.control.state import StateSpace
 from pinion.dynamics.displacements import joint_difference
 from pinion.dynamics.matrices import Rows, product
-from pinion.dynamics.scalar import add, less, mul, select
+from pinion.dynamics.scalar import add, less, mul, select, sub
 from pinion.dynamics.steps import moved_joint
 from pinion.functions import Function, Quantity
 from pinion.robot import Model
@@ -76,7 +76,8 @@ class PeriodFunctions:
             functions["moved"] = (self.moved(), False)
             functions["difference"] = (self.difference(), False)
             functions["gains"] = (self.gains(), True)
-            functions["tangents"] = (self.tangents(), False)
+            functions["planned"] = (self.moved(), True)
+            functions["plan"] = (self.plan(), True)
         return functions
 
     def forward(self) -> Function:
@@ -104,7 +105,10 @@ class PeriodFunctions:
     def gradient(self) -> Function:
         """Return the function for the dynamics' gradient: F = [dqdd/dq, dqdd/dqd], M = dqdd/du.
 
-        ``F`` (nv, 2 width) and ``M`` (nv, effort_width). With friction cones also `CONES`: the
+        ``F`` (nv, 2 width) and ``M`` (nv, effort_width). From a step's end to the next knot's state
+        is a gap of rates, in the column after the first half of ``F``, divided by the step, and one
+        of positions, ``gap`` (nv,), beside what that of rates adds. With friction cones also
+        `CONES`: the
         gradient of the k components of contact forces, ``force_x`` (k, 2 width) and ``force_u``
         (k, effort_width); their products with the Hessian of the cones' cost by forces,
         ``weighted_x`` and ``weighted_u``; and the cost's gradient by forces, in the column after
@@ -112,7 +116,7 @@ class PeriodFunctions:
         """
         contacts, turning = self._contacts, not self.space.flat
         n, driven = self.model.nv, self.space.actuated
-        pad, pad_efforts = self._padding(n), [0.0] * (self.effort_width - len(driven))
+        pad_efforts = [0.0] * (self.effort_width - len(driven))
 
         def gradient(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
             state = values["q"], values["qd"], self._efforts(values["tau"])
@@ -132,13 +136,16 @@ class PeriodFunctions:
                 result = dynamics.fd_derivatives_scalars(model, *state, region=region)
                 by_u = [[row[i] for i in driven] for row in result.minv]
             F = [[*a, *b] for a, b in zip(result.dqdd_dq, result.dqdd_dqd, strict=True)]
+            gap, late = self._gaps(result.qdd, values)
             if turning:
                 now = self._coordinates(values["q"], values["qd"], values)
                 then = self._coordinates(values["q_next"], values["qd_next"], values)
                 F, by_u = now.dynamics(then, result.dqdd_dq, result.dqdd_dqd, by_u)
+                gap, late = then.change(gap, late)
             results = {
-                "F": [[*row[:n], *pad, *row[n:], *pad] for row in F],
+                "F": self._halves(F, [mul(1.0 / self.step, rate) for rate in late]),
                 "M": [[*row, *pad_efforts] for row in by_u],
+                "gap": [sub(x, mul(self.step, rate)) for x, rate in zip(gap, late, strict=True)],
             }
             if self.forces:
                 force_x, force_u, weighted_x, weighted_u, slope = self._weighed(result)
@@ -151,8 +158,11 @@ class PeriodFunctions:
                 results["weighted_u"] = [[*row, *pad_efforts] for row in weighted_u]
             return results
 
-        following = {**state_arrays("q_next", "qd_next"), **self._origin} if turning else {}
-        outputs = {"F": array(n, 2 * self.width), "M": array(n, self.effort_width)}
+        outputs = {
+            "F": array(n, 2 * self.width),
+            "M": array(n, self.effort_width),
+            "gap": array(n),
+        }
         if self.forces:
             for name in CONES:
                 columns = 2 * self.width if name.endswith("x") else self.effort_width
@@ -161,7 +171,7 @@ class PeriodFunctions:
             "gradient_rows",
             "the gradient of forward dynamics by rows of whole vectors",
             gradient,
-            inputs=self._request | following,
+            inputs={**self._request, **state_arrays("q_next", "qd_next"), **self._origin},
             outputs=outputs,
             joint_space=not contacts,
         )
@@ -264,30 +274,50 @@ class PeriodFunctions:
             outputs={"turned": array(nu, 2 * width)},
         )
 
-    def tangents(self) -> Function:
-        """Return the function for the tangents ``dq`` and ``dqd`` (nv,) of a change ``z, w``."""
+    def plan(self) -> Function:
+        """Return the function that adds a change ``z, w`` (nv,) to a knot of the plan.
 
-        def tangents(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
+        ``plan`` (nv,) has its positions as a change of the ``reference`` (nq,), ``rates`` (nv,) its
+        rates.
+        """
+
+        def plan(model: Model, *, region: Any, **values: Any) -> dict[str, Any]:
             coordinates = self._coordinates(values["q"], values["qd"], values)
             dq, dqd = coordinates.tangents(values["z"], values["w"])
-            return {"dq": dq, "dqd": dqd}
+            change: list[Any] = []
+            for kind, at, by in joints_of(self.model):
+                end = moved_joint(kind, values["q"][at], dq[by])
+                change += joint_difference(kind, values["reference"][at], end)
+            rates = [add(x, y) for x, y in zip(values["qd"], dqd, strict=True)]
+            return {"plan": change, "rates": rates}
 
         return step_function(
-            "tangents",
-            "the tangents of a change",
-            tangents,
+            "plan",
+            "a knot of the plan after a change",
+            plan,
             inputs={
                 **state_arrays(),
                 **{name: array("nv", sampling=ANY) for name in ("z", "w")},
+                "reference": array("nq", unit="rad", sampling=POSITION),
                 **self._origin,
             },
-            outputs={"dq": array("nv"), "dqd": array("nv")},
+            outputs={"plan": array("nv"), "rates": array("nv")},
         )
 
     @property
     def forces(self) -> int:
         """Number of contact-force components in the cost."""
         return 3 * len(self.model.contacts) if self.cost.has_cones else 0
+
+    def _gaps(self, qdd: Sequence[Any], values: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Return the changes of positions and rates from the next knot's state to a step's end."""
+        ends = [add(x, mul(self.step, y)) for x, y in zip(values["qd"], qdd, strict=True)]
+        late = [sub(x, y) for x, y in zip(ends, values["qd_next"], strict=True)]
+        gap: list[Any] = []
+        for kind, at, by in joints_of(self.model):
+            end = moved_joint(kind, values["q"][at], [mul(self.step, x) for x in ends[by]])
+            gap += joint_difference(kind, values["q_next"][at], end)
+        return gap, late
 
     def _weighed(self, result: Any) -> tuple[Rows, Rows, Rows, Rows, Any]:
         """Return the forces' gradient, plain and weighted, and the gradient of their cost.

@@ -15,7 +15,7 @@ enum { DONE = 0, NO_PERIOD = 1, NOT_FINITE = 2, DIVERGED = 3, ALL_FLAGGED = 4 };
 // of all periods.
 template <class T> struct Problem {
   const pinion_kernel *forward, *gradient, *running, *final;
-  const pinion_kernel *moved, *difference, *gains, *tangents; // where joints turn
+  const pinion_kernel *moved, *difference, *gains, *planned, *plan; // where joints turn
   int64_t rows, stride, iterations, rungs;
   double step, lost;
   const double *ladder, *limit, *rate_weights, *final_rate_weights, *effort_weights;
