@@ -1,7 +1,7 @@
 """Tracking of one motion with gradients from every backend, in one run.
 
 Rows differ in the source of gradients. On the CPU the whole period is compiled, in the gradients'
-dtype; the others share NumPy code in float64, with a compiled tip and compiled rollouts. So
+dtype; the others share NumPy code in float64, with a compiled tip and compiled steps. So
 tracking shows the quality of gradients, and time what a period costs. Rows: the float model, this
 machine's CPU, a GPU if there is one, the exact integers of a build, and the build's RTL through the
 driver, where every answer is compared with these integers.
