@@ -19,6 +19,7 @@ class Disturbance:
     offset : its position in that frame [m].
     damping : viscous friction of every joint [N m s/rad | N s/m].
     friction : dry friction of every joint [N m | N].
+    armature : added to every joint [kg m^2 | kg].
     delay : from computing an effort to applying it [s].
     """
 
@@ -26,10 +27,11 @@ class Disturbance:
     offset: tuple[float, float, float] = (0.0, 0.0, 0.0)
     damping: float = 0.0
     friction: float = 0.0
+    armature: float = 0.0
     delay: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("payload", "damping", "friction", "delay"):
+        for name in ("payload", "damping", "friction", "armature", "delay"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value >= 0.0):
                 raise ControlError(

@@ -29,6 +29,7 @@ batch. A first horizon without any trusted gradient is an error.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,6 +65,7 @@ class Law:
     begin, rate : state (nx,) at the start of the period, and its rate of change (2 nv,) [1/s].
     limit : largest efforts (nu,).
     space : the robot's states; None if they are vectors.
+    feedback : compiled code for `efforts`; None without.
     """
 
     u: Floats
@@ -72,9 +74,12 @@ class Law:
     rate: Floats
     limit: Floats
     space: StateSpace | None = None
+    feedback: Callable[[float, Floats], Floats] | None = None
 
     def efforts(self, since: float, x: Floats) -> Floats:
         """Return efforts (nu,) for the state x (nx,), ``since`` seconds into the period."""
+        if self.feedback is not None:
+            return self.feedback(since, x)
         if self.space is None:
             off = x - self.begin - since * self.rate
         else:
@@ -322,7 +327,10 @@ class Mpc(Closing):
         for times, seconds in zip(log.seconds.values(), period.seconds(), strict=True):
             times.append(seconds)
         u, K, begin, rate = period.law()
-        return Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit, space=self._curved)
+        law = Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit, space=self._curved)
+        if self._curved is not None:
+            law.feedback = period.feedback()
+        return law
 
     def _target(self, rows: NDArray[np.intp]) -> KnotTarget:
         q, qd = self.plant.space.parts(self._states[rows][None])

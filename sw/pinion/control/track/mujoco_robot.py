@@ -27,18 +27,26 @@ from .motion import end_of
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """Level ground on which a robot stands with its contacts.
+    """Ground on which a robot stands with its contacts.
 
     Members
     -------
-    height : of the ground in base coordinates [m].
+    height : of the ground at the origin, in base coordinates [m].
     friction : coefficient of sliding friction.
     radius : of the balls around the contacts' origins [m].
+    slope : rise along x and along y [m/m].
+    steps : places along x and heights of steps up from level ground [m].
     """
 
     height: float = 0.0
     friction: float = 0.8
     radius: float = 0.02
+    slope: tuple[float, float] = (0.0, 0.0)
+    steps: tuple[tuple[float, float], ...] = ()
+
+
+BOX = 40.0
+"""Length and width of a step's box [m]."""
 
 
 class MujocoRobot:
@@ -177,6 +185,10 @@ class MujocoRobot:
                 "or efforts, or a shorter step."
             )
 
+    def push(self, force: Floats) -> None:
+        """Set the force (3,) on the floating base's origin from now on, in world axes [N]."""
+        self.data.xfrc_applied[self.compiled.body("body_0").id, :3] = force
+
     def accelerations(self, q: Floats, qd: Floats, tau: Floats) -> Floats:
         """Return MuJoCo's forward dynamics of one state, (nv,), with dry friction."""
         scratch = self._mujoco.MjData(self.compiled)
@@ -240,16 +252,30 @@ class MujocoRobot:
 
     def _add_ground(self, spec: Any, spec_bodies: list[Any], ground: Ground) -> None:
         geom = self._mujoco.mjtGeom
+        # Feet do not creep where they stick.
+        spec.option.cone = self._mujoco.mjtCone.mjCONE_ELLIPTIC
+        spec.option.impratio = 100.0
         friction = [ground.friction, 0.005, 0.0001]  # MuJoCo's of turning and rolling
+        b, c = ground.slope
+        normal = np.array([-c, b, 0.0, 1.0 + math.sqrt(1.0 + b * b + c * c)])
+        x, y, z, w = normal / np.linalg.norm(normal) * [-1.0, -1.0, 1.0, 1.0]
+        touched = {"friction": friction, "contype": 0, "conaffinity": 1}
         spec.worldbody.add_geom(
             name="ground",
             type=geom.mjGEOM_PLANE,
             size=[0.0, 0.0, 1.0],
             pos=[0.0, 0.0, ground.height],
-            friction=friction,
-            contype=0,
-            conaffinity=1,
+            quat=[w, x, y, z],
+            **touched,
         )
+        for number, (begin, rise) in enumerate(ground.steps):
+            spec.worldbody.add_geom(
+                name=f"step_{number}",
+                type=geom.mjGEOM_BOX,
+                size=[BOX / 2, BOX / 2, rise / 2],
+                pos=[begin + BOX / 2, 0.0, ground.height + rise / 2],
+                **touched,
+            )
         for contact in contacts_of(self.model):
             if contact.partner is None:
                 spec_bodies[contact.body].add_geom(
@@ -271,7 +297,7 @@ class MujocoRobot:
             name=f"joint_{number}",
             type=kind.mjJNT_HINGE if joint.kind is JointKind.REVOLUTE else kind.mjJNT_SLIDE,
             axis=[0.0, 0.0, 1.0],
-            armature=joint.armature,
+            armature=joint.armature + self.disturbance.armature,
             damping=self.disturbance.damping,
             frictionloss=self.disturbance.friction,
         )

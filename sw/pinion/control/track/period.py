@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -336,6 +337,21 @@ class CompiledPeriod:
         K = numbers[efforts:gains].reshape(efforts, -1)
         return numbers[:efforts], K, numbers[gains:begin], numbers[begin:]
 
+    def feedback(self) -> Callable[[float, Floats], Floats]:
+        """Return :meth:`.mpc.Law.efforts` of the last law, compiled."""
+        library, limit = self._library, self._arrays[1]
+        law = self._law.copy()
+        pointers = law.ctypes.data, limit.ctypes.data
+
+        def efforts(since: float, x: Floats) -> Floats:
+            assert len(law)  # kept as long as its address is used
+            state = np.ascontiguousarray(x, dtype=np.float64)
+            u = np.empty(len(limit))
+            library.pinion_controller_efforts(*pointers, since, state.ctypes.data, u.ctypes.data)
+            return u
+
+        return efforts
+
     def counts(self) -> list[int]:
         """Return the numbers of flagged gradients, all gradients and restarts since opening."""
         numbers: list[int] = self._counts.tolist()
@@ -370,4 +386,9 @@ def _loaded(horizon: Horizon, kernel: cpu.Kernel) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.pinion_controller_bytes.restype = ctypes.c_size_t
     library.pinion_controller_open.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    library.pinion_controller_efforts.argtypes = (
+        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_double),
+        *(ctypes.c_void_p, ctypes.c_void_p),
+    )
+    library.pinion_controller_efforts.restype = None
     return library

@@ -1,0 +1,1 @@
+"""Legged robots: gaits as motions, the ground under the feet, and walks in a simulator."""

@@ -1,0 +1,182 @@
+"""A scenario: HyQ trots in MuJoCo with pushes, friction and a delay unknown to its controller."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pinion import dynamics
+from pinion.base.arrays import Floats
+from pinion.control.plant import Plant
+from pinion.control.solve.cost import Cost, Weights
+from pinion.control.state import StateSpace
+from pinion.control.track.disturbance import Disturbance
+from pinion.control.track.motion import Motion
+from pinion.control.track.mpc import Mpc
+from pinion.control.track.mujoco_robot import Ground, MujocoRobot
+from pinion.robot import Model, load
+
+from .gait import Gait, contact_places, gait_motion, trot
+from .terrain import GroundPlane
+from .walk import Push, Walk, walk
+
+HYQ_FEET = tuple(f"{leg}_lowerleg@0.33,0,0" for leg in ("lf", "lh", "rf", "rh"))
+"""Centres of HyQ's feet in its lower legs."""
+
+BASE = {"q": (30.0, 30.0, 300.0, 100.0, 100.0, 50.0), "qd": (3.0, 3.0, 3.0, 1.0, 1.0, 1.0)}
+"""Weights of the base's changes of position and its velocities: linear, then angular."""
+
+LEG = {"q": 5.0, "qd": 0.05}
+"""Weights of a leg's joints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrotScenario:
+    """A robot on four legs, its controller, and what the controller does not know.
+
+    Members
+    -------
+    robot : a built-in name or a robot file.
+    feet : frames of the four feet, which are balls of the ``radius`` [m] around their origins.
+    bend : (joints,) positions of the legs' joints in the stance.
+    period, inner : of the controller [s], and steps of the simulated robot in it.
+    step, knots : of the controller's horizon; the step is in seconds.
+    velocity_gain : with which feet on the ground lose their velocities in the plan [1/s].
+    friction, least_force : of the cones in the plan.
+    disturbance : of the simulated robot.
+    """
+
+    robot: str = "hyq"
+    feet: tuple[str, ...] = HYQ_FEET
+    bend: tuple[float, ...] = 2 * (-0.2, 0.75, -1.5, -0.2, -0.75, 1.5)
+    radius: float = 0.02175
+    period: float = 0.01
+    inner: int = 10
+    step: float = 0.02
+    knots: int = 25
+    velocity_gain: float = 20.0
+    friction: float = 0.6
+    least_force: float = 10.0
+    disturbance: Disturbance = field(default_factory=lambda: Disturbance(delay=0.005))
+
+    def model(self) -> Model:
+        """Load the robot, on a floating base with its feet as contacts."""
+        return load(self.robot, floating_base=True, contacts=list(self.feet))
+
+    def posture(self, model: Model) -> Floats:
+        """Return the stance (nq,), with the lowest foot on level ground of height 0."""
+        q = dynamics.neutral_configuration(model)
+        q[7:] = self.bend
+        q[2] = self.radius - contact_places(model, q[None])[0, :, 2].min()
+        return q
+
+    def gait(self, model: Model) -> Gait:
+        """Return the trot."""
+        return trot(model, self.posture(model))
+
+    def cost(self, model: Model) -> Cost:
+        """Return the controller's cost."""
+        joints = model.nv - 6
+        q, qd = ([*BASE[name], *[LEG[name]] * joints] for name in ("q", "qd"))
+        return Cost(
+            running=Weights(q=q, qd=qd, tau=1e-4, cones=1e-3),
+            final=Weights(q=q, qd=qd),
+            friction=self.friction,
+            least_force=self.least_force,
+        )
+
+    def plant(self, model: Model, *, device: str = "cpu", **options: str) -> Plant:
+        """Open the controller's plant on a device."""
+        return Plant.open(
+            model, dt=self.step, device=device, velocity_gain=self.velocity_gain, **options
+        )
+
+    def motion(self, model: Model, commands: list[tuple[float, ...]], duration: float) -> Motion:
+        """Return the trot that follows commands, extended by the last horizon."""
+        return gait_motion(
+            model,
+            self.posture(model),
+            self.gait(model),
+            commands,
+            duration=duration + self.knots * self.step + self.period,
+            dt=self.period,
+        )
+
+    def controller(self, plant: Plant, motion: Motion, *, compiled: bool = True) -> Mpc:
+        """Return a new controller that tracks a motion with a plant."""
+        cost = self.cost(plant.model)
+        return Mpc(plant, cost, motion, knots=self.knots, compiled=compiled)
+
+    def simulated(self, model: Model, ground: Ground | None = None) -> MujocoRobot:
+        """Return the robot in MuJoCo, standing on the ground with the feet of its stance."""
+        ground = Ground(radius=self.radius) if ground is None else ground
+        robot = MujocoRobot(
+            model, step=self.period / self.inner, disturbance=self.disturbance, ground=ground
+        )
+        robot.reset(on_slope(model, self.posture(model), ground))
+        return robot
+
+    # Many parameters: the parts of a run, by keyword.
+    def run(
+        self,
+        plant: Plant,
+        commands: list[tuple[float, ...]],
+        *,
+        duration: float,
+        ground: Ground | None = None,
+        pushes: list[Push] | None = None,
+        compiled: bool = True,
+    ) -> Walk:
+        """Walk once; the controller estimates the plane of the ground from its feet.
+
+        Parameters
+        ----------
+        plant : of :meth:`plant`.
+        commands : as for :func:`.gait.gait_motion`.
+        duration : [s].
+        ground : level by default.
+        pushes : forces on the base.
+        compiled : as for :class:`pinion.control.track.mpc.Mpc`.
+        """
+        model = plant.model
+        controller = self.controller(
+            plant, self.motion(model, commands, duration), compiled=compiled
+        )
+        plane = GroundPlane(model, level=self.radius)
+        robot = self.simulated(model, ground)
+        return walk(controller, robot, duration=duration, pushes=pushes or [], plane=plane)
+
+
+def on_slope(model: Model, q: Floats, ground: Ground) -> Floats:
+    """Return a stance (nq,) on level ground, turned to stand on the slope of a ground."""
+    b, c = ground.slope
+    slope = GroundPlane(model, level=0.0)
+    slope.plane = np.array([0.0, -b, -c])
+    state = np.concatenate([q, np.zeros(StateSpace(model).nv)])
+    turned = slope.levelled(state)[: model.nq]
+    turned[:3] = q[:3]
+    feet = contact_places(model, turned[None])[0]
+    above = feet[:, 2] - ground.height - feet[:, :2] @ np.array([b, c])
+    turned[2] += ground.radius * np.sqrt(1.0 + b * b + c * c) - above.min()
+    return turned
+
+
+def shoves(rng: np.random.Generator, model: Model, speed: float, *, duration: float) -> list[Push]:
+    """Return a push every two seconds, in a random direction, that changes the speed by so much.
+
+    Parameters
+    ----------
+    rng : of times and directions.
+    speed : change of the whole robot's velocity [m/s].
+    duration : of the walk [s]; the last push is two seconds before its end.
+    """
+    mass = sum(body.inertia.mass for body in model.bodies)
+    pushes = []
+    for begin in np.arange(2.0 + rng.uniform(0.0, 1.0), duration - 2.0, 2.0):
+        angle = rng.uniform(0.0, 2.0 * np.pi)
+        force = mass * speed / Push.duration
+        pushes.append(
+            Push(begin=float(begin), force=(force * np.cos(angle), force * np.sin(angle), 0.0))
+        )
+    return pushes
