@@ -108,6 +108,7 @@ class Stage(Closing):
         check_step(dt, method)
         model = single_joints_model(robot, "a Stage", "Plant and CostModel")
         CostModel(model, cost)  # raises if its frame does not exist
+        cost.check_compiled("A Stage", "use Plant and CostModel")
         row = stage_function(model, cost, dt, method)
         function = float64_or_backend(model, row, device, **options)
         return cls(model, cost=cost, dt=dt, function=function)
