@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError, Options, Plant, effort_limits, solve
+from pinion.control.solve.cost import BY_JOINT
 from pinion.control.solve.frames import by_frame
 from pinion.robot import urdf_text, v_permutation
 
@@ -147,7 +148,7 @@ def test_poses_cost_what_they_cost_with_its_own_residuals() -> None:
         for knot in range(problem.knots + 1):
             ours = ActionModel(problem, plant, knot=knot, which=which)
             weights, at = ours.costs.cost, target.spread(2).at(np.array([which])).at_knot(knot)
-            chosen = weights.final if ours.last else weights.running
+            chosen = [weights.final] if ours.last else [weights.running, *weights.added.values()]
             terms = crocoddyl.CostModelSum(state, size)
 
             def add(residual: object, weight: object) -> None:
@@ -157,16 +158,16 @@ def test_poses_cost_what_they_cost_with_its_own_residuals() -> None:
                 terms.addCost(f"{len(terms.costs)}", term, 1.0)
 
             x_target = np.concatenate([at.q[0, 0], at.qd[0, 0]])
-            by_joint = [chosen.by_joint(name, size) for name in ("q", "qd")]
-            add(crocoddyl.ResidualModelState(state, x_target, size), np.concatenate(by_joint))
+            by_joint = [sum(c.by_joint(name, size) for c in chosen) for name in BY_JOINT]
+            add(crocoddyl.ResidualModelState(state, x_target, size), np.concatenate(by_joint[:2]))
             if not ours.last:
-                add(crocoddyl.ResidualModelControl(state, at.tau[0, 0]), chosen.by_joint("tau", 7))
+                add(crocoddyl.ResidualModelControl(state, at.tau[0, 0]), by_joint[2])
             for name, kind in (
                 ("tip", crocoddyl.ResidualModelFrameTranslation),
                 ("rotation", crocoddyl.ResidualModelFrameRotation),
             ):
                 for frame, goal in getattr(at, name).items():
-                    weight = by_frame(getattr(chosen, name), "").get(frame, 0.0)
+                    weight = sum(by_frame(getattr(c, name), "").get(frame, 0.0) for c in chosen)
                     add(kind(state, arm.getFrameId(frame), goal[0, 0], size), weight)
 
             x, u = rng.uniform(-1.0, 1.0, 2 * size), rng.uniform(-3.0, 3.0, size)

@@ -1,4 +1,4 @@
-"""Poses of several frames and weights by knot, in costs, problems and solutions."""
+"""Poses of several frames and weights of single knots, in costs, problems and solutions."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ STEP = 1e-6
 
 
 def posed(knots: int = 3, count: int = 2) -> Problem:
-    """Return problems of an arm with targets of two frames and separate weights of knot 1."""
+    """Return problems of an arm with targets of two frames, and more weights at knot 1."""
     model, rng = load("iiwa14"), np.random.default_rng(4)
     q = rng.uniform(-1.0, 1.0, (count * (knots + 1), model.nq))
     (R, p), (_, elbow) = (dynamics.frame_placement(model, q, frame) for frame in (TOOL, ELBOW))
     running = Weights(q=0.1, qd=0.01, tau=1e-3, tip={TOOL: 3.0, ELBOW: 20.0}, rotation={TOOL: 2.0})
-    once = Weights(q=np.arange(7.0), tau=np.arange(1.0, 8.0), rotation={TOOL: 5.0, ELBOW: 1.0})
+    once = Weights(q=np.arange(7.0), tau=np.arange(7.0), rotation={TOOL: 5.0, ELBOW: 1.0})
     return Problem.of(
         model,
         knots=knots,
         dt=0.02,
-        cost=Cost(running=running, final=Weights(tip={TOOL: 100.0}), by_knot={1: once}),
+        cost=Cost(running=running, final=Weights(tip={TOOL: 100.0}), added={1: once}),
         start=rng.uniform(-1.0, 1.0, (count, model.nq)),
         tip={TOOL: p.reshape(count, knots + 1, 3), ELBOW: elbow[:1]},
         rotation={TOOL: R.reshape(count, knots + 1, 3, 3), ELBOW: np.eye(3)},
@@ -81,8 +81,7 @@ def test_gradients_are_differences() -> None:
             array[..., column] += STEP
             computed = gradient[..., column]
             np.testing.assert_allclose(computed, slope[:, : computed.shape[1]], atol=1e-7)
-    # The weights of knot 1 are its own.
-    np.testing.assert_array_equal(expansion.uu[1], np.arange(1.0, 8.0))
+    np.testing.assert_array_equal(expansion.uu[1], 1e-3 + np.arange(7.0))
     np.testing.assert_array_equal(expansion.uu[[0, 2]], 1e-3)
 
 
@@ -154,8 +153,8 @@ def reach() -> tuple[Problem, list[np.ndarray]]:
     model = load("iiwa14")
     postures = np.array([[0.3, 0.6, 0.0, -1.2, 0.2, 0.4, 0.0], [0.8, 0.2, 0.3, -1.6, 0.0, 0.9, 0.7]])
     R, p = dynamics.frame_placement(model, postures, TOOL)
-    running = Weights(q=1e-3, qd=1e-3, tau=1e-5)
-    pose = Weights(tip=1e4, rotation=1e3, qd=1e-3)
+    running = Weights(q=0.01, qd=0.1, tau=1e-5)
+    pose = Weights(tip=1e5, rotation=1e4)
     which = (np.arange(31) > 15).astype(int)
     problem = Problem.of(
         model,
@@ -164,7 +163,7 @@ def reach() -> tuple[Problem, list[np.ndarray]]:
         cost=Cost(
             running=running,
             final=replace(pose, qd=1.0),
-            by_knot={15: replace(pose, tau=1e-5)},
+            added={15: pose},
             frame=TOOL,
         ),
         start=[0.0, 0.4, 0.0, -0.8, 0.0, 0.8, 0.0],
@@ -187,14 +186,14 @@ def test_an_arm_goes_through_a_pose_to_another(backward: str) -> None:
 
 
 def test_a_foot_is_tracked_while_it_swings() -> None:
-    """Two frames of a floating base; the weights of the others are those of every knot."""
+    """The base is tracked at every knot."""
     model, foot = tripod(), FEET[0]
     _, ground = dynamics.frame_placement(model, standing(), foot)
     _, base = dynamics.frame_placement(model, standing(), "base")
     grounded = np.ones((20, 3))
     grounded[6:14, 0] = 0.0
     steady = Weights(q=0.1, qd=0.1, tau=1e-4, tip={"base": 1e3}, rotation={"base": 1e3})
-    swing = replace(steady, tip={"base": 1e3, foot: 1e5})
+    swing = Weights(tip={foot: 1e5})
     problem = Problem.of(
         model,
         knots=20,
@@ -202,7 +201,7 @@ def test_a_foot_is_tracked_while_it_swings() -> None:
         cost=Cost(
             running=steady,
             final=replace(steady, tau=0.0),
-            by_knot=dict.fromkeys(range(9, 12), swing),
+            added=dict.fromkeys(range(9, 12), swing),
         ),
         start=standing(),
         tip={"base": base, foot: ground + [0.0, 0.0, 0.04]},
@@ -216,11 +215,12 @@ def test_a_foot_is_tracked_while_it_swings() -> None:
     assert np.abs(motion.x[0, :, 2] - base[2]).max() < 0.01
 
 
-def test_weights_of_every_knot_are_running_weights() -> None:
+def test_weights_added_at_every_knot_are_running_weights() -> None:
     problem = small(2, tip=True)
     cost = problem.cost
-    other = Weights(q=1.0, tau=1.0)
-    every = replace(cost, running=other, by_knot=dict.fromkeys(range(20), cost.running))
+    running = replace(cost.running, q=0.0, tip=0.0)
+    more = Weights(q=cost.running.q, tip=cost.running.tip)
+    every = replace(cost, running=running, added=dict.fromkeys(range(20), more))
     with Plant.open("two_link", dt=problem.dt, device="float") as plant:
         expected, computed = (
             solve(replace(problem, cost=weights), plant) for weights in (cost, every)
@@ -261,7 +261,7 @@ def test_compiled_code_says_what_it_does_not_support() -> None:
     for running, more, term in (
         (Weights(tau=1.0, rotation=1.0), {}, "a weight 'rotation'"),
         (Weights(tau=1.0, tip={"link_1": 1.0}), {}, "a weight 'tip' of frames other than"),
-        (every, {"by_knot": {2: every}}, "weights by knot"),
+        (every, {"added": {2: every}}, "weights of single knots"),
     ):
         cost = Cost(running=running, final=Weights(), frame=link, **more)  # type: ignore[arg-type]
         with pytest.raises(ControlError, match=f"A compiled solver does not .*{term}.*: use solve"):
@@ -309,12 +309,11 @@ def test_what_is_no_weight() -> None:
         (lambda: Weights(rotation={"a": "b"}), "The weight 'rotation' of 'a' is 'b': give one"),  # type: ignore[dict-item]
         (lambda: Weights(rotation="a"), "The weight 'rotation' is 'a': give one number"),  # type: ignore[arg-type]
         (lambda: cost(rotation=1.0), "'rotation' is one number, but the cost has no 'frame'"),
-        (lambda: Cost(running=every, final=Weights(), by_knot=[every]), "'by_knot' is .*: give"),  # type: ignore[arg-type]
-        (lambda: Cost(running=every, final=Weights(), by_knot={-1: every}), "is -1: give numbers"),
-        (lambda: Cost(running=every, final=Weights(), by_knot={1: 2.0}), r"'by_knot\[1\]' is 2.0"),  # type: ignore[dict-item]
-        (lambda: Cost(running=every, final=Weights(), by_knot={1: Weights()}), "of knot 1 is 0.0"),
-        (lambda: problem(by_knot={3: every}), "weights for knot 3, but .* are 0 to 2: use Cost"),
-        (lambda: problem(by_knot={1: Weights(tau=[1.0])}), "The weight 'tau' has 1 values"),
+        (lambda: Cost(running=every, final=Weights(), added=[every]), "'added' is .*: give"),  # type: ignore[arg-type]
+        (lambda: Cost(running=every, final=Weights(), added={-1: every}), "is -1: give numbers"),
+        (lambda: Cost(running=every, final=Weights(), added={1: 2.0}), r"'added\[1\]' is 2.0"),  # type: ignore[dict-item]
+        (lambda: problem(added={3: every}), "weights for knot 3, but .* are 0 to 2: use Cost"),
+        (lambda: problem(added={1: Weights(tau=[1.0])}), "The weight 'tau' has 1 values"),
         (lambda: problem(rotation={"iiwa_link_0": 1.0}), "'iiwa_link_0' of the cost is fixed"),
     ):
         with pytest.raises(ControlError, match=sentence):
@@ -323,9 +322,9 @@ def test_what_is_no_weight() -> None:
         problem(rotation={"nowhere": 1.0})
 
 
-def cost(*, by_knot: Any = None, **weights: Any) -> Cost:
+def cost(*, added: Any = None, **weights: Any) -> Cost:
     """Return a cost with the given weights of frames, or of single knots."""
-    return Cost(running=Weights(tau=1.0, **weights), final=Weights(), by_knot=by_knot or {})
+    return Cost(running=Weights(tau=1.0, **weights), final=Weights(), added=added or {})
 
 
 def problem(**arguments: Any) -> Problem:

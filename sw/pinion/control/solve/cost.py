@@ -10,8 +10,8 @@ and wu may differ from joint to joint. Any number of frames have a position p an
 with a weight (:mod:`.frames`). ``outside`` is how far each joint is beyond a share of its
 limits, zero inside: a soft limit. ``beyond`` is how far contact forces are outside their friction
 cones (:mod:`.cones`). Second derivatives of residuals are left out (Gauss-Newton), so Hessians are
-never indefinite; only forces depend on both x and u. Every knot may have separate weights; the last
-one always has, and no effort and no forces.
+never indefinite; only forces depend on both x and u. Single knots may have larger weights. The last
+one has separate weights, no effort, and no forces.
 
 ``beta`` is a barrier at the limits themselves, with s between -1 and 1 for a joint between them: a
 logarithm that continues as a quadratic in ``w = 1 - s^2`` below a margin d, so that motions outside
@@ -153,7 +153,8 @@ class Cost:
     -------
     running, final : weights of all knots but the last, and of the last; ``running.tau`` must be
         above 0, so that an optimum exists.
-    by_knot : weights of single knots in place of ``running``, by the knot's number from 0.
+    added : weights by knot, from 0, that are added to ``running`` at that knot: a via point, or a
+        foot that is tracked while it swings.
     frame : link or fixed joint to which ``tip`` and ``rotation`` refer where they are one number.
     soft : share of each joint's range, about its middle, inside which ``limits`` costs nothing.
     margin : value of ``1 - s^2`` below which ``barrier`` is quadratic: 0.05 begins at 97.5 % of the
@@ -164,7 +165,7 @@ class Cost:
 
     running: Weights
     final: Weights
-    by_knot: Mapping[int, Weights] = field(default_factory=dict)
+    added: Mapping[int, Weights] = field(default_factory=dict)
     frame: str = ""
     soft: float = 0.95
     margin: float = 0.05
@@ -174,21 +175,18 @@ class Cost:
     def __post_init__(self) -> None:
         for name in ("running", "final"):
             check_kind(name, getattr(self, name), Weights)
-        check_kind("by_knot", self.by_knot, Mapping, "Weights by knot, such as {20: Weights(...)}")
-        object.__setattr__(self, "by_knot", dict(self.by_knot))
-        for knot, weights in self.by_knot.items():
-            check_whole("A knot of 'by_knot'", knot)
+        check_kind("added", self.added, Mapping, "Weights by knot, such as {20: Weights(...)}")
+        object.__setattr__(self, "added", dict(self.added))
+        for knot, weights in self.added.items():
+            check_whole("A knot of 'added'", knot)
             if knot < 0:
-                raise ControlError(f"A knot of 'by_knot' is {knot}: give numbers from 0.")
-            check_kind(f"by_knot[{knot}]", weights, Weights)
-        for which, weights in (
-            ("running weight 'tau'", self.running),
-            *((f"weight 'tau' of knot {knot}", weights) for knot, weights in self.by_knot.items()),
-        ):
-            if not np.all(np.asarray(weights.tau) > 0.0):
-                raise ControlError(
-                    f"The {which} is {weights.tau}: it must be above 0 to guarantee an optimum."
-                )
+                raise ControlError(f"A knot of 'added' is {knot}: give numbers from 0.")
+            check_kind(f"added[{knot}]", weights, Weights)
+        if not np.all(np.asarray(self.running.tau) > 0.0):
+            raise ControlError(
+                f"The running weight 'tau' is {self.running.tau}: it must be above 0 to guarantee "
+                "an optimum."
+            )
         if np.any(self.final.tau):
             raise ControlError(
                 f"The final weight 'tau' is {self.final.tau}: leave it at 0, since the last knot "
@@ -223,7 +221,7 @@ class Cost:
     @property
     def every(self) -> tuple[Weights, ...]:
         """Weights of all knots."""
-        return self.running, *self.by_knot.values(), self.final
+        return self.running, *self.added.values(), self.final
 
     def frames(self, name: str) -> tuple[str, ...]:
         """Return the frames for which ``tip`` or ``rotation`` has a weight at any knot."""
@@ -235,8 +233,8 @@ class Cost:
         return tuple(dict.fromkeys(frame for frame, weight in pairs if weight > 0.0))
 
     def at_knot(self, knot: int) -> Cost:
-        """Return the cost whose running weights are those of one knot."""
-        return replace(self, running=self.by_knot.get(knot, self.running), by_knot={})
+        """Return the cost of a motion that begins at a knot and has one step."""
+        return replace(self, added={0: self.added[knot]} if knot in self.added else {})
 
     @property
     def has_tip(self) -> bool:
@@ -257,7 +255,7 @@ class Cost:
         for present, term in (
             (self.frames("rotation"), "a weight 'rotation'"),
             (others, "a weight 'tip' of frames other than the cost's 'frame'"),
-            (self.by_knot, "weights by knot ('by_knot')"),
+            (self.added, "weights of single knots ('added')"),
         ):
             if present:
                 raise ControlError(f"{user} does not support {term}: {advice}.")
@@ -579,8 +577,8 @@ class CostModel:
 
             values = np.empty((knots, sizes.get(name, 1)))
             values[:-1] = value(cost.running)
-            for knot, weights in cost.by_knot.items():
-                values[knot] = value(weights)
+            for knot, weights in cost.added.items():
+                values[knot] += value(weights)
             values[-1] = value(cost.final)
             return values
 

@@ -124,8 +124,9 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         return 1 if self.last else 0
 
     def _motion(self, x: Floats, u: Floats | None) -> tuple[Floats, Floats]:
-        effort = np.zeros(self.plant.space.nu) if u is None or self.last else np.asarray(u)
-        return np.stack([x, x])[None], effort[None, None]
+        # Crocoddyl evaluates a running knot without an effort when it ends a motion.
+        efforts = self._target.tau if u is None or self.last else np.asarray(u)[None, None]
+        return np.stack([x, x])[None], efforts
 
     def _no_force(self) -> ForceGradient | None:
         """Return zero contact forces for a knot without effort; None if the cost has no cones."""
@@ -144,13 +145,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         force = None if none is None else none.value
         if force is not None and u is not None and not self.last:
             force = self.plant.forces(motion[:, :1], efforts, self.active)
-        values: Floats = self.costs.values(motion, efforts, self._target, force)[0]
-        if u is None and not self.last:
-            # Crocoddyl evaluates a running knot without an effort when it ends a motion.
-            off_effort = efforts - self._target.tau
-            weight = self.costs.cost.running.by_joint("tau", self.plant.space.nu)
-            values = values - 0.5 * float(np.sum(weight * off_effort**2))
-        return values
+        return self.costs.values(motion, efforts, self._target, force)[0]
 
 
 def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:

@@ -107,9 +107,9 @@ class Problem:
         number: object = knots
         if not isinstance(number, int | np.integer) or knots < 1:
             raise ControlError(f"'knots' is {knots!r:.60}: give a whole number of at least 1.")
-        if (last := max(cost.by_knot, default=0)) >= knots:
+        if (last := max(cost.added, default=0)) >= knots:
             raise ControlError(
-                f"The cost has weights for knot {last}, but the knots with efforts are 0 to "
+                f"'added' of the cost has weights for knot {last}, but the knots with efforts are 0 to "
                 f"{knots - 1}: use Cost(final=...) for the last knot."
             )
         check_step(dt)
