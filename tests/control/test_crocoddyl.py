@@ -148,27 +148,27 @@ def test_poses_cost_what_they_cost_with_its_own_residuals() -> None:
         for knot in range(problem.knots + 1):
             ours = ActionModel(problem, plant, knot=knot, which=which)
             weights, at = ours.costs.cost, target.spread(2).at(np.array([which])).at_knot(knot)
-            chosen = [weights.final] if ours.last else [weights.running, *weights.added.values()]
-            terms = crocoddyl.CostModelSum(state, size)
-
-            def add(residual: object, weight: object) -> None:
-                factors = np.broadcast_to(weight, residual.nr).astype(float)
-                activation = crocoddyl.ActivationModelWeightedQuad(factors)
-                term = crocoddyl.CostModelResidual(state, activation, residual)
-                terms.addCost(f"{len(terms.costs)}", term, 1.0)
-
+            active = [weights.final] if ours.last else [weights.running, *weights.added.values()]
+            by_joint = {name: sum(w.by_joint(name, size) for w in active) for name in BY_JOINT}
             x_target = np.concatenate([at.q[0, 0], at.qd[0, 0]])
-            by_joint = [sum(c.by_joint(name, size) for c in chosen) for name in BY_JOINT]
-            add(crocoddyl.ResidualModelState(state, x_target, size), np.concatenate(by_joint[:2]))
+            x_weights = np.concatenate([by_joint["q"], by_joint["qd"]])
+            residuals = [(crocoddyl.ResidualModelState(state, x_target, size), x_weights)]
             if not ours.last:
-                add(crocoddyl.ResidualModelControl(state, at.tau[0, 0]), by_joint[2])
+                effort = crocoddyl.ResidualModelControl(state, at.tau[0, 0])
+                residuals.append((effort, by_joint["tau"]))
             for name, kind in (
                 ("tip", crocoddyl.ResidualModelFrameTranslation),
                 ("rotation", crocoddyl.ResidualModelFrameRotation),
             ):
                 for frame, goal in getattr(at, name).items():
-                    weight = sum(by_frame(getattr(c, name), "").get(frame, 0.0) for c in chosen)
-                    add(kind(state, arm.getFrameId(frame), goal[0, 0], size), weight)
+                    weight = sum(by_frame(getattr(w, name), "").get(frame, 0.0) for w in active)
+                    residual = kind(state, arm.getFrameId(frame), goal[0, 0], size)
+                    residuals.append((residual, np.full(3, weight)))
+            terms = crocoddyl.CostModelSum(state, size)
+            for number, (residual, factors) in enumerate(residuals):
+                quadratic = crocoddyl.ActivationModelWeightedQuad(factors)
+                term = crocoddyl.CostModelResidual(state, quadratic, residual)
+                terms.addCost(f"{number}", term, 1.0)
 
             x, u = rng.uniform(-1.0, 1.0, 2 * size), rng.uniform(-3.0, 3.0, size)
             data, memory = ours.createData(), arm.createData()

@@ -105,10 +105,12 @@ def test_hessians_are_those_of_gauss_and_newton() -> None:
     ).target
 
     def residual(at: np.ndarray) -> np.ndarray:
-        poses = {frame: dynamics.frame_placement(model, at, frame) for frame in (foot, knee, "base")}
-        parts = [np.sqrt(3.0) * poses[foot][1], np.sqrt(7.0) * poses[knee][1]]
-        parts.append(np.sqrt(2.0) * pinocchio.log3(turned.T @ poses[foot][0]))
-        return np.concatenate([*parts, np.sqrt(5.0) * pinocchio.log3(turned @ poses["base"][0])])
+        (R, p), (_, knee_p), (base_R, _) = (
+            dynamics.frame_placement(model, at, frame) for frame in (foot, knee, "base")
+        )
+        turn, base_turn = pinocchio.log3(turned.T @ R), pinocchio.log3(turned @ base_R)
+        parts = ((3.0, p), (7.0, knee_p), (2.0, turn), (5.0, base_turn))
+        return np.concatenate([np.sqrt(weight) * part for weight, part in parts])
 
     space, u, slopes = costs.space, np.zeros((1, 1, model.nv - 6)), []
     for dv in STEP * np.eye(model.nv):
@@ -151,8 +153,8 @@ def test_targets_follow_their_problems() -> None:
 def reach() -> tuple[Problem, list[np.ndarray]]:
     """Return a motion through the tool's pose of one posture to that of another, and both."""
     model = load("iiwa14")
-    postures = np.array([[0.3, 0.6, 0.0, -1.2, 0.2, 0.4, 0.0], [0.8, 0.2, 0.3, -1.6, 0.0, 0.9, 0.7]])
-    R, p = dynamics.frame_placement(model, postures, TOOL)
+    via, end = [0.3, 0.6, 0.0, -1.2, 0.2, 0.4, 0.0], [0.8, 0.2, 0.3, -1.6, 0.0, 0.9, 0.7]
+    R, p = dynamics.frame_placement(model, np.array([via, end]), TOOL)
     running = Weights(q=0.01, qd=0.1, tau=1e-5)
     pose = Weights(tip=1e5, rotation=1e4)
     which = (np.arange(31) > 15).astype(int)
@@ -269,9 +271,9 @@ def test_compiled_code_says_what_it_does_not_support() -> None:
         with pytest.raises(ControlError, match=f"A Stage does not .*{term}.*: use Plant and"):
             Stage.open(model, cost=cost, dt=0.01)
         for compiled in (True, False):
-            with Plant.open(model, dt=0.01, device="float") as plant:
-                with pytest.raises(ControlError, match=f"A controller does not .*{term}.*: weight"):
-                    Mpc(plant, cost, motion, knots=4, compiled=compiled)
+            refused = pytest.raises(ControlError, match=f"A controller does not .*{term}.*: weight")
+            with Plant.open(model, dt=0.01, device="float") as plant, refused:
+                Mpc(plant, cost, motion, knots=4, compiled=compiled)
 
 
 @pytest.mark.parametrize(

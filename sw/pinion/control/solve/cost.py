@@ -337,7 +337,9 @@ class KnotTarget:
         def changed(name: str) -> Any:
             values, *more = (getattr(target, name) for target in (self, *others))
             if isinstance(values, Mapping):
-                return {key: change(x, *(other[key] for other in more)) for key, x in values.items()}
+                return {
+                    key: change(x, *(other[key] for other in more)) for key, x in values.items()
+                }
             return None if values is None else change(values, *more)
 
         return KnotTarget(**{member.name: changed(member.name) for member in fields(self)})

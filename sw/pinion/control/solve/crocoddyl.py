@@ -145,7 +145,8 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         force = None if none is None else none.value
         if force is not None and u is not None and not self.last:
             force = self.plant.forces(motion[:, :1], efforts, self.active)
-        return self.costs.values(motion, efforts, self._target, force)[0]
+        values: Floats = self.costs.values(motion, efforts, self._target, force)[0]
+        return values
 
 
 def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:

@@ -59,4 +59,5 @@ def tip_costs(model: Model, cost: Cost, *, compiled: bool = True) -> CostModel:
     """
     if not compiled or not cost.has_tip or model.tips != (cost.frame,):
         return CostModel(model, cost)
-    return CompiledTip(model, cost, backend(model, "frame_jacobian", outputs=("R", "p"), device="cpu"))
+    jacobian = backend(model, "frame_jacobian", outputs=("R", "p"), device="cpu")
+    return CompiledTip(model, cost, jacobian)

@@ -108,4 +108,3 @@ def quaternion_of(R: Array) -> Array:
     best = np.argmax(np.diagonal(rows, axis1=-2, axis2=-1), axis=-1)
     q = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
     return np.asarray(q / np.sqrt(np.sum(q * q, axis=-1, keepdims=True)))
-
