@@ -109,8 +109,8 @@ class Problem:
             raise ControlError(f"'knots' is {knots!r:.60}: give a whole number of at least 1.")
         if (last := max(cost.added, default=0)) >= knots:
             raise ControlError(
-                f"'added' of the cost has weights for knot {last}, but the knots with efforts are 0 to "
-                f"{knots - 1}: use Cost(final=...) for the last knot."
+                f"'added' of the cost has weights for knot {last}, but the knots with efforts are "
+                f"0 to {knots - 1}: use Cost(final=...) for the last knot."
             )
         check_step(dt)
         first = states("start", start, space)
