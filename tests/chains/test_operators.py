@@ -11,7 +11,7 @@ from pinion.chains.operators import motion_matrix, placement, quadratic_matrix
 from pinion.chains.scan import Elements, Operator
 from pinion.chains.state import state_of
 from pinion.dynamics import DynamicsError
-from pinion.dynamics.general.joints import quaternion_matrix
+from pinion.dynamics.general.joints import quaternion_matrix, quaternion_of
 from pinion.dynamics.general.spatial import cross_force, skew, times, transposed
 
 COUNT = 20
@@ -92,7 +92,7 @@ def test_quaternions_of_rotations_up_to_half_turns(dtype: type) -> None:
     turns = np.concatenate([np.eye(4), -np.eye(4), parts(3)[0]]).astype(dtype)
     turns = np.concatenate([turns, np.array([[0.6, 0, 0.8, 0], [0, 0.6, 0.8, 1e-9]], dtype)])
     turns /= np.sqrt(np.sum(turns**2, axis=1, keepdims=True))
-    quaternions = operators.quaternion_of(quaternion_matrix(turns))
+    quaternions = quaternion_of(quaternion_matrix(turns))
     assert quaternions.dtype == dtype
     sign = np.sign(np.sum(quaternions * turns, axis=1, keepdims=True))
     np.testing.assert_allclose(quaternions * sign, turns, rtol=0, atol=8 * np.finfo(dtype).eps)

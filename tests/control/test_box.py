@@ -231,7 +231,7 @@ def test_problems_that_cannot_be_meant_are_sentences() -> None:
         ({"start": "zero"}, "'start' is 'zero': give an array of numbers"),
         ({"start": np.full(7, 9.0)}, "'iiwa_joint_1' at 9 rad, outside its limits of -2.96706 and"),
         ({"tip": np.zeros(3)}, "The target 'tip' has no weight"),
-        ({"cost": tip}, "'tip' is missing: give the tip's target"),
+        ({"cost": tip}, "'tip' is missing: give its target"),
         ({"cost": tip, "tip": np.zeros(3)}, "'iiwa_link_0' of the cost is fixed to the base"),
     ):
         with pytest.raises(ControlError, match=sentence):

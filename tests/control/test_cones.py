@@ -116,7 +116,7 @@ def test_costs_of_forces_are_expanded() -> None:
                 now.u[..., column], slope[:, :-1], atol=1e-7 * np.abs(now.u).max()
             )
             hessian = now.mixed[:, :, column, : space.nu].copy()
-            hessian[..., column] += now.uu[column]
+            hessian[..., column] += now.uu[:, column]
             np.testing.assert_allclose(hessian, bend, atol=1e-6 * np.abs(hessian).max())
         # Against the product of differences of forces: the Gauss-Newton part.
         force = plant.linearise(x[:, :-1], u, active, forces=True).force

@@ -8,14 +8,21 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError, Options, Plant, effort_limits, solve
+from pinion.control.solve.cost import BY_JOINT
+from pinion.control.solve.frames import by_frame
+from pinion.robot import urdf_text, v_permutation
 
 from .legs import shifts
 from .problems import reach, small
 from .test_cones import shift
+from .test_frames import TOOL, posed
+from .test_frames import reach as through_a_pose
 
 crocoddyl = pytest.importorskip("crocoddyl", reason="Crocoddyl is not installed")
 
-# Imported here, since the module needs Crocoddyl.
+# Imported here, since the module needs Crocoddyl, which needs Pinocchio's types.
+import pinocchio  # noqa: E402
+
 from pinion.control.solve.crocoddyl import ActionModel, shooting_problem  # noqa: E402
 
 
@@ -127,3 +134,67 @@ def test_friction_cones_are_part_of_its_problem() -> None:
         assert solver.solve([problem.start[0]] * (problem.knots + 1), list(guess[0]), 100, False)
         assert solver.iter < 20
     np.testing.assert_allclose(solver.cost, expected.cost[0], rtol=1e-8)
+
+
+def test_poses_cost_what_they_cost_with_its_own_residuals() -> None:
+    """Costs, gradients and Hessians, at knots with different weights and targets."""
+    problem = posed()
+    model, target, which = problem.model, problem.target, 1
+    arm = pinocchio.buildModelFromXML(urdf_text("iiwa14"))
+    np.testing.assert_array_equal(v_permutation(model, arm), np.arange(model.nv))
+    state = crocoddyl.StateMultibody(arm)
+    rng, size = np.random.default_rng(0), model.nv
+    with Plant.open(model, dt=problem.dt, device="float") as plant:
+        for knot in range(problem.knots + 1):
+            ours = ActionModel(problem, plant, knot=knot, which=which)
+            weights, at = ours.costs.cost, target.spread(2).at(np.array([which])).at_knot(knot)
+            active = [weights.final] if ours.last else [weights.running, *weights.added.values()]
+            by_joint = {name: sum(w.by_joint(name, size) for w in active) for name in BY_JOINT}
+            x_target = np.concatenate([at.q[0, 0], at.qd[0, 0]])
+            x_weights = np.concatenate([by_joint["q"], by_joint["qd"]])
+            residuals = [(crocoddyl.ResidualModelState(state, x_target, size), x_weights)]
+            if not ours.last:
+                effort = crocoddyl.ResidualModelControl(state, at.tau[0, 0])
+                residuals.append((effort, by_joint["tau"]))
+            for name, kind in (
+                ("tip", crocoddyl.ResidualModelFrameTranslation),
+                ("rotation", crocoddyl.ResidualModelFrameRotation),
+            ):
+                for frame, goal in getattr(at, name).items():
+                    weight = sum(by_frame(getattr(w, name), "").get(frame, 0.0) for w in active)
+                    residual = kind(state, arm.getFrameId(frame), goal[0, 0], size)
+                    residuals.append((residual, np.full(3, weight)))
+            terms = crocoddyl.CostModelSum(state, size)
+            for number, (residual, factors) in enumerate(residuals):
+                quadratic = crocoddyl.ActivationModelWeightedQuad(factors)
+                term = crocoddyl.CostModelResidual(state, quadratic, residual)
+                terms.addCost(f"{number}", term, 1.0)
+
+            x, u = rng.uniform(-1.0, 1.0, 2 * size), rng.uniform(-3.0, 3.0, size)
+            data, memory = ours.createData(), arm.createData()
+            ours.calc(data, x, u)
+            ours.calcDiff(data, x, u)
+            pinocchio.forwardKinematics(arm, memory, x[:size], x[size:])
+            pinocchio.computeJointJacobians(arm, memory, x[:size])
+            pinocchio.updateFramePlacements(arm, memory)
+            expected = terms.createData(crocoddyl.DataCollectorMultibody(memory))
+            terms.calc(expected, x, u)
+            terms.calcDiff(expected, x, u)
+            assert data.cost == pytest.approx(expected.cost, rel=1e-12)
+            names = ("Lx", "Lxx") if ours.last else ("Lx", "Lxx", "Lu", "Luu")
+            for name in names:
+                np.testing.assert_allclose(
+                    getattr(data, name), getattr(expected, name), rtol=1e-9, atol=1e-10
+                )
+
+
+def test_its_solver_goes_through_the_same_poses() -> None:
+    problem, _ = through_a_pose()
+    assert problem.cost.frame == TOOL
+    with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
+        ours = solve(problem, plant, options=Options(tolerance=1e-9))
+        shooting = shooting_problem(problem, plant)
+        solver = crocoddyl.SolverFDDP(shooting)
+        efforts = list(problem.held()[0])
+        solver.solve(list(shooting.rollout(efforts)), efforts, 100, False)
+    assert solver.cost == pytest.approx(ours.cost[0], rel=1e-6)

@@ -58,7 +58,7 @@ def largest_error(
         "by_x": cost.x[:, 0],
         "by_u": cost.u[:, 0],
         "by_xx": cost.xx[:, 0],
-        "by_uu": cost.uu,
+        "by_uu": cost.uu[0],
     }
     errors = []
     for name, values in want.items():

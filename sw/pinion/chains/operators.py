@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pinion.dynamics import DynamicsError
+from pinion.dynamics.general.joints import quaternion_of
 from pinion.dynamics.general.spatial import cross_motion, skew, times, transposed
 
 from .chain import Array
@@ -91,25 +92,6 @@ def quaternion_turned(a: Array, x: Array) -> Array:
     u = a[..., :3]
     t = 2 * np.cross(u, x)
     return np.asarray(x + a[..., 3:] * t + np.cross(u, t))
-
-
-def quaternion_of(R: Array) -> Array:
-    """Return the unit quaternions (..., 4) of rotations (..., 3, 3), of either sign.
-
-    Source: Shepperd 1978: the row of ``4 q q^T``, a multiple of the quaternion, with the largest
-    diagonal element.
-    """
-    rows = np.zeros((*R.shape[:-2], 4, 4), R.dtype)
-    rows[..., :3, :3] = R + transposed(R)
-    trace = np.trace(R, axis1=-2, axis2=-1)
-    for j in range(3):
-        rows[..., j, j] = 1 - trace + 2 * R[..., j, j]
-    for j, (a, b) in enumerate(((2, 1), (0, 2), (1, 0))):
-        rows[..., j, 3] = rows[..., 3, j] = R[..., a, b] - R[..., b, a]
-    rows[..., 3, 3] = 1 + trace
-    best = np.argmax(np.diagonal(rows, axis1=-2, axis2=-1), axis=-1)
-    q = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
-    return np.asarray(q / np.sqrt(np.sum(q * q, axis=-1, keepdims=True)))
 
 
 def _no_turn(like: Array) -> Array:

@@ -23,6 +23,7 @@ from pinion.robot import Model
 
 from .cost import Cost
 from .engine import ROUNDINGS, timed
+from .frames import by_frame
 from .ilqr import Options, iterate
 from .kernels import final_function, references, riccati_function, roll_function
 from .problem import Problem, Solution
@@ -67,6 +68,7 @@ class Kernels:
             Subclasses: an unknown robot, dtype or option, or no compiler.
         """
         model = single_joints_model(robot, "a compiled solver", "solve")
+        cost.check_compiled("A compiled solver", "use solve")
 
         def compiled(row: Any) -> cpu.Kernel:
             return cpu.compile(model, row, dtype=dtype, layout="blocks", **options)
@@ -187,8 +189,8 @@ class CompiledEngine:
         """Write the problems' targets into their lanes of the kernels' inputs."""
         target = problem.target
         named = {"q_ref": target.q, "qd_ref": target.qd, "tau_ref": target.tau}
-        if self.problem.cost.has_tip and target.tip is not None:
-            named["tip_ref"] = target.tip
+        if problem.cost.has_tip:
+            named["tip_ref"] = by_frame(target.tip, problem.cost.frame)[problem.cost.frame]
         for name, values in named.items():
             if name not in self._references:
                 shape = (values.shape[1], self._blocks, values.shape[2], BLOCK)

@@ -84,8 +84,9 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         self.plant = plant
         schedule = None if self.last else problem.schedule(which)
         self.active = None if schedule is None else schedule[[knot]]
-        self.costs = CostModel(problem.model, problem.cost)
-        self._target = _knot_of(problem, which, knot)
+        self.costs = CostModel(problem.model, problem.cost.at_knot(knot))
+        target = problem.target.spread(problem.count).at(np.array([which]))
+        self._target = target.at_knot(knot)
         if problem.effort_limit is not None and not self.last:
             self.u_lb, self.u_ub = -problem.effort_limit, problem.effort_limit
 
@@ -111,7 +112,7 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         )
         expansion = self.costs.expand(motion, efforts, self._target, linear.force)
         data.Lx, data.Lxx = expansion.x[0, 0], expansion.xx[0, 0]
-        data.Lu, data.Luu = expansion.u[0, 0], np.diag(expansion.uu)
+        data.Lu, data.Luu = expansion.u[0, 0], np.diag(expansion.uu[0])
         if expansion.mixed is not None:
             data.Luu = data.Luu + expansion.mixed[0, 0, :, : self.nu]
             data.Lxu = expansion.mixed[0, 0, :, self.nu :].T
@@ -123,8 +124,9 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         return 1 if self.last else 0
 
     def _motion(self, x: Floats, u: Floats | None) -> tuple[Floats, Floats]:
-        effort = np.zeros(self.plant.space.nu) if u is None or self.last else np.asarray(u)
-        return np.stack([x, x])[None], effort[None, None]
+        # Crocoddyl evaluates a running knot without an effort when it ends a motion.
+        efforts = self._target.tau if u is None or self.last else np.asarray(u)[None, None]
+        return np.stack([x, x])[None], efforts
 
     def _no_force(self) -> ForceGradient | None:
         """Return zero contact forces for a knot without effort; None if the cost has no cones."""
@@ -144,11 +146,6 @@ class ActionModel(crocoddyl.ActionModelAbstract):
         if force is not None and u is not None and not self.last:
             force = self.plant.forces(motion[:, :1], efforts, self.active)
         values: Floats = self.costs.values(motion, efforts, self._target, force)[0]
-        if u is None and not self.last:
-            # Crocoddyl evaluates a running knot without an effort when it ends a motion.
-            off_effort = efforts - self._target.tau
-            weight = self.costs.cost.running.by_joint("tau", self.plant.space.nu)
-            values = values - 0.5 * float(np.sum(weight * off_effort**2))
         return values
 
 
@@ -164,18 +161,3 @@ def shooting_problem(problem: Problem, plant: Plant, *, which: int = 0) -> Any:
         ActionModel(problem, plant, knot=knot, which=which) for knot in range(problem.knots + 1)
     ]
     return crocoddyl.ShootingProblem(problem.start[which].copy(), knots[:-1], knots[-1])
-
-
-def _knot_of(problem: Problem, which: int, knot: int) -> Any:
-    """Return the targets of one problem's knot, as those of a motion of one step."""
-    target = problem.target.spread(problem.count).at(np.array([which]))
-
-    def at_knot(x: Floats, at: int) -> Floats:
-        return x[:, [at]] if x.shape[1] > 1 else x
-
-    return type(target)(
-        q=at_knot(target.q, knot),
-        qd=at_knot(target.qd, knot),
-        tau=at_knot(target.tau, min(knot, problem.knots - 1)),
-        tip=None if target.tip is None else at_knot(target.tip, knot),
-    )

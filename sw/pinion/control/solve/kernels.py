@@ -49,6 +49,7 @@ from pinion.functions import Block, Function
 from pinion.robot import JointKind, Model
 
 from .cost import Cost, Weights, soft_limits
+from .frames import by_frame
 
 Rows = list[list[Any]]
 
@@ -105,19 +106,20 @@ def expansion(
             lq[i] = lq[i] - (2.0 * weights.barrier / half_range) * (share * slope)
             chained = 2.0 * (share * share) * curvature - slope
             lqq[i][i] = lqq[i][i] + (2.0 * weights.barrier / half_range**2) * chained
-    if weights.tip:
+    tip_weight = by_frame(weights.tip, cost.frame).get(cost.frame, 0.0)
+    if tip_weight:
         _, place = dynamics.frame_placement_scalars(model, q, cost.frame, region=region)
         jacobian = dynamics.frame_jacobian_scalars(
             model, q, cost.frame, region=region, reference="local_world_aligned"
         )
         off_tip = [place[c] - at["tip_ref"][c] for c in range(3)]
-        value = value + 0.5 * weights.tip * _dot(off_tip, off_tip)
+        value = value + 0.5 * tip_weight * _dot(off_tip, off_tip)
         for i in range(n):
             column = [jacobian[3 + c][i] for c in range(3)]
-            lq[i] = lq[i] + weights.tip * _dot(column, off_tip)
+            lq[i] = lq[i] + tip_weight * _dot(column, off_tip)
             for j in range(i + 1):
                 other_column = [jacobian[3 + c][j] for c in range(3)]
-                square = weights.tip * _dot(column, other_column)
+                square = tip_weight * _dot(column, other_column)
                 lqq[i][j] = lqq[i][j] + square
                 lqq[j][i] = lqq[i][j]
     return value, lq, lqd, lqq

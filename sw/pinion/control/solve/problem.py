@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +27,7 @@ from pinion.robot import Model
 from pinion.robot.lookup import find_frame
 
 from .cost import Cost, CostModel, KnotTarget, followed
+from .frames import by_frame, missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,8 @@ class Problem:
         cost: Cost,
         start: ArrayLike,
         goal: ArrayLike | None = None,
-        tip: ArrayLike | None = None,
+        tip: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        rotation: ArrayLike | Mapping[str, ArrayLike] | None = None,
         tau: ArrayLike | None = None,
         effort_limit: ArrayLike | None = None,
         active: ArrayLike | None = None,
@@ -80,7 +83,9 @@ class Problem:
         start : (nq,) or (nx,), or with n in front: positions with zero velocity, or states.
         goal : (nq,) or (nx,), with n, or n and knots + 1, in front: states without cost;
             by default the start.
-        tip : (3,) with n, or n and knots + 1, in front [m]: target of the tip.
+        tip : (3,) with n, or n and knots + 1, in front [m]: target position of the cost's frame in
+            the frame of the base; of several frames, such arrays by their names.
+        rotation : (3, 3), likewise: target rotation, frame coordinates to base coordinates.
         tau : (nu,) with n, or n and knots, in front: efforts without cost; by default 0.
         effort_limit : (nu,), largest efforts in either direction, such as those of
             :func:`pinion.control.effort_limits`; by default efforts are unbounded.
@@ -92,7 +97,7 @@ class Problem:
         ------
         ControlError
             If a shape does not match, a number is not finite, the time step is invalid, a start is
-            outside the joints' limits, or the tip lacks a weight, a target or a joint.
+            outside the joints' limits, or a frame lacks a weight, a target or a joint.
         """
         model = control_model(model)
         space = StateSpace(model)
@@ -102,6 +107,11 @@ class Problem:
         number: object = knots
         if not isinstance(number, int | np.integer) or knots < 1:
             raise ControlError(f"'knots' is {knots!r:.60}: give a whole number of at least 1.")
+        if (last := max(cost.added, default=0)) >= knots:
+            raise ControlError(
+                f"'added' of the cost has weights for knot {last}, but the knots with efforts are "
+                f"0 to {knots - 1}: use Cost(final=...) for the last knot."
+            )
         check_step(dt)
         first = states("start", start, space)
         if first.ndim != 2:
@@ -113,17 +123,17 @@ class Problem:
         _check_inside(model, first)
         goals = first[:, None] if goal is None else _along("goal", states("goal", goal, space))
         _fits("goal", goals, count, knots + 1)
-        _check_tip(model, cost, tip)
-        place = None if tip is None else _along("tip", finite("tip", tip))
-        if place is not None:
-            if place.shape[-1] != 3:
-                raise ControlError(f"The last axis of 'tip' has length {place.shape[-1]}: give 3.")
-            _fits("tip", place, count, knots + 1)
         effort = _along("tau", finite("tau", np.zeros(nu) if tau is None else tau))
         if effort.shape[-1] != nu:
             raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}: give {nu}.")
         _fits("tau", effort, count, knots)
-        target = KnotTarget(q=goals[..., :nq], qd=goals[..., nq:], tau=effort, tip=place)
+        target = KnotTarget(
+            q=goals[..., :nq],
+            qd=goals[..., nq:],
+            tau=effort,
+            tip=_frame_targets(model, cost, "tip", tip, count, knots + 1),
+            rotation=_frame_targets(model, cost, "rotation", rotation, count, knots + 1),
+        )
         return cls(
             model=model,
             knots=knots,
@@ -342,22 +352,71 @@ def _check_inside(model: Model, start: Floats) -> None:
         )
 
 
-def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None) -> None:
-    """Raise `ControlError` if the tip has only a weight or only a target, or cannot move."""
-    if not cost.has_tip:
-        if tip is not None:
+# Many parameters: the term, its values, and what they must fit.
+def _frame_targets(
+    model: Model, cost: Cost, term: str, values: Any, count: int, knots: int
+) -> Floats | dict[str, Floats] | None:
+    """Return targets of positions (``tip``) or rotations as arrays, by frame as they are given.
+
+    Raises
+    ------
+    ControlError
+        If a frame has only a weight or only a target, or cannot move, or an array is invalid.
+    """
+    weighted, targets = cost.frames(term), by_frame(values, cost.frame)
+    if targets and not set(targets) <= set(weighted):
+        frame = next(frame for frame in targets if frame not in weighted)
+        if not frame and weighted:
             raise ControlError(
-                "The target 'tip' has no weight: give the cost a weight 'tip', or leave the target "
-                "out."
+                f"The target '{term}' is for no frame, but the cost weights several: give targets "
+                f"by the names of frames, {term}={{{weighted[0]!r}: ...}}."
             )
-        return
-    if tip is None:
-        raise ControlError("The cost weights the tip, but 'tip' is missing: give the tip's target.")
-    if find_frame(model, cost.frame).body < 0:
+        subject = f"'{term}' of {frame!r}" if isinstance(values, Mapping) else f"'{term}'"
         raise ControlError(
-            f"The tip '{cost.frame}' of the cost is fixed to the base and never moves: name a link "
-            f"that moves, such as '{(model.tips or (model.frames[-1].name,))[0]}'."
+            f"The target {subject} has no weight: give the cost a weight '{term}', or leave the "
+            "target out."
         )
+    arrays = {}
+    for frame in weighted:
+        if frame not in targets:
+            raise ControlError(missing(term, frame))
+        if find_frame(model, frame).body < 0:
+            raise ControlError(
+                f"The frame '{frame}' of the cost is fixed to the base and never moves: name a "
+                f"link that moves, such as '{(model.tips or (model.frames[-1].name,))[0]}'."
+            )
+        shape = (3, 3) if term == "rotation" else (3,)
+        name = f"{term}' of '{frame}" if isinstance(values, Mapping) else term
+        array = finite(name, targets[frame])
+        if array.shape[-len(shape) :] != shape:
+            raise ControlError(
+                f"'{name}' has the shape {array.shape}: give {shape}, or arrays of them for "
+                "problems and knots."
+            )
+        arrays[frame] = _along(name, array, len(shape))
+        _fits(name, arrays[frame], count, knots)
+        if term == "rotation":
+            _check_rotations(name, arrays[frame])
+    if isinstance(values, Mapping):
+        return arrays or None
+    return arrays.get(cost.frame)
+
+
+def _check_rotations(name: str, R: Floats) -> None:
+    """Raise `ControlError` unless matrices (n, knots, 3, 3) are rotations."""
+    off = np.abs(np.swapaxes(R, -1, -2) @ R - np.eye(3)).max(axis=(-2, -1))
+    wrong = (off > ORTHONORMAL) | (np.linalg.det(R) < 0.0)
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise ControlError(
+            f"'{name}' of problem {at[0]} at knot {at[1]} is not a rotation: its determinant is "
+            f"{np.linalg.det(R[at]):.6g}, and its columns are orthonormal within {off[at]:.2g}; "
+            "give matrices from frame coordinates to base coordinates."
+        )
+
+
+ORTHONORMAL = 1e-6
+"""Largest error of ``R' R`` of a target."""
 
 
 def finite(name: str, values: ArrayLike) -> Floats:
@@ -412,15 +471,19 @@ def states(name: str, values: ArrayLike, space: StateSpace) -> Floats:
     return np.concatenate([unit.reshape(q.shape), qd], axis=-1)
 
 
-def _along(name: str, values: Floats) -> Floats:
-    """Return an array of 1 to 3 axes as (n or 1, knots or 1, m)."""
-    if values.ndim == 1:
+def _along(name: str, values: Floats, axes: int = 1) -> Floats:
+    """Return values with up to two axes before their own as (n or 1, knots or 1, ...)."""
+    before = values.ndim - axes
+    if before == 0:
         return values[None, None]
-    if values.ndim == 2:
+    if before == 1:
         return values[:, None]
-    if values.ndim == 3:
+    if before == 2:
         return values
-    raise ControlError(f"'{name}' has {values.ndim} axes: give at most 3 (problem, knot, value).")
+    raise ControlError(
+        f"'{name}' has {values.ndim} axes: give at most {axes + 2}, problem and knot before the "
+        "value."
+    )
 
 
 def _fits(name: str, values: Floats, count: int, knots: int) -> None:

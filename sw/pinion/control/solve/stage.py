@@ -26,6 +26,7 @@ from pinion.control.plant import (
 from pinion.robot import Model
 
 from .cost import Cost, CostModel
+from .frames import missing
 from .kernels import stage_function
 
 DEVICES = ("float", "cpu", "cuda")
@@ -108,6 +109,7 @@ class Stage(Closing):
         check_step(dt, method)
         model = single_joints_model(robot, "a Stage", "Plant and CostModel")
         CostModel(model, cost)  # raises if its frame does not exist
+        cost.check_compiled("A Stage", "use Plant and CostModel")
         row = stage_function(model, cost, dt, method)
         function = float64_or_backend(model, row, device, **options)
         return cls(model, cost=cost, dt=dt, function=function)
@@ -150,9 +152,7 @@ class Stage(Closing):
         }
         if self.cost.has_tip:
             if tip is None:
-                raise ControlError(
-                    "The cost weights the tip, but 'tip' is missing: give the tip's target."
-                )
+                raise ControlError(missing("tip", self.cost.frame))
             inputs["tip_ref"] = _batch("tip", tip, 3, count)
         dtype = dtype_of(self.function)
         results = self.function(

@@ -164,6 +164,9 @@ class Horizon:
                     f"The {name} of the motion have the shape {np.shape(array)}, but "
                     f"{self.model.name} needs {(motion.rows, size)}."
                 )
+        self.cost.check_compiled(
+            "A controller", "weight one tip's position, with the same weights at all knots"
+        )
         if self.cost.has_tip and self.cost.frame != motion.frame:
             raise ControlError(
                 f"The cost is for the tip '{self.cost.frame}', but the motion is for "

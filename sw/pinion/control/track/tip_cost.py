@@ -1,4 +1,4 @@
-"""Cost models whose tip position and Jacobian are compiled, for real-time control."""
+"""Cost models whose tip pose and Jacobian are compiled, for real-time control."""
 
 from __future__ import annotations
 
@@ -17,36 +17,39 @@ class CompiledTip(CostModel):
     Parameters
     ----------
     model, cost : as for :class:`.cost.CostModel`; the cost's frame is the robot's tip.
-    jacobian : computes ``J`` and ``p`` of ``q``.
+    jacobian : computes ``J``, ``R`` and ``p`` of ``q``.
     """
 
     _jacobian: Backend
-    _last: tuple[Floats, Floats, Floats] | None
+    _last: tuple[Floats, Floats, Floats, Floats] | None
 
     def __init__(self, model: Model, cost: Cost, jacobian: Backend) -> None:
         super().__init__(model, cost)
         object.__setattr__(self, "_jacobian", jacobian)
         object.__setattr__(self, "_last", None)
 
-    def tip(self, q: Floats) -> Floats:
-        """Return positions of the tip, (..., 3) [m], at joint positions (..., nq)."""
-        return self._both(q)[0]
+    def pose(self, q: Floats, frame: str) -> tuple[Floats, Floats]:
+        """Return the tip's R (..., 3, 3) and p (..., 3) [m] at joint positions (..., nq)."""
+        R, p, _ = self._all(q, frame)
+        return R, p
 
-    def tip_jacobian(self, q: Floats) -> Floats:
-        """Return derivatives of `tip` with respect to q, (..., 3, nv)."""
-        return self._both(q)[1]
+    def pose_jacobian(self, q: Floats, frame: str) -> Floats:
+        """Return the tip's Jacobian (..., 6, nv), as :meth:`.CostModel.pose_jacobian`."""
+        return self._all(q, frame)[2]
 
-    def _both(self, q: Floats) -> tuple[Floats, Floats]:
+    def _all(self, q: Floats, frame: str) -> tuple[Floats, Floats, Floats]:
+        assert frame == self.cost.frame
         # An expansion evaluates the same positions three times.
         last = self._last
         if last is not None and last[0].shape == q.shape and np.array_equal(last[0], q):
-            return last[1], last[2]
-        tip_results = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
-        place = np.asarray(tip_results.p, dtype=np.float64).reshape(*q.shape[:-1], 3)
-        J = np.asarray(tip_results.J, dtype=np.float64)[:, 3:]
-        J = J.reshape(*q.shape[:-1], 3, self.space.nv)
-        object.__setattr__(self, "_last", (q.copy(), place, J))
-        return place, J
+            return last[1:]
+        results = self._jacobian(q=np.ascontiguousarray(q.reshape(-1, q.shape[-1])))
+        R, p, J = (
+            np.asarray(values, dtype=np.float64).reshape(*q.shape[:-1], *values.shape[1:])
+            for values in (results.R, results.p, results.J)
+        )
+        object.__setattr__(self, "_last", (q.copy(), R, p, J))
+        return R, p, J
 
 
 def tip_costs(model: Model, cost: Cost, *, compiled: bool = True) -> CostModel:
@@ -56,4 +59,5 @@ def tip_costs(model: Model, cost: Cost, *, compiled: bool = True) -> CostModel:
     """
     if not compiled or not cost.has_tip or model.tips != (cost.frame,):
         return CostModel(model, cost)
-    return CompiledTip(model, cost, backend(model, "frame_jacobian", outputs=("p",), device="cpu"))
+    jacobian = backend(model, "frame_jacobian", outputs=("R", "p"), device="cpu")
+    return CompiledTip(model, cost, jacobian)

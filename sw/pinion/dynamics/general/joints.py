@@ -14,7 +14,7 @@ import numpy as np
 
 from pinion.robot import Joint, JointKind
 
-from .spatial import Array
+from .spatial import Array, transposed
 
 # Columns of S as indices of unit vectors (angular x, y, z, linear x, y, z). The order within a
 # joint is Pinocchio's: a free-flyer's linear velocity comes first.
@@ -89,3 +89,22 @@ def quaternion_matrix(quaternion: Array) -> Array:
         (2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)),
     )
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def quaternion_of(R: Array) -> Array:
+    """Return the unit quaternions (..., 4) of rotations (..., 3, 3), of either sign.
+
+    Source: Shepperd 1978: the row of ``4 q q^T``, a multiple of the quaternion, with the largest
+    diagonal element.
+    """
+    rows = np.zeros((*R.shape[:-2], 4, 4), R.dtype)
+    rows[..., :3, :3] = R + transposed(R)
+    trace = np.trace(R, axis1=-2, axis2=-1)
+    for j in range(3):
+        rows[..., j, j] = 1 - trace + 2 * R[..., j, j]
+    for j, (a, b) in enumerate(((2, 1), (0, 2), (1, 0))):
+        rows[..., j, 3] = rows[..., 3, j] = R[..., a, b] - R[..., b, a]
+    rows[..., 3, 3] = 1 + trace
+    best = np.argmax(np.diagonal(rows, axis1=-2, axis2=-1), axis=-1)
+    q = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
+    return np.asarray(q / np.sqrt(np.sum(q * q, axis=-1, keepdims=True)))
