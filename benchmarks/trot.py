@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from benchmarks.control import put
+
 from pinion.control.locomotion.scenario import TrotScenario, shoves
 from pinion.control.plant import Plant
 from pinion.control.track.disturbance import Disturbance
@@ -87,9 +87,7 @@ def run(
         armature=ARMATURE if unknown else 0.0,
     )
     rng = np.random.default_rng(seed)
-    ground = Ground(
-        radius=scenario.radius, slope=slope, steps=((1.0, step),) if step else ()
-    )
+    ground = Ground(radius=scenario.radius, slope=slope, steps=((1.0, step),) if step else ())
     walked = replace(scenario, disturbance=disturbance).run(
         plant,
         [(BEGIN, *COMMANDS[command])],
@@ -106,7 +104,9 @@ def run(
         "restarts": walked.restarts,
         "most_effort": float(np.abs(walked.tau).max(initial=0.0)),
         "feet_as_planned": float(np.mean(walked.active == walked.planned)),
-        "period_us": 1e6 * float(np.median(sum(walked.seconds.values()))) if fallen is None else None,
+        "period_us": 1e6 * float(np.median(sum(walked.seconds.values())))
+        if fallen is None
+        else None,
     }
 
 
@@ -187,7 +187,9 @@ def draw(path: Path, record: dict[str, Any]) -> None:
         "slope": "slope, degrees, unknown",
         "delay": "delay of efforts, ms",
     }
-    for axes, (name, values) in zip(figure.subplots(1, 3, sharey=True), SWEEPS.items(), strict=True):
+    for axes, (name, values) in zip(
+        figure.subplots(1, 3, sharey=True), SWEEPS.items(), strict=True
+    ):
         groups = [record["groups"][f"{name} {value:g}"] for value in values]
         axes.plot(values, [100.0 * g["fallen"] / g["runs"] for g in groups], "o-", color="#1b6ca8")
         axes.axhline(50.0, color="#c7c7cd", linewidth=1.0)

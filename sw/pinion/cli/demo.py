@@ -34,9 +34,9 @@ def command(
     demonstration: Annotated[
         str | None,
         typer.Argument(
-            metavar="[mpc]",
-            help="mpc: a robot that tracks a figure-eight by model predictive control, on this "
-            "CPU; by default, cores for FPGAs.",
+            metavar="[mpc|trot]",
+            help="mpc: an arm that tracks a figure-eight by model predictive control, on this CPU; "
+            "trot: a quadruped that follows commands by the same; by default, cores for FPGAs.",
             show_default=False,
         ),
     ] = None,
@@ -65,6 +65,9 @@ def command(
 
     With mpc: the same robot tracks a figure-eight in MuJoCo, with a load, friction and a delay that
     its controller does not know, and with gradients from compiled functions.
+
+    With trot: HyQ follows commands in MuJoCo while it is pushed, by whole-body model predictive
+    control with contacts.
     """
     if demonstration is not None:
         _other(demonstration, folder, functions, requests, json)
@@ -96,17 +99,21 @@ def command(
 def _other(
     demonstration: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
 ) -> None:
-    """Run the demonstration ``mpc``; refuse any other name and options of cores."""
-    if demonstration != "mpc":
-        raise UsageError(f"There is no demonstration '{demonstration}': give 'mpc', or no name.")
+    """Run the demonstration ``mpc`` or ``trot``; refuse any other name and options of cores."""
+    if demonstration not in ("mpc", "trot"):
+        raise UsageError(
+            f"There is no demonstration '{demonstration}': give 'mpc', 'trot', or no name."
+        )
     for option, value in (("--functions", functions), ("--requests", requests)):
         if value is not None:
             raise UsageError(
-                f"The option {option} is only for cores: leave it out for the demonstration 'mpc'."
+                f"The option {option} is only for cores: leave it out for the demonstration "
+                f"'{demonstration}'."
             )
-    from . import demo_mpc
+    from . import demo_mpc, demo_trot
 
-    demo_mpc.run(folder=folder, json=json)
+    chosen = demo_mpc if demonstration == "mpc" else demo_trot
+    chosen.run(folder=folder, json=json)
 
 
 def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def gait_motion(
     posture : (nq,), the stance from which it starts, with all feet on the ground.
     gait : timing of the feet.
     commands : rows of a time [s] and, from then on, speeds forward and to the left [m/s] and the
-        rate of turning to the left [rad/s], along the axes of the base.
+        rate of turning to the left [rad/s], along the axes of the base; none: on the spot.
     duration : time of the last row, from 0 [s]; a controller needs its horizon beyond a run.
     dt : time between two rows [s].
     ramp : time that a change of speeds takes [s].
@@ -146,7 +146,7 @@ def gait_motion(
             places[:, foot, 2] = level + np.where(swinging, lifted, 0.0)
             active[swinging, foot] = 0.0
     yaw, moved = path.at(times)
-    q[:, :2] = start[:2] + moved @ _turn(_yaw_of(start)).T
+    q[:, :2] = start[:2] + moved @ _turn(headings(start)).T
     half = np.stack([0.0 * yaw, 0.0 * yaw, np.sin(yaw / 2), np.cos(yaw / 2)], axis=1)
     q[:, 3:7] = quaternion_product(half, q[:, 3:7])
     _reach(model, q, places, times)
@@ -209,10 +209,10 @@ class _Path:
     def of(cls, commands: Sequence[Sequence[float]], ramp: float, end: float) -> _Path:
         """Integrate commands until a time."""
         try:
-            rows = np.asarray(commands, dtype=np.float64)
+            rows = np.asarray(commands if len(commands) else [(0.0,) * 4], dtype=np.float64)
         except (TypeError, ValueError):
             rows = np.zeros(0)
-        if rows.ndim != 2 or rows.shape[1:] != (4,) or not np.isfinite(rows).all():
+        if rows.ndim != 2 or rows.shape[1] != 4 or not np.isfinite(rows).all():
             raise ControlError(
                 f"The commands are {commands!r:.80}: give rows of a time, speeds forward and to "
                 "the left, and a rate of turning."
@@ -244,7 +244,9 @@ class _Path:
         yaw, moved = self.at(times)
         offset = place[:2] - start[:2]
         return np.asarray(
-            start[:2] + moved @ _turn(_yaw_of(start)).T + np.einsum("nij,j->ni", _turn(yaw), offset)
+            start[:2]
+            + moved @ _turn(headings(start)).T
+            + np.einsum("nij,j->ni", _turn(yaw), offset)
         )
 
 
@@ -263,9 +265,10 @@ def _turn(yaw: Floats | float) -> Floats:
     return np.stack([np.stack([c, -s], axis=-1), np.stack([s, c], axis=-1)], axis=-2)
 
 
-def _yaw_of(q: Floats) -> float:
-    x, y, z, w = q[3:7]
-    return float(np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
+def headings(q: Floats) -> Floats:
+    """Return the turns (...,) of floating bases about the vertical, at q (..., nq) [rad]."""
+    x, y, z, w = np.moveaxis(q[..., 3:7], -1, 0)
+    return np.asarray(np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
 
 
 def quaternion_product(a: Floats, b: Floats) -> Floats:

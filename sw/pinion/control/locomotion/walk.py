@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from pinion.control.errors import ControlError, check_number
 from pinion.control.track.mpc import Mpc
 from pinion.control.track.mujoco_robot import MujocoRobot
 
+from .gait import headings
 from .terrain import GroundPlane
 
 
@@ -80,6 +82,36 @@ class Walk:
                 f"The walk ended before a window of {window} s that begins at {begin} s."
             )
         return float(np.linalg.norm(off[rows:] - off[:-rows], axis=1).max() / window)
+
+    def mean_speeds(self, begin: float, end: float) -> tuple[float, float, float] | None:
+        """Return mean speeds forward and to the left [m/s], and the rate of turning [rad/s].
+
+        They are along the base's heading; None if the walk ended before ``end`` [s].
+        """
+        first, last = round(begin / self.period), round(end / self.period)
+        if last > len(self.x):
+            return None
+        places, yaw = self.x[first:last, :2], np.unwrap(headings(self.x[first:last]))
+        middle = (yaw[1:] + yaw[:-1]) / 2
+        moved = np.diff(places, axis=0) / self.period
+        c, s = np.cos(middle), np.sin(middle)
+        forward, left = c * moved[:, 0] + s * moved[:, 1], c * moved[:, 1] - s * moved[:, 0]
+        turning = (yaw[-1] - yaw[0]) / (self.period * (len(yaw) - 1))
+        return float(forward.mean()), float(left.mean()), float(turning)
+
+    def figures(self) -> dict[str, Any]:
+        """Return a summary for JSON: times in microseconds."""
+        total = sum(self.seconds.values(), np.zeros(len(self.x)))
+        fallen = None if self.fallen is None else {"at": self.fallen[0], "why": self.fallen[1]}
+        return {
+            "periods": len(self.x),
+            "fallen": fallen,
+            "us_median": 1e6 * float(np.median(total)),
+            "us_p99": 1e6 * float(np.quantile(total, 0.99)),
+            "largest_effort": float(np.abs(self.tau).max()),
+            "feet_as_planned": float(np.mean(self.active == self.planned)),
+            "restarts": self.restarts,
+        }
 
 
 def walk(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError
-from pinion.robot import model_from_dict, model_to_dict
+from pinion.robot import Model, contacts_of, model_from_dict, model_to_dict
 
 from .disturbance import Disturbance
 from .mujoco_robot import MujocoRobot, library
@@ -59,7 +59,7 @@ def film(
     Parameters
     ----------
     robot : the robot, including its payload.
-    q : (m, nv) positions, one period apart.
+    q : (m, nq) positions, one period apart.
     reference : (m, 3) positions of the reference [m].
     period : [s].
     moving, still : paths of a GIF of the motion and a PNG of some instants.
@@ -129,6 +129,8 @@ def main(renderer: str, file: str) -> None:
     camera = lib.MjvCamera()
     camera.lookat[:] = [*(0.5 * reference.mean(axis=0))[:2], 0.33 * reach]
     camera.distance, camera.azimuth, camera.elevation = 1.12 * reach, 145.0, -12.0
+    if robot.floats:
+        camera.lookat[2], camera.distance = 0.25 * reach, 1.7 * reach
     draw = lib.Renderer(compiled, size, size, max_geom=4000)
     # Shadows cost more than everything else when a CPU draws.
     for flag in (lib.mjtRndFlag.mjRND_SHADOW, lib.mjtRndFlag.mjRND_REFLECTION):
@@ -136,9 +138,11 @@ def main(renderer: str, file: str) -> None:
     site = compiled.site("tip").id
     frames, trail = [], []
     for positions in job["q"]:
-        data.qpos[:] = positions
+        robot.put(data, np.array(positions), np.zeros(robot.model.nv))
         lib.mj_forward(compiled, data)
         trail.append(np.array(data.site_xpos[site]))
+        if robot.floats:
+            camera.lookat[:2] = trail[-1][:2]
         draw.update_scene(data, camera)
         for begin, end in pairwise(trail):
             _stroke(lib, draw.scene, begin, end)
@@ -154,12 +158,13 @@ def _furnish(spec: Any, robot: MujocoRobot, reference: Floats, size: int) -> flo
     lib = library()
     shape = lib.mjtGeom
     model, bodies = robot.model, [spec.body(f"body_{k}") for k in range(len(robot.model.bodies))]
-    lengths = [float(np.linalg.norm(body.joint.tree.r)) for body in model.bodies]
-    reach = sum(lengths)
+    feet = [c for c in contacts_of(model) if c.partner is None]
+    reach = _reach(model)
     thick = 0.035 * reach
     tip = next(frame for frame in model.frames if frame.name == robot.frame)
     ends = [(body.parent, np.array(body.joint.tree.r)) for body in model.bodies]
     ends.append((tip.body, np.array(tip.placement.r)))
+    ends += [(foot.body, np.array(foot.placement.r)) for foot in feet]
     for parent, end in ends:
         carrier = spec.worldbody if parent < 0 else bodies[parent]
         if np.linalg.norm(end) > 1e-6:
@@ -208,6 +213,17 @@ def _furnish(spec: Any, robot: MujocoRobot, reference: Floats, size: int) -> flo
     spec.visual.headlight.ambient = [0.5, 0.5, 0.5]
     spec.visual.quality.offsamples = 4
     return reach
+
+
+def _reach(model: Model) -> float:
+    """Return the length of the longest chain of joints, with its contact [m]."""
+    lengths: list[float] = []
+    for body in model.bodies:
+        before = lengths[body.parent] if body.parent >= 0 else 0.0
+        lengths.append(before + float(np.linalg.norm(body.joint.tree.r)))
+    for contact in contacts_of(model):
+        lengths[contact.body] += float(np.linalg.norm(contact.placement.r))
+    return max(lengths)
 
 
 def _stroke(lib: Any, scene: Any, begin: Floats, end: Floats) -> None:

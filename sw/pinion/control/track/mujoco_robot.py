@@ -65,6 +65,7 @@ class MujocoRobot:
     Members
     -------
     model, step, disturbance, frame, ground : the arguments.
+    floats : whether the base floats.
     compiled, data : MuJoCo's model and state.
 
     Raises
@@ -84,8 +85,8 @@ class MujocoRobot:
     ) -> None:
         if not (np.isfinite(step) and 0.0 < step <= 0.1):
             raise ControlError(f"MuJoCo's step must be above 0 and at most 0.1 s, not {step} s.")
-        self._floats = model.bodies[0].joint.kind is JointKind.FREE_FLYER
-        joints = model.bodies[1:] if self._floats else model.bodies
+        self.floats = model.bodies[0].joint.kind is JointKind.FREE_FLYER
+        joints = model.bodies[1:] if self.floats else model.bodies
         if any(not body.joint.kind.simple or model.follows(body) for body in joints):
             raise ControlError(
                 f"{model.name} has a joint that is neither revolute nor prismatic, or that mimics "
@@ -111,10 +112,10 @@ class MujocoRobot:
     def reset(self, q: Floats, qd: Floats | None = None) -> None:
         """Set the state; until the delay has passed, efforts cancel gravity and Coriolis forces."""
         self._mujoco.mj_resetData(self.compiled, self.data)
-        self._set(self.data, q, np.zeros(self.model.nv) if qd is None else qd)
+        self.put(self.data, q, np.zeros(self.model.nv) if qd is None else qd)
         self._mujoco.mj_forward(self.compiled, self.data)
         efforts = np.array(self.data.qfrc_bias)
-        if self._floats:
+        if self.floats:
             efforts[self._v_at[:6]] = 0.0
         self._waiting = deque([efforts] * self._steps_late)
 
@@ -122,7 +123,7 @@ class MujocoRobot:
     def state(self) -> Floats:
         """Current positions and rates of the model, (nq + nv,)."""
         q, qd = np.array(self.data.qpos[self._q_at]), np.array(self.data.qvel[self._v_at])
-        if self._floats:
+        if self.floats:
             q[3:7] = np.roll(q[3:7], -1)
             qd[:3] = self._turned(q).T @ qd[:3]
         return np.concatenate([q, qd])
@@ -143,13 +144,13 @@ class MujocoRobot:
         self._mujoco.mju_quat2Mat(rotation, np.roll(q[3:7], 1))
         return rotation.reshape(3, 3)
 
-    def _set(self, data: Any, q: Floats, qd: Floats) -> None:
+    def put(self, data: Any, q: Floats, qd: Floats) -> None:
         """Set MuJoCo's state: quaternions begin with w, and linear base velocity is in world axes.
 
         ``q``, ``qd`` : of the model.
         """
         q, qd = np.array(q, dtype=np.float64), np.array(qd, dtype=np.float64)
-        if self._floats:
+        if self.floats:
             qd[:3] = self._turned(q) @ qd[:3]
             q[3:7] = np.roll(q[3:7], 1)
         data.qpos[self._q_at], data.qvel[self._v_at] = q, qd
@@ -158,7 +159,7 @@ class MujocoRobot:
         """Convert the model's efforts, at the model's positions, to MuJoCo's (nv,)."""
         efforts = np.empty(self.model.nv)
         efforts[self._v_at] = tau
-        if self._floats:
+        if self.floats:
             linear = self._v_at[:3]
             efforts[linear] = self._turned(q) @ efforts[linear]
         return efforts
@@ -171,7 +172,7 @@ class MujocoRobot:
         ControlError
             If the simulation diverges: positions, rates or accelerations exceed MuJoCo's limits.
         """
-        q = self.state[: self.model.nq] if self._floats else np.zeros(0)
+        q = self.state[: self.model.nq] if self.floats else np.zeros(0)
         self._waiting.append(self._efforts(q, efforts))
         self.data.qfrc_applied[:] = self._waiting.popleft()
         begin = self.data.time
@@ -192,11 +193,11 @@ class MujocoRobot:
     def accelerations(self, q: Floats, qd: Floats, tau: Floats) -> Floats:
         """Return MuJoCo's forward dynamics of one state, (nv,), with dry friction."""
         scratch = self._mujoco.MjData(self.compiled)
-        self._set(scratch, q, qd)
+        self.put(scratch, q, qd)
         scratch.qfrc_applied[:] = self._efforts(q, tau)
         self._mujoco.mj_forward(self.compiled, scratch)
         qdd = np.array(scratch.qacc[self._v_at])
-        if self._floats:
+        if self.floats:
             qdd[:3] = self._turned(q).T @ qdd[:3] - np.cross(qd[3:6], qd[:3])
         return qdd
 
@@ -206,7 +207,7 @@ class MujocoRobot:
         site = self.compiled.site("tip").id
         places = np.empty((len(q), 3))
         for row, positions in enumerate(q):
-            self._set(scratch, positions, np.zeros(self.model.nv))
+            self.put(scratch, positions, np.zeros(self.model.nv))
             self._mujoco.mj_kinematics(self.compiled, scratch)
             places[row] = scratch.site_xpos[site]
         return places
