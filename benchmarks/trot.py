@@ -129,7 +129,7 @@ def measure(
     runs: int, duration: float, computed: Callable[[Iterable[dict[str, Any]]], Iterable[Any]]
 ) -> dict[str, Any]:
     """Return the figures of all runs and sweeps."""
-    every = [
+    every: list[dict[str, Any]] = [
         {"command": command, "seed": seed, "duration": duration}
         for command in COMMANDS
         for seed in range(runs)
@@ -154,13 +154,13 @@ def measure(
     moving = [name for name in COMMANDS if name != "on the spot"]
     for name, values in SWEEPS.items():
         for value in values:
-            conditions = {
+            changes: dict[str, dict[str, Any]] = {
                 "push": {"speed": value},
                 "slope": {"slope": (math.tan(math.radians(value)), 0.0)},
                 "delay": {"delay": 1e-3 * value},
-            }[name]
+            }
             groups[f"{name} {value:g}"] = [
-                {"command": command, "seed": 100 + seed, "duration": SWEPT_S, **conditions}
+                {"command": command, "seed": 100 + seed, "duration": SWEPT_S, **changes[name]}
                 for command in moving
                 for seed in range(4)
             ]

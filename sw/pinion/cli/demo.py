@@ -112,8 +112,8 @@ def _other(
             )
     from . import demo_mpc, demo_trot
 
-    chosen = demo_mpc if demonstration == "mpc" else demo_trot
-    chosen.run(folder=folder, json=json)
+    module = demo_mpc if demonstration == "mpc" else demo_trot
+    module.run(folder=folder, json=json)
 
 
 def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str, Any]:

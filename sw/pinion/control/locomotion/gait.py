@@ -121,7 +121,7 @@ def gait_motion(
     check_step(dt)
     if not (np.isfinite(duration) and duration >= dt):
         raise ControlError(f"The duration is {duration} s: it must be finite and at least dt.")
-    times = dt * np.arange(round(duration / dt) + 1)
+    times = np.asarray(dt * np.arange(round(duration / dt) + 1), dtype=np.float64)
     path = _Path.of(commands, ramp, float(times[-1]) + gait.period + dt)
     stance = contact_places(model, start[None])[0]
     level = stance[:, 2].mean()

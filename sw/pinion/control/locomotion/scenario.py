@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class TrotScenario:
             least_force=self.least_force,
         )
 
-    def plant(self, model: Model, *, device: str = "cpu", **options: str) -> Plant:
+    def plant(self, model: Model, *, device: str = "cpu", **options: Any) -> Plant:
         """Open the controller's plant on a device."""
         return Plant.open(
             model, dt=self.step, device=device, velocity_gain=self.velocity_gain, **options
