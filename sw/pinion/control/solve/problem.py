@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from pinion import dynamics
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
-from pinion.control.errors import ControlError, check_kind
+from pinion.control.errors import ControlError, check_kind, is_whole
 from pinion.control.limits import joint_ranges
 from pinion.control.plant import (
     Plant,
@@ -99,8 +99,7 @@ class Problem:
         nq, nu = space.nq, space.nu
         check_kind("cost", cost, Cost)
         CostModel(model, cost)  # raises if it does not fit the robot
-        number: object = knots
-        if not isinstance(number, int | np.integer) or knots < 1:
+        if not is_whole(knots) or knots < 1:
             raise ControlError(f"'knots' is {knots!r:.60}: give a whole number of at least 1.")
         check_step(dt)
         first = states("start", start, space)
