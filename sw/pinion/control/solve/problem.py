@@ -302,9 +302,9 @@ def _schedule(model: Model, active: ArrayLike | None, count: int, knots: int) ->
     mask = finite("active", np.ones(contacts) if active is None else active)
     if mask.ndim == 2 and count == knots > 1 and len(mask) == count:
         raise ControlError(
-            f"'active' has the shape {mask.shape}, ambiguous with as many problems as knots: give "
-            f"(1, {knots}, {contacts}) for one schedule for all problems, or ({count}, 1, "
-            f"{contacts}) for one mask per problem."
+            f"'active' has the shape {mask.shape}, which is ambiguous, since there are as "
+            f"many problems as knots: give (1, {knots}, {contacts}) for one schedule for all "
+            f"problems, or ({count}, 1, {contacts}) for one mask per problem."
         )
     mask = mask[None] if mask.shape == (knots, contacts) else _along("active", mask)
     if mask.shape[-1] != contacts:
