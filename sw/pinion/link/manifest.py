@@ -445,8 +445,8 @@ def _check_members(content: Any, members: Sequence[Field[Any]]) -> None:
         raise ValueError(f"it is from another version of Pinion: it has no {sorted(missing)[0]}")
     if strange := content.keys() - expected:
         raise ValueError(
-            f"it is from another version of Pinion: it has {_short(sorted(strange)[0])}, which this "
-            "version does not know"
+            f"it is from another version of Pinion: it has {_short(sorted(strange)[0])}, which "
+            "this version does not know"
         )
 
 
