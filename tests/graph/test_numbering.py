@@ -117,7 +117,7 @@ def test_values_with_a_heavy_tail_agree_only_where_each_of_them_does() -> None:
         "first": h + x,
         "second": h + y,
         "cancelled": (h + x) - (h + y),
-        "clamped": clamp((h + x) - (h + y), -0.5, 0.5),
+        "clamped": clamp((h + x) - (h + y), 2.0, 3.0),
         "product": (h * x) * y,
         "same": (x * y) * h,
     }.items():
@@ -127,11 +127,11 @@ def test_values_with_a_heavy_tail_agree_only_where_each_of_them_does() -> None:
     batches = []
     for _ in range(2):
         tail = rng.uniform(-10.0, 3.0, 24)
-        tail[5] = 45.0
+        tail[5:12] = 45.0
         batches.append({"h": 10.0**tail, **{word: rng.uniform(1.0, 2.0, 24) for word in "xy"}})
     merged = number_values(graph, *batches, costs=COSTS)
     assert dict(merged.outputs)["product"] == dict(merged.outputs)["same"]
-    usual = {word: rng.uniform(1.0, 2.0, 50) for word in "hxy"}
+    usual = {word: rng.uniform(1.0, 9.0, 50) for word in "hxy"}
     for smaller in (merged, resubstitute(merged, *batches, costs=COSTS)):
         before, after = evaluate_floats(graph, usual), evaluate_floats(smaller, usual)
         for word, value in before.items():
