@@ -200,7 +200,7 @@ def test_sets_of_another_form_are_a_sentence() -> None:
     names = (HAND, "iiwa_link_6:on-axis")
     inverse = pinion.backend("iiwa14", "rnea", device="float", parameters=names)
     for sets, message in (
-        (5, "'inertia' must be a dictionary of sets by link, not '5'"),
+        (5, "'inertia' must be a dictionary of parameters by link name, not '5'"),
         ({"iiwa_link_6": np.ones(4), "iiwa_link_6:on-axis": np.ones(4)}, "name one link twice"),
         (
             {"iiwa_link_6": np.ones(5)},

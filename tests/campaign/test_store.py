@@ -71,6 +71,25 @@ def test_what_was_added_is_there_when_it_is_opened_again(tmp_path: Path) -> None
         assert store.workers() == 3
 
 
+def test_a_record_that_fails_is_undone_and_later_ones_are_stored(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    with StateStore.open(path, PLAN) as store:
+        store.fail(1, "It broke.")
+        with closing(sqlite3.connect(path)) as database:
+            # The second statement of a record fails, as on a full disk.
+            database.execute(
+                "CREATE TRIGGER full BEFORE DELETE ON failures "
+                "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+            )
+        with pytest.raises(CampaignError, match=r"disk is full\): give another file"):
+            store.add(_record(1))
+        store.add(_record(2))
+        assert store.finished() == {2}
+        assert store.failures() == {1: "It broke."}
+    with StateStore.open(path, PLAN) as store:
+        assert store.finished() == {2}
+
+
 @pytest.mark.parametrize(
     ("changed", "needle"),
     [

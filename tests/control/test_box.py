@@ -226,6 +226,7 @@ def test_problems_that_cannot_be_meant_are_sentences() -> None:
     )
     for changes, sentence in (
         ({"knots": 5.5}, "'knots' is 5.5: give a whole number"),
+        ({"knots": True}, "'knots' is True: give a whole number"),
         ({"dt": "x"}, "at most 1 s, not 'x'"),
         ({"cost": weights}, r"'cost' is Weights\(.*give Cost\("),
         ({"start": "zero"}, "'start' is 'zero': give an array of numbers"),
@@ -248,6 +249,10 @@ def test_problems_that_cannot_be_meant_are_sentences() -> None:
             replace(cost, soft=value)
         with pytest.raises(ControlError, match=r"'iterations' is .*: give a whole number"):
             Options(iterations=value)  # type: ignore[arg-type]
+    with pytest.raises(ControlError, match="'damping' is False: give a number"):
+        Options(damping=False)
+    with pytest.raises(ControlError, match="'halvings' is True: give a whole number"):
+        Options(halvings=True)
     with pytest.raises(ControlError, match=r"'iterations' is 2\.5: give a whole number"):
         Options(iterations=2.5)  # type: ignore[arg-type]
     with pytest.raises(ControlError, match="'growth' is 'x': give a number"):

@@ -17,7 +17,7 @@ from pinion.control.track import mujoco_robot
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.float_robot import FloatRobot
 from pinion.control.track.mujoco_robot import Ground, MujocoRobot
-from pinion.robot import JointKind, Model, load, payload, with_loops
+from pinion.robot import JointKind, Mimic, Model, coupled, load, payload, with_loops
 from tests.control import small_arm
 
 pytest.importorskip("mujoco", reason="the mujoco library is not installed")
@@ -190,8 +190,12 @@ def test_what_it_cannot_be_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
         MujocoRobot(arm, step=0.0)
     screw = replace(arm.bodies[0].joint, kind=JointKind.HELICAL, pitch=0.1)
     other = replace(arm, bodies=(replace(arm.bodies[0], joint=screw), *arm.bodies[1:]))
-    with pytest.raises(ControlError, match="neither revolute nor prismatic"):
+    with pytest.raises(ControlError, match="The joint 'joint_1' of arm is helical, but"):
         MujocoRobot(other)
+    tied = replace(arm.bodies[2].joint, mimic=Mimic(joint="joint_2"))
+    other = replace(arm, bodies=(*arm.bodies[:2], replace(arm.bodies[2], joint=tied)))
+    with pytest.raises(ControlError, match="The joint 'joint_3' of arm is a mimic joint, but"):
+        MujocoRobot(coupled(other))
     with pytest.raises(ControlError, match="'payload' is -1"):
         Disturbance(payload=-1.0)
     with pytest.raises(ControlError, match="must be finite"):

@@ -245,7 +245,7 @@ def test_a_dead_line_is_a_sentence() -> None:
     def silent(data: bytes) -> bytes:
         return b""
 
-    with pytest.raises(CardTimeoutError, match="Nothing at the line answered 4 attempts"):
+    with pytest.raises(CardTimeoutError, match="Nothing at the line answered in 4 attempts"):
         device(model(up=silent))
 
 

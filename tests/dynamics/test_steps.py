@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import factorial
 from typing import get_args
 
@@ -10,9 +11,20 @@ import pytest
 
 from pinion import dynamics
 from pinion.dynamics.general.discrete import StepMethod
-from pinion.dynamics.steps import TERMS, moved_joint
-from pinion.robot import JointKind
+from pinion.dynamics.steps import TERMS, joints_of, moved_joint
+from pinion.robot import JointKind, Mimic, coupled
 from tests.dynamics.general.oracle import random_tree_of_kinds
+from tests.dynamics.models import planar_arm
+
+
+def test_joints_are_listed_without_coupled_mimic_joints() -> None:
+    arm = planar_arm((0.7, 0.4, 0.2), (1.0, 1.0, 1.0))
+    first, second, third = arm.bodies
+    tied = replace(second.joint, mimic=Mimic(joint=first.joint.name))
+    arm = replace(arm, bodies=(first, replace(second, joint=tied), third))
+    each = [(JointKind.REVOLUTE, slice(k, k + 1), slice(k, k + 1)) for k in range(3)]
+    assert joints_of(arm) == each
+    assert joints_of(coupled(arm)) == each[:2]
 
 
 @pytest.mark.parametrize("method", get_args(StepMethod))

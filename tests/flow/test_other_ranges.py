@@ -99,7 +99,7 @@ def test_formats_that_cannot_be_had_are_told_with_the_reason(
     flagged = ranges.present.flagged
     assert ranges.sentence() == (
         f"This core flags {flagged:,} of 2,000 stress states. Formats for stress states are out of "
-        "reach with its sums: A largest relative error of 0.001 is out of reach: with 27 x 27 bits "
+        "reach with its sums: A maximum relative error of 0.001 is out of reach: with 27 x 27 bits "
         "in every product it is 0.2. A build with ranges 'stress' (--ranges) reports what is "
         "within reach."
     )

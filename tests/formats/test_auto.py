@@ -108,7 +108,7 @@ def test_an_error_out_of_reach_is_a_sentence_that_says_what_is() -> None:
     with pytest.raises(PrecisionError) as caught:
         replace(auto, max_error=1e-12).refine(real, II)
     match = re.fullmatch(
-        r"A largest relative error of 1e-12 is out of reach: with 27 x 27 bits in every product, "
+        r"A maximum relative error of 1e-12 is out of reach: with 27 x 27 bits in every product, "
         r"the error is (\S+)\. Ask for max_error=(\S+) \(--max-error\)\.",
         str(caught.value),
     )

@@ -345,6 +345,13 @@ def test_an_inertia_without_damping_needs_six_ways_to_move() -> None:
     assert np.linalg.eigvalsh(inertia)[-3:] == pytest.approx(2.0, rel=1e-9)
 
 
+def test_a_damping_of_an_inertia_is_refused_unless_it_is_finite_and_at_least_0() -> None:
+    model, q = robot("leg"), np.zeros((2, 3))
+    for damping in (-0.5, [0.1, -0.5], [0.1, np.nan], np.inf, [0.1, 0.2, 0.3]):
+        with pytest.raises(dynamics.DynamicsError, match=r"damping is .*: pass a finite number"):
+            dynamics.operational_space_inertia(model, q, "lf_foot", damping)
+
+
 def test_an_inertia_without_damping_is_the_inverse_of_the_mobility() -> None:
     model = robot("floating leg")
     q = drawn(FUNCTIONS["gravity"], model, count=5)["q"]

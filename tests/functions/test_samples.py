@@ -191,3 +191,10 @@ def test_slow_and_rest_are_shares_of_the_reference_s_states() -> None:
             np.testing.assert_allclose(calm[block], share * requests[block], rtol=1e-6)
         assert calmer(distribution, "reference") and not calmer("reference", distribution)
     assert calmer("rest", "slow") and not calmer("rest", "rest")
+
+
+def test_the_reference_is_calmer_than_twice_its_rates() -> None:
+    assert calmer("reference", "beyond") and calmer("slow", "beyond")
+    assert not calmer("beyond", "reference")
+    # Limits of files may be higher than twice the rated speeds, or lower.
+    assert not calmer("stress", "beyond") and not calmer("reference", "stress")

@@ -17,7 +17,16 @@ from pinion.graph.check import verify
 from pinion.graph.costs import Costs, UnitCosts
 from pinion.graph.passes import fold, number_values, resubstitute, resubstitution
 from pinion.graph.passes.resubstitution import GROWTH, LEAST, Definition, _Finder, _Network, _Sieve
-from pinion.graph.passes.samples import TOLERANCE, Errors, Samples, arrivals, is_short, slacks
+from pinion.graph.passes.samples import (
+    SPREAD,
+    TOLERANCE,
+    Errors,
+    Samples,
+    arrivals,
+    is_short,
+    scale_of,
+    slacks,
+)
 from pinion.hls import Timing
 from pinion.hls.costs import DatapathCosts
 from tests.graph.helpers import Arrays, graphs, model, random_inputs, states, traced
@@ -98,6 +107,51 @@ def test_a_function_of_what_is_always_the_same_is_its_own_value() -> None:
         expected = [1.0, np.arctan2(1.0, 2.0), 3.0, 1.0, 0.25, 2.0, 0.0, 0.0]
         for value, want in zip(outputs.values(), expected, strict=True):
             np.testing.assert_allclose(value, want, atol=1e-12)
+
+
+def test_values_with_a_heavy_tail_agree_only_where_each_of_them_does() -> None:
+    """Compared with the largest value, 1e45, the others would be rounding errors."""
+    tracer = Tracer()
+    h, x, y = (tracer.input(word) for word in "hxy")
+    for word, value in {
+        "first": h + x,
+        "second": h + y,
+        "cancelled": (h + x) - (h + y),
+        "clamped": clamp((h + x) - (h + y), 2.0, 3.0),
+        "product": (h * x) * y,
+        "same": (x * y) * h,
+    }.items():
+        tracer.output(word, value)
+    graph = fold(tracer.finish())
+    rng = np.random.default_rng(4)
+    batches = []
+    for _ in range(2):
+        tail = rng.uniform(-10.0, 3.0, 24)
+        tail[5:12] = 45.0
+        batches.append({"h": 10.0**tail, **{word: rng.uniform(1.0, 2.0, 24) for word in "xy"}})
+    merged = number_values(graph, *batches, costs=COSTS)
+    assert dict(merged.outputs)["product"] == dict(merged.outputs)["same"]
+    usual = {word: rng.uniform(1.0, 9.0, 50) for word in "hxy"}
+    for smaller in (merged, resubstitute(merged, *batches, costs=COSTS)):
+        before, after = evaluate_floats(graph, usual), evaluate_floats(smaller, usual)
+        for word, value in before.items():
+            np.testing.assert_allclose(after[word], value, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "scale"),
+    [
+        ([1.0, -2.0, 3.0], 3.0),
+        ([1.0, -2.0, 1e45], 2.0 * SPREAD),
+        ([0.0, 0.0, 0.0, 0.0, 2.0, -1e3], 1e3),
+        ([0.0, 0.0], 0.0),
+        ([1.0, np.nan, 1.0], np.nan),
+    ],
+)
+def test_a_scale_is_the_largest_value_unless_that_is_far_from_the_median(
+    values: list[float], scale: float
+) -> None:
+    np.testing.assert_array_equal(scale_of(np.array(values)), scale)
 
 
 def last(graph: Graph) -> int:

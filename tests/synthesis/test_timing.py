@@ -242,7 +242,7 @@ def test_a_cell_without_a_name_is_still_a_place() -> None:
 
 
 def test_an_unknown_cell_is_refused() -> None:
-    with pytest.raises(DelayError, match=r"'xcup' has no entry that fits the cell 'NEW1'"):
+    with pytest.raises(DelayError, match=r"'xcup' has no entry for the cell 'NEW1' with"):
         flatten({"top": module(a=cell("NEW1", {}, {}))}, "top", load_delays("xcup"))
     with pytest.raises(DelayError, match=r"no delay table 'none'"):
         load_delays("none")

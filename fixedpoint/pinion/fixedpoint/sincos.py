@@ -75,7 +75,7 @@ class SinCos:
 
     @cached_property
     def method(self) -> DirectTable | TurnTable:
-        """The table, its widths, and its arithmetic."""
+        """Direct table if it fits, otherwise a table of one turn with interpolation."""
         direct = DirectTable(source=self.source, target=self.target)
         if self.segment_bits is None and direct.fits:
             return direct

@@ -153,7 +153,7 @@ class Tried:
 
 
 class _Lowered(NamedTuple):
-    """Formats of some word lengths, the sums gathered for them, and estimated blocks and bits."""
+    """A graph lowered to candidate word lengths, with its estimated cost, (DSP blocks, bits)."""
 
     plan: AutoFormats
     real: Graph

@@ -105,7 +105,7 @@ def passes(build: Build) -> dict[str, Any]:
 
 
 def _reduction(build: Build) -> list[dict[str, Any]] | None:
-    """Return the steps of the reduction, or None if this version of Pinion reduces differently.
+    """Return the operations after each reduction, or None if this Pinion traces another graph.
 
     Only this package's table is searched, so that a folder cannot run code of another package.
     """

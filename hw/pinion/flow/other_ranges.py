@@ -186,7 +186,7 @@ def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
         if error <= plan.max_error:
             return plan
     raise PrecisionError(
-        f"A largest relative error of {auto.max_error:g} is out of reach: with 27 x 27 bits in "
+        f"A maximum relative error of {auto.max_error:g} is out of reach: with 27 x 27 bits in "
         f"every product it is {error:.2g}."
     )
 

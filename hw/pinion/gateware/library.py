@@ -1,4 +1,4 @@
-"""The hardware of each kind of unit.
+"""Components that implement each kind of unit.
 
 Every distinct unit becomes one module of the design, converted once and instantiated by name.
 Ordinary submodules would not work: Amaranth moves slices, extensions and constants of an

@@ -40,7 +40,7 @@ class _Term:
 
 
 def balance(graph: Graph, timing: Timing) -> Graph:
-    """Rebuild each sum as the tree that finishes first, without gathering products."""
+    """Rebuild each sum as the adder tree of lowest latency, without gathering products."""
     return gather_dots(graph, timing, widths=(), ii=1)
 
 

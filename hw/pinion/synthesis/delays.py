@@ -136,7 +136,8 @@ class DelayTable:
             if entry.fits(kind, parameters):
                 return entry
         raise DelayError(
-            f"The delay table '{self.family}' has no entry that fits the cell '{kind}': add one."
+            f"The delay table '{self.family}' has no entry for the cell '{kind}' with its "
+            f"parameters: add one to pinion/synthesis/delays/{self.family}.toml."
         )
 
     @property
@@ -189,7 +190,8 @@ def load_delays(family: str) -> DelayTable:
     for line in _lines(data):
         if line.get("source") not in data["sources"]:
             raise DelayError(
-                f"A line of the delay table '{family}' names no listed source: {line}."
+                f"A line of the delay table '{family}' has a source that is not listed under "
+                f"'sources': {line}."
             )
     nets = data["nets"]
     return DelayTable(

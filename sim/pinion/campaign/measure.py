@@ -77,7 +77,10 @@ def judge(
     answer: Answer,
     start: int,
 ) -> None:
-    """Compare answers to requests (n, words_in) from index ``start``, and add them to a tally."""
+    """Compare a device's answers with those of the models, and add their errors to a tally.
+
+    ``words`` : (n, words_in) requests; ``start`` : index of the first one in the campaign.
+    """
     manifest = reference.build.manifest
     home = manifest.budget_distribution
     sampled = plan.distribution != GIVEN

@@ -99,13 +99,13 @@ class StateStore(Closing):
             database.execute("PRAGMA synchronous=NORMAL")
             if fresh:
                 # One transaction; executescript would commit first.
-                database.execute("BEGIN IMMEDIATE")
-                database.execute(f"PRAGMA application_id={APPLICATION}")
-                database.execute(f"PRAGMA user_version={VERSION}")
-                for statement in filter(str.strip, _TABLES.split(";")):
-                    database.execute(statement)
-                database.execute("INSERT INTO campaign VALUES (?)", (json.dumps(plan.to_dict()),))
-                database.execute("COMMIT")
+                with _transaction(database):
+                    database.execute(f"PRAGMA application_id={APPLICATION}")
+                    database.execute(f"PRAGMA user_version={VERSION}")
+                    for statement in filter(str.strip, _TABLES.split(";")):
+                        database.execute(statement)
+                    text = json.dumps(plan.to_dict())
+                    database.execute("INSERT INTO campaign VALUES (?)", (text,))
             stored_plan, new_plan = _plan(database, path), plan.to_dict()
             if (
                 stored_plan != new_plan
@@ -117,10 +117,9 @@ class StateStore(Closing):
                     "Pinion and NumPy."
                 )
             if stored_plan != new_plan:
-                database.execute("BEGIN IMMEDIATE")
-                database.execute("DELETE FROM failures")
-                database.execute("UPDATE campaign SET plan = ?", (json.dumps(new_plan),))
-                database.execute("COMMIT")
+                with _transaction(database):
+                    database.execute("DELETE FROM failures")
+                    database.execute("UPDATE campaign SET plan = ?", (json.dumps(new_plan),))
         except sqlite3.Error as error:
             database.close()
             lock.close()
@@ -149,22 +148,18 @@ class StateStore(Closing):
             If the disk is full or the file is damaged.
         """
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.execute(
-                "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)",
-                (record.number, record.figures, record.results, record.seconds, record.worker),
-            )
-            self._database.execute("DELETE FROM failures WHERE number = ?", (record.number,))
-            self._database.execute("COMMIT")
+            with _transaction(self._database):
+                self._database.execute(
+                    "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)",
+                    (record.number, record.figures, record.results, record.seconds, record.worker),
+                )
+                self._database.execute("DELETE FROM failures WHERE number = ?", (record.number,))
         except sqlite3.Error as error:
             raise _damaged(self.path, error) from None
 
     def fail(self, number: int, sentence: str) -> None:
         """Store the reason for a chunk's failure; the next run tries the chunk again."""
-        with self._database:
-            self._database.execute(
-                "INSERT OR REPLACE INTO failures VALUES (?, ?)", (number, sentence)
-            )
+        self._database.execute("INSERT OR REPLACE INTO failures VALUES (?, ?)", (number, sentence))
 
     def failures(self) -> dict[int, str]:
         """Return the failed chunks with their reasons."""
@@ -232,6 +227,14 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
             raise _damaged(path, f"chunk {number} is missing")
         with np.load(io.BytesIO(row[0]), allow_pickle=False) as arrays:
             yield number * plan["chunk"], dict(arrays)
+
+
+@contextmanager
+def _transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """Commit what is written within the context, or roll it back after an exception."""
+    with database:
+        database.execute("BEGIN IMMEDIATE")
+        yield
 
 
 @contextmanager

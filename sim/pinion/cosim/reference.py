@@ -165,7 +165,7 @@ class Reference(FloatReference[Build]):
         if not build.manifest.promises:
             raise BuildError(
                 f"The build '{build.folder}' was made by Pinion {build.manifest.version}, which "
-                "promised no errors by distribution: build it again."
+                "stored no error bound for each distribution: build it again with this version."
             )
         if function is not None:
             _check_same(build, function)

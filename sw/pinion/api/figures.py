@@ -238,7 +238,7 @@ class ExportedFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class Bitstream:
-    """A file that configures a board's FPGA, or none if timing is missed.
+    """Bitstream of a board's FPGA; it has no file if timing is not met.
 
     Members
     -------

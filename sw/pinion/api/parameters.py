@@ -113,7 +113,8 @@ class ParametricBackend(Backend):
         if inertia is not None:
             if not isinstance(inertia, Mapping):
                 raise InputError(
-                    f"'inertia' must be a dictionary of sets by link, not {str(inertia)[:60]!r}."
+                    "'inertia' must be a dictionary of parameters by link name, not "
+                    f"{str(inertia)[:60]!r}."
                 )
             current = self._replaced(current, inertia)
         return self.backend.run(*values, **{**arrays, PARAMETERS: current})

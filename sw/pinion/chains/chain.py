@@ -181,7 +181,7 @@ class Chain:
         return np.array(pairs, np.int64).reshape(-1, 2)
 
     def padded(self, x: Array) -> Array:
-        """Return (B, nv) as (B, bodies, width), with zeros in unused columns."""
+        """Return joint values (B, nv) as (B, bodies, width), with zeros in unused columns."""
         result = np.zeros((len(x), self.bodies, self.width), x.dtype)
         result[:, self.places[:, 0], self.places[:, 1]] = x
         return result

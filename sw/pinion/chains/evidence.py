@@ -90,7 +90,7 @@ def _row(name: str, n: int, count: Count) -> dict[str, Any]:
 
 
 def facts() -> dict[str, Any]:
-    """Return the evidence for claims that do not depend on time, by its name in the claims."""
+    """Compute the evidence for claims that are not about run times, by the key in the claim."""
     return {
         "hybrid": _hybrid(),
         "upper_blocks": _upper_blocks(),

@@ -147,7 +147,7 @@ class LibraryFolder(ABC):
             (folder / file).write_bytes(data)
 
     def machine(self, rows: Mapping[str, str]) -> str:
-        """Return the C++ function ``machine()``, which selects the processor's best set.
+        """Return the C++ function ``machine()``, which selects the best supported instruction set.
 
         ``rows`` has the initialiser of each set's ``Machine``.
         """

@@ -101,7 +101,7 @@ class Work:
         return left if left > 0.0 else None
 
     def words(self, room: int | None = None) -> str:
-        """Return the step, percent, and the estimated time left or the time taken.
+        """Return a line on the current step: its text, the percentage, and the time left or taken.
 
         With ``room`` the step's text, but not the figures, is cut to fit into that many characters.
         """

@@ -10,8 +10,13 @@ class ControlError(ValueError):
 
 
 def is_number(value: object) -> bool:
-    """Return whether a value is a Python or NumPy real number."""
-    return isinstance(value, int | float | np.integer | np.floating)
+    """Return whether a value is a real number of Python or NumPy, and not a bool."""
+    return is_whole(value) or isinstance(value, float | np.floating)
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is an integer of Python or NumPy, and not a bool."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def check_number(subject: str, value: object, advice: str = "give a number") -> None:
@@ -22,7 +27,7 @@ def check_number(subject: str, value: object, advice: str = "give a number") -> 
 
 def check_whole(subject: str, value: object) -> None:
     """Raise `ControlError` unless a value is an integer."""
-    if not isinstance(value, int | np.integer):
+    if not is_whole(value):
         raise ControlError(f"{subject} is {value!r:.60}: give a whole number.")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.arrays import Floats
+from pinion.dynamics.steps import joints_of
 from pinion.robot import Model, ties
 
 from .state import StateSpace
@@ -49,10 +50,8 @@ def limited_joints(model: Model) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     _, half = joint_ranges(model)
     columns = [
         (positions.start, velocities.start)
-        for body, positions, velocities in zip(
-            model.bodies, model.q_slices, model.v_slices, strict=True
-        )
-        if not model.follows(body) and np.isfinite(half[positions]).all()
+        for _, positions, velocities in joints_of(model)
+        if np.isfinite(half[positions]).all()
     ]
     at = np.array(columns, dtype=np.intp).reshape(-1, 2)
     return at[:, 0], at[:, 1]

@@ -314,7 +314,7 @@ class Device(Backend):
         self._session.reset_state()
 
     def recover(self) -> None:
-        """Recover a card that the device has given up, as `reset` does."""
+        """Reset a card after a fault that ended the session; the same as `reset`."""
         self.reset()
 
     def close(self, *, wait: bool = True) -> None:

@@ -67,7 +67,7 @@ def cards(folder: Path = Path("/dev")) -> list[CardInfo]:
 
 
 def read_card(prefix: Path) -> CardInfo:
-    """Return a card's description, given the path of its device files up to the underscore."""
+    """Read the description of a card; ``prefix`` is the stem of its device files (/dev/xdma0)."""
     where = str(prefix)
     nodes = FileNodes(prefix=prefix)
     action = "open"

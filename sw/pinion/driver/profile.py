@@ -75,7 +75,7 @@ class Meter:
                 sums[name] = sums.get(name, 0) + value
 
     def read(self) -> Profile:
-        """Return the sums so far."""
+        """Return the profile since the last reset."""
         with self._lock:
             return replace(self._zero, **self._sums)  # type: ignore[arg-type]
 

@@ -251,8 +251,8 @@ class SerialTransport(Transport):
                 if answer is not None:
                     return answer
             raise CardTimeoutError(
-                f"Nothing at {self.where} answered {TRIES} attempts: load the board's bitstream, "
-                f"and give the board's port and the baud rate of its build."
+                f"Nothing at {self.where} answered in {TRIES} attempts: load the board's "
+                "bitstream, and give the board's port and the baud rate of its build."
             )
 
     def _synchronise(self) -> None:

@@ -1,4 +1,4 @@
-r"""Articulated-body inertias as blocks of 3, for any scalar type.
+r"""Articulated-body inertias as 3x3 blocks, for any scalar type.
 
 Source: Featherstone 2008, chapter 7; equation (7) of Yang, Wu and Pan, "Parallel Dynamics
 Computation using Prefix Sum Operations", 2017. An articulated inertia is the symmetric 6x6 matrix

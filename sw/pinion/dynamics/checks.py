@@ -291,6 +291,17 @@ def as_numbers(name: str, argument: ArrayLike) -> Array:
     return np.asarray(array, dtype=np.float64)
 
 
+def checked_damping(damping: ArrayLike, batch: tuple[int, ...]) -> Array:
+    """Return a damping as float64, () or (*batch,); raise if one is negative or not finite."""
+    array = as_numbers("damping", damping)
+    usable = np.all((array >= 0.0) & np.isfinite(array))
+    if array.shape not in ((), batch) or not usable:
+        raise DynamicsError(
+            f"damping is {damping!r:.60}: pass a finite number of at least 0, or one per state."
+        )
+    return array
+
+
 def check_finite(name: str, array: Array) -> None:
     """Raise for the first entry that is NaN or infinite, with its index."""
     bad = np.argwhere(~np.isfinite(array))

@@ -40,6 +40,7 @@ from .checks import (
     DynamicsError,
     as_numbers,
     check_choice,
+    checked_damping,
     columns_of,
     configurations,
     needs_inverse,
@@ -208,14 +209,8 @@ def contact_arguments(
             f"active has the entry {wrong[0]}: pass 1 for an active contact or loop and 0 for an "
             "inactive one."
         )
-    compliance = as_numbers("damping", damping)
-    usable = np.all((compliance >= 0.0) & np.isfinite(compliance))
-    if compliance.shape not in ((), batch) or not usable:
-        raise DynamicsError(
-            f"damping is {damping!r:.60}: pass a finite number of at least 0, or one per state."
-        )
     mask = np.broadcast_to(mask, (*batch, count))
-    compliance = np.broadcast_to(compliance, batch)
+    compliance = np.broadcast_to(checked_damping(damping, batch), batch)
     for i, j in coincident(contacts):
         if np.any((mask[..., i] * mask[..., j] > 0.0) & (compliance == 0.0)):
             raise DynamicsError(

@@ -30,7 +30,7 @@ from .spatial import Vector, cross, rotate, scale, vadd
 
 
 def link_frames(model: Model) -> list[Transform]:
-    """Return the pose of each body's moving link in the body."""
+    """Return the pose of each body's link frame relative to the body's frame."""
     named = {(frame.name, frame.body): frame.placement for frame in model.frames}
     return [
         named.get((body.name, number), IDENTITY_TRANSFORM)

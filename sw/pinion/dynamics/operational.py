@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from pinion.dynamics import arrays, kinematics
 from pinion.robot import Model, Tie, ties
 
-from .checks import Array, DynamicsError, as_numbers, needs_inverse
+from .checks import Array, DynamicsError, checked_damping, needs_inverse
 from .coupled import elimination_parents
 from .crba import crba_scalars
 from .kinematics import Reference, frame_jacobian_scalars, frame_of, path_to
@@ -150,18 +150,19 @@ def operational_space_inertia(
 ) -> Array:
     """Return ``Lambda = (J M^-1 J^T + damping I)^-1``: (6, 6) or (n, 6, 6) float64.
 
-    ``damping`` : () or (n,) float [1/(kg m^2) | 1/kg]. Other arguments as for
+    ``damping`` : () or (n,) float, at least 0 [1/(kg m^2) | 1/kg]. Other arguments as for
     :func:`inverse_operational_space_inertia`.
 
     Raises
     ------
-    DynamicsError : as there; without damping if fewer than six velocities move the link, or the
-        matrix is singular.
+    DynamicsError : as for :func:`inverse_operational_space_inertia`; if a damping is negative or
+        not finite; without damping, if fewer than six velocities move the link, or the matrix is
+        singular.
     """
-    added = as_numbers("damping", damping)
+    mobility = inverse_operational_space_inertia(model, q, frame, reference=reference)
+    added = checked_damping(damping, mobility.shape[:-2])
     if not np.all(added):
         check_free(model, frame)
-    mobility = inverse_operational_space_inertia(model, q, frame, reference=reference)
     mobility = mobility + added[..., None, None] * np.eye(DIRECTIONS)
     try:
         inertia = np.linalg.inv(mobility)

@@ -52,6 +52,12 @@ _A, _B, _C = (tuple((-1) ** k / math.factorial(2 * k + n) for k in range(TERMS))
 _COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(TERMS))
 
 
+def joints_of(model: Model) -> list[tuple[JointKind, slice, slice]]:
+    """Return kind, slice of q and slice of v of each joint, without coupled mimic joints."""
+    joints = zip(model.bodies, model.q_slices, model.v_slices, strict=True)
+    return [(body.joint.kind, at, v_at) for body, at, v_at in joints if not model.follows(body)]
+
+
 def series(coefficients: Sequence[float], x: Scalar) -> Scalar:
     """Return the value at x of the polynomial with these coefficients, constant first."""
     total: Scalar = coefficients[-1]
@@ -246,25 +252,21 @@ def step_scalars(
     """
     terms: dict[str, Any] = {"joint_terms": joint_terms, "friction_width": friction_width}
     n, at_body = model.nv, by_velocity(model, region)
-    kinds = [
-        (body.joint.kind, at, place)
-        for body, at, place in zip(model.bodies, model.q_slices, model.v_slices, strict=True)
-        if not model.follows(body)
-    ]
+    joints = joints_of(model)
 
     def each_joint(
         jacobians: Callable[[JointKind, slice], Rows], columns: Sequence[Sequence[Scalar]]
     ) -> Rows:
         """Return the block-diagonal matrix of the joints' Jacobians times (nv, m) columns."""
         result: Rows = []
-        for kind, _, place in kinds:
+        for kind, _, place in joints:
             with at_body("step", place.start + 1):
                 result += product(jacobians(kind, place), columns[place])
         return result
 
     def integrated(u: Sequence[Scalar]) -> list[Scalar]:
         positions: list[Scalar] = []
-        for kind, at, place in kinds:
+        for kind, at, place in joints:
             with at_body("step", place.start + 1):
                 positions += moved_joint(kind, q[at], u[place])
         return positions
@@ -330,7 +332,7 @@ def step_scalars(
             d_rates = d_qd if first else sums(h, d_qd, d_qdd)
             qdd, d_qdd = accelerated(u, d_u, rates, d_rates)
             u_rate, d_u_rate = [], []
-            for kind, _, place in kinds:
+            for kind, _, place in joints:
                 with at_body("step", place.start + 1):
                     u_rate += tangent_rate(kind, u[place], rates[place])
                     by_u, by_rates = tangent_rate_jacobians(kind, u[place], rates[place])

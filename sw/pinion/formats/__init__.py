@@ -1,4 +1,4 @@
-"""Fixed-point arithmetic of a graph: formats of signals, effects on results, bounds and budgets.
+"""Fixed-point formats of a graph's signals, and bounds and budgets of the errors of its results.
 
 There is one format for all signals (:class:`FormatPlan`) or one for each (:class:`AutoFormats`); a
 lowered graph has a `quantize` wherever a value is rounded. :mod:`.budget` bounds errors to first

@@ -193,7 +193,7 @@ class AutoFormats:
         if self.tables.multiplier.square:
             error = self.error(real, fixed)
             raise PrecisionError(
-                f"A largest relative error of {self.max_error:g} is out of reach with words of "
+                f"A maximum relative error of {self.max_error:g} is out of reach with words of "
                 f"{self.tables.stored} bits: {self._excess(error)}. {self._advice(error, 'auto')}"
             )
         groups = _unit_loads(real, self._weights(real, plan), ii)
@@ -209,7 +209,7 @@ class AutoFormats:
                 return fixed, plan
             if count >= len(groups):
                 raise PrecisionError(
-                    f"A largest relative error of {self.max_error:g} is out of reach: with 27 x 27 "
+                    f"A maximum relative error of {self.max_error:g} is out of reach: with 27 x 27 "
                     f"bits in every product, {self._excess(error)}. {self._advice(error)}"
                 )
             progress.advance(count / len(groups))

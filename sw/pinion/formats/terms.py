@@ -1,4 +1,4 @@
-"""Nodes as sums of products without roundings, for statements about their real values."""
+"""Expansion of nodes into exact sums of products, ignoring roundings, for tighter bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a row: as keywords, as strings in a manifest, and applied to a row."""
+"""Options of a function: as keywords, as strings in a manifest, and their application."""
 
 from __future__ import annotations
 

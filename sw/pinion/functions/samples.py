@@ -91,9 +91,11 @@ def position_limits(model: Model) -> tuple[Floats, Floats]:
 
 
 def calmer(distribution: str, other: str) -> bool:
-    """Return whether a distribution scales rates and accelerations down more than another one."""
-    shares = {"slow": SLOW_SHARE, "rest": REST_SHARE}
-    return shares.get(distribution, 1.0) < shares.get(other, 1.0)
+    """Return whether a distribution has lower rates and accelerations than another one.
+
+    ``stress`` has its own rates, which may exceed those of any other distribution.
+    """
+    return distribution != "stress" and rate_share(distribution) < rate_share(other)
 
 
 def velocity_limits(model: Model, distribution: str) -> Floats:

@@ -104,7 +104,7 @@ def snapping_sentence(function: str, figures: Mapping[str, float]) -> str:
 
 
 def snapped_errors_sentence(figures: Mapping[str, float]) -> str:
-    """Return a sentence that says what errors of a build with snapped angles refer to."""
+    """Return a sentence that names the reference of a build's errors if its angles are snapped."""
     worst, moved = _worst(figures)
     return (
         "Errors are relative to the robot with exact right angles, as it was built; with the "

@@ -194,7 +194,7 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     header = _Header._make(_HEADER.unpack_from(packet.data))
     trailer = _Trailer._make(_TRAILER.unpack_from(packet.data, length - BEAT))
     if header.magic == Magic.ABORT:
-        raise AbortedError("The card was reset and cut off its response.")
+        raise AbortedError("The card was reset before its response was complete.")
     _same("magic word", header.magic, Magic.RESPONSE)
     _same("protocol version", header.version, PROTOCOL_VERSION)
     _same("build hash", header.build, layout.build)
@@ -203,7 +203,7 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     _same("sequence number", header.sequence, sequence)
     _same("number of records", header.count, count)
     if trailer.magic != Magic.TRAILER and _was_cut(packet):
-        raise AbortedError("The card was reset and cut off its response.")
+        raise AbortedError("The card was reset before its response was complete.")
     _same("magic word of the trailer", trailer.magic, Magic.TRAILER)
     checksum = crc32(_NO_CRC, crc32(packet[: length - BEAT + CRC_FIELD]))
     _same("checksum", trailer.crc, checksum)

@@ -445,7 +445,8 @@ def _check_members(content: Any, members: Sequence[Field[Any]]) -> None:
         raise ValueError(f"it is from another version of Pinion: it has no {sorted(missing)[0]}")
     if strange := content.keys() - expected:
         raise ValueError(
-            f"it is from another version of Pinion: it has {_short(sorted(strange)[0])}"
+            f"it is from another version of Pinion: it has {_short(sorted(strange)[0])}, which "
+            "this version does not know"
         )
 
 
@@ -553,11 +554,11 @@ def _check_array(array: Array) -> None:
 def _typed(value: Any, kind: type, label: str) -> Any:
     # Not isinstance, which accepts a bool as an int.
     if type(value) is not kind:
-        raise TypeError(f"{label} is {_short(value)}, which is invalid")
+        raise TypeError(f"{label} is {_short(value)}, not of type {kind.__name__}")
     if isinstance(value, str):
         value.encode()  # JSON accepts lone surrogates, later code does not
         if control_in(value):  # a terminal would execute control characters
-            raise ValueError(f"{label} is {value[:100]!a}, which is invalid")
+            raise ValueError(f"{label} has a control character: {value[:100]!a}")
     return value
 
 
@@ -567,12 +568,12 @@ def _whole(value: Any, label: str) -> tuple[int, ...]:
 
 def _count(value: Any, label: str, some: bool) -> None:
     if not int(some) <= _typed(value, int, label) < MOST:
-        raise ValueError(f"{label} is {_short(value)}, which is invalid")
+        raise ValueError(f"{label} is {_short(value)}, not from {int(some)} to {MOST - 1}")
 
 
 def _number(value: Any, label: str) -> float:
     if type(value) not in (int, float) or not math.isfinite(value):
-        raise TypeError(f"{label} is {_short(value)}, which is invalid")
+        raise TypeError(f"{label} is {_short(value)}, not a finite number")
     return float(value)
 
 

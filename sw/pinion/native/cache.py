@@ -367,7 +367,7 @@ def _remove(folder: Path, *, owner: int) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path, *, wait: float) -> Iterator[None]:
-    """Hold a lock by name, among all processes and threads.
+    """Hold a file lock that excludes all other processes and threads.
 
     The holder removes the file. A waiter that gets the lock of a removed file tries again with the
     file that has the name now.

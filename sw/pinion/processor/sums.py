@@ -210,7 +210,7 @@ class _Gatherer:
         return _Scaled(number, sign * known_sign, power - known_power)
 
     def _copy(self, value: _Scaled, like: Node) -> int:
-        """Return a sum of one value, with its sign and power of two."""
+        """Add a sum that copies one value, with its sign and power of two; return its number."""
         alone = Value(terms=(self.lone(value),), region=like.region, line=like.line)
         return self.add(alone)
 

@@ -1,4 +1,4 @@
-"""Number formats of a build, for its page: of signals, of products, by region."""
+"""Number formats of a build's signals and products, for its page, in total and by region."""
 
 from __future__ import annotations
 

@@ -60,12 +60,12 @@ def _share(number: float, size: int) -> str:
 
 
 def resource_tables(result: Mapping[str, Any]) -> list[FigureTable]:
-    """Return the tables of sums by kind of unit, and of estimated paths."""
+    """Return the tables of resources by kind of unit, and of estimated path delays."""
     return [_by_kind(result["by_kind"]), timing_table(result["timing"])]
 
 
 def _by_kind(rows: Mapping[str, Any]) -> FigureTable:
-    """Return the table of sums by kind of unit, then of everything else, most LUTs first."""
+    """Return the table of resources by kind of unit, then of the rest, most LUTs first."""
     order = sorted(rows.items(), key=lambda item: (item[0] in _ROWS, -item[1]["lut"]))
     return FigureTable(
         columns=(

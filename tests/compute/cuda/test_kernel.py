@@ -333,7 +333,7 @@ def test_a_tensor_that_keeps_its_memory_is_refused(opened: Opened) -> None:
             return 2, 0
 
     compiled, _ = opened()
-    with pytest.raises(InputError, match=r"'q' does not give access .* requires grad"):
+    with pytest.raises(InputError, match=r"The memory of 'q' cannot be read .* requires grad"):
         compiled(**broken(q=Tensor()))
 
 

@@ -29,7 +29,7 @@ _HERTZ = Fraction(1, 1_000_000)
 
 @dataclass(frozen=True, kw_only=True)
 class Mmcm:
-    """Setting of the clock manager: ``input_mhz * multiply / divide / output_divide``."""
+    """Settings of the clock manager: ``input_mhz * multiply / divide / output_divide``."""
 
     input_mhz: Fraction
     multiply: Fraction

@@ -127,7 +127,9 @@ def _run_once(
                 elif line.startswith("ERROR:"):
                     last = line.strip()
     except OSError as error:
-        raise VivadoError(f"'{vivado}' cannot be started ({error.strerror}).") from None
+        raise VivadoError(
+            f"'{vivado}' cannot be started ({error.strerror}): give its path as vivado (--vivado)."
+        ) from None
     return process.returncode, last
 
 

@@ -85,7 +85,7 @@ class Geometry:
         return step
 
     def end(self, m: Module, offset: ValueLike, ending: ValueLike, name: str) -> Signal:
-        """Return the end of a core beat that begins at ``offset``; ``ending``: it ends a record.
+        """Return the end of a core beat that begins at ``offset``, a record's last if ``ending``.
 
         A table of constants instead of an adder: each bit is a function of five bits, so one LUT.
         """

@@ -55,7 +55,7 @@ class Unpacker(Component):
         super().__init__({"i": In(stream.Signature(wide)), "o": Out(stream.Signature(core))})
 
     def elaborate(self, platform: object) -> Module:
-        """Build the counters of the position in the batch, then the three pipeline steps."""
+        """Build the counters of the position in the batch, then the three pipeline stages."""
         m = Module()
         g = self.geometry
         space = g.words_per_beat

@@ -114,7 +114,7 @@ class MountedNodes(FileNodes):
 
 
 def signals_of_this_thread() -> list[str]:
-    """Return the harmful signals that may interrupt this thread."""
+    """Return the names of the signals in `HARMFUL` that this thread does not block."""
     if not hasattr(signal, "pthread_sigmask"):
         return []
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, set())

@@ -798,7 +798,9 @@ def described(
     try:
         interface = getattr(value, "__cuda_array_interface__", None)
     except RuntimeError as error:  # from PyTorch, for a tensor that takes part in a gradient
-        raise InputError(f"'{name}' does not give access to its memory ({error}).") from None
+        raise InputError(
+            f"The memory of '{name}' cannot be read ({error}): pass a tensor without a gradient."
+        ) from None
     if interface is not None:
         shape = tuple(map(int, interface["shape"]))
         dtype = np.dtype(interface["typestr"])

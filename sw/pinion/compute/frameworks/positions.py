@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.dynamics.steps import joints_of
 from pinion.robot import JointKind, Model
 
 
@@ -36,10 +37,8 @@ class Space:
 
 
 def _joints(model: Model) -> Iterator[tuple[JointKind, slice, slice]]:
-    """Yield joints whose positions are not vectors: kind, slices of q and of velocities."""
-    for body, at, v_at in zip(model.bodies, model.q_slices, model.v_slices, strict=True):
-        if not model.follows(body) and body.joint.kind.nq != body.joint.kind.nv:
-            yield body.joint.kind, at, v_at
+    """Iterate over the joints whose positions are not vectors: kind, slice of q, slice of v."""
+    return (joint for joint in joints_of(model) if joint[0].nq != joint[0].nv)
 
 
 def ambient(space: Space, model: Model, q: Any, gradient: Any) -> Any:

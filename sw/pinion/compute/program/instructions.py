@@ -19,7 +19,7 @@ from pinion.native import ComputeError
 
 
 class Kind(Enum):
-    """Result of an instruction with operands ``a``, ``b`` and ``c``."""
+    """Kind of an instruction; its value is the result for operands ``a``, ``b`` and ``c``."""
 
     INPUT = "a word of the request"
     CONST = "a constant"

@@ -148,7 +148,8 @@ def scanned(problem: Quadratic) -> FeedbackPolicy:
     """Compute the feedback of `recursion` by a parallel scan over the knots."""
     if problem.mixed is not None:
         raise ValueError(
-            "The parallel pass has no mixed costs of states and efforts: use 'serial'."
+            "The backward pass 'parallel' does not support mixed second derivatives of the cost: "
+            "use 'serial'."
         )
     B = problem.B
     count, knots, m, _ = B.shape

@@ -27,10 +27,8 @@ from pinion.dynamics.displacements import inverse_jacobian, joint_adjoint, joint
 from pinion.dynamics.matrices import Rows, combined, identity, product, transposed
 from pinion.dynamics.scalar import mul
 from pinion.dynamics.spatial import ZERO
-from pinion.dynamics.steps import step_jacobians
+from pinion.dynamics.steps import joints_of, step_jacobians
 from pinion.robot import JointKind, Model
-
-from .kernels import joints_of
 
 
 @dataclass(frozen=True, kw_only=True)

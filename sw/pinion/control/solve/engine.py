@@ -72,8 +72,9 @@ class ArrayEngine(Closing):
         problem.cost.check_pass(backward)
         if second_order and (not plant.space.flat or plant.contacts):
             raise ControlError(
-                "Second derivatives (second_order=True) need a robot with a fixed base, joints of "
-                f"one position each, and no contacts, unlike {plant.model.name}: leave it out."
+                "Second derivatives (second_order=True) support only robots with a fixed base, "
+                "joints of one position each, and no contacts: leave second_order out for "
+                f"{plant.model.name}."
             )
         if second_order and (backward != "serial" or plant.method != "semi_implicit"):
             raise ControlError(

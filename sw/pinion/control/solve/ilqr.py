@@ -102,7 +102,7 @@ class Engine(Protocol):
         """Return an estimate of how much rounding errors change each cost."""
 
     def roll(self, shares: Floats, which: Flags) -> Floats:
-        """Roll out a step size in each problem in ``which``, and return the costs."""
+        """Roll out trials with step sizes ``shares`` (n,) where ``which``; return costs (n,)."""
 
     def accept(self, which: Flags) -> None:
         """Accept the last trials of the problems in ``which``."""

@@ -45,8 +45,9 @@ from pinion.control.limits import joint_ranges
 from pinion.dynamics.displacements import inverse_jacobian, joint_difference
 from pinion.dynamics.matrices import product, transposed
 from pinion.dynamics.scalar import mul
+from pinion.dynamics.steps import joints_of
 from pinion.functions import Block, Function
-from pinion.robot import JointKind, Model
+from pinion.robot import Model
 
 from .cost import Cost, Weights, soft_limits
 from .frames import by_frame
@@ -123,12 +124,6 @@ def expansion(
                 lqq[i][j] = lqq[i][j] + square
                 lqq[j][i] = lqq[i][j]
     return value, lq, lqd, lqq
-
-
-def joints_of(model: Model) -> list[tuple[JointKind, slice, slice]]:
-    """Return the kind, positions and velocities of each joint that is not a mimic joint."""
-    joints = zip(model.bodies, model.q_slices, model.v_slices, strict=True)
-    return [(body.joint.kind, at, by) for body, at, by in joints if not model.follows(body)]
 
 
 def _barrier(w: Any, margin: float) -> tuple[Any, Any, Any]:

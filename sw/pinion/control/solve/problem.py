@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pinion import dynamics
 from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
-from pinion.control.errors import ControlError, check_kind
+from pinion.control.errors import ControlError, check_kind, is_whole
 from pinion.control.limits import joint_ranges
 from pinion.control.plant import (
     Plant,
@@ -104,8 +104,7 @@ class Problem:
         nq, nu = space.nq, space.nu
         check_kind("cost", cost, Cost)
         CostModel(model, cost)  # raises if it does not fit the robot
-        number: object = knots
-        if not isinstance(number, int | np.integer) or knots < 1:
+        if not is_whole(knots) or knots < 1:
             raise ControlError(f"'knots' is {knots!r:.60}: give a whole number of at least 1.")
         if (last := max(cost.added, default=0)) >= knots:
             raise ControlError(
@@ -313,9 +312,9 @@ def _schedule(model: Model, active: ArrayLike | None, count: int, knots: int) ->
     mask = finite("active", np.ones(contacts) if active is None else active)
     if mask.ndim == 2 and count == knots > 1 and len(mask) == count:
         raise ControlError(
-            f"'active' has the shape {mask.shape}, ambiguous with as many problems as knots: give "
-            f"(1, {knots}, {contacts}) for one schedule for all problems, or ({count}, 1, "
-            f"{contacts}) for one mask per problem."
+            f"'active' has the shape {mask.shape}, which is ambiguous, since there are as "
+            f"many problems as knots: give (1, {knots}, {contacts}) for one schedule for all "
+            f"problems, or ({count}, 1, {contacts}) for one mask per problem."
         )
     mask = mask[None] if mask.shape == (knots, contacts) else _along("active", mask)
     if mask.shape[-1] != contacts:

@@ -86,13 +86,14 @@ class MujocoRobot:
         if not (np.isfinite(step) and 0.0 < step <= 0.1):
             raise ControlError(f"MuJoCo's step must be above 0 and at most 0.1 s, not {step} s.")
         self.floats = model.bodies[0].joint.kind is JointKind.FREE_FLYER
-        joints = model.bodies[1:] if self.floats else model.bodies
-        if any(not body.joint.kind.simple or model.follows(body) for body in joints):
-            raise ControlError(
-                f"{model.name} has a joint that is neither revolute nor prismatic, or that mimics "
-                "another: apart from a floating base, MujocoRobot supports only independent "
-                "revolute and prismatic joints."
-            )
+        for body in model.bodies[1:] if self.floats else model.bodies:
+            if model.follows(body) or not body.joint.kind.simple:
+                kind = "a mimic joint" if model.follows(body) else body.joint.kind.value
+                raise ControlError(
+                    f"The joint {body.joint.name!r} of {model.name} is {kind}, but apart from a "
+                    "floating base, MujocoRobot supports only independent revolute and prismatic "
+                    "joints: lock the joint if it has one coordinate, or choose another robot."
+                )
         self.model = model
         self.step = step
         self.disturbance = disturbance or Disturbance()

@@ -22,7 +22,6 @@ from pinion.control.solve.kernels import (
     ANY,
     by_joint,
     expansion,
-    joints_of,
     reference_arrays,
     state_arrays,
     step_function,
@@ -31,7 +30,7 @@ from pinion.control.state import StateSpace
 from pinion.dynamics.displacements import joint_difference
 from pinion.dynamics.matrices import Rows, product
 from pinion.dynamics.scalar import add, less, mul, select, sub
-from pinion.dynamics.steps import moved_joint
+from pinion.dynamics.steps import joints_of, moved_joint
 from pinion.functions import Function, Quantity
 from pinion.robot import Model
 

@@ -22,6 +22,11 @@ States = Mapping[str, Floats]
 # inertia that change a sum by 1e-10 of it, and they matter.
 TOLERANCE = 1e-12
 
+SPREAD = 1e5
+"""Largest ratio of a node's values to their median with which rounding errors count as relative to
+the largest value. Values of robots' functions stay below it; a reciprocal near a pole does not, and
+any two values would be equal compared with its largest one."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -37,8 +42,8 @@ class Samples:
     -------
     search : (nodes, n) values among which a pass looks for relations.
     check : (nodes, m) values of other states, which have to confirm a relation.
-    terms : (nodes,) the largest term of a sum over the first batch, to which its rounding error
-        refers; 0 for other nodes.
+    terms : (nodes,) the scale (:func:`scale_of`) of each sum's largest term in the first batch, to
+        which its rounding error refers; 0 for other nodes.
     """
 
     search: Floats
@@ -50,17 +55,25 @@ class Samples:
         """Evaluate a graph of the real dialect in both batches of states."""
         both = {word: np.concatenate([np.atleast_1d(search[word]), check[word]]) for word in search}
         values, others = np.split(_columns(graph, both), [_count(search)], axis=1)
-        largest = np.max(np.abs(values), axis=1).tolist()
-        terms = np.zeros(len(graph.nodes))
+        terms = np.zeros_like(values)
         for i, node in enumerate(graph.nodes):
             if OPS[node.op].family is Family.SUM:
-                terms[i] = max(largest[a] for a in node.args)
-        return cls(values, others, terms)
+                terms[i] = np.max(np.abs(values[list(node.args)]), axis=0)
+        return cls(values, others, scale_of(terms))
 
     @cached_property
     def largest(self) -> tuple[Floats, Floats]:
         """The largest magnitudes in both batches, (nodes,) each."""
         return np.max(np.abs(self.search), axis=1), np.max(np.abs(self.check), axis=1)
+
+    @cached_property
+    def _scales(self) -> tuple[Floats, Floats]:
+        """The magnitudes in both batches to which rounding errors refer, shaped like the values."""
+        first, second = (
+            np.maximum(np.abs(values), scale_of(values)[:, None])
+            for values in (self.search, self.check)
+        )
+        return first, second
 
     def agree(self, nodes: int | Ints, searched: Floats, confirmed: Floats) -> Flags:
         """Return whether nodes have these values in both batches.
@@ -72,11 +85,12 @@ class Samples:
             (k, m).
         """
         result = np.ones_like(nodes, dtype=np.bool_)
-        batches = zip((self.search, self.check), (searched, confirmed), self.largest, strict=True)
-        for values, new, largest in batches:
-            error = np.abs(values[nodes] - new).max(axis=-1)
+        batches = zip((self.search, self.check), (searched, confirmed), self._scales, strict=True)
+        for values, new, scales in batches:
+            scale = scales[nodes]
             # An overflow agrees with nothing: any error is small compared with infinity.
-            result = result & (error <= TOLERANCE * largest[nodes]) & np.isfinite(largest[nodes])
+            equal = (np.abs(values[nodes] - new) <= TOLERANCE * scale) & np.isfinite(scale)
+            result = result & equal.all(axis=-1)
         return result
 
     def vanishing(self) -> Flags:
@@ -91,6 +105,18 @@ class Samples:
         """Return which nodes (nodes,) have one value in all states of both batches."""
         first = self.search[:, :1]
         return self.agree(np.arange(len(first)), first, first)
+
+
+def scale_of(values: Floats) -> Floats:
+    """Return the largest magnitude along the last axis, or `SPREAD` medians if that is less.
+
+    Zeros do not count in the median: a value may vanish in most states.
+    """
+    sizes = np.sort(np.abs(values), axis=-1)
+    zeros = np.sum(sizes == 0.0, axis=-1, keepdims=True)
+    middle = np.minimum((zeros + sizes.shape[-1]) // 2, sizes.shape[-1] - 1)
+    median = np.take_along_axis(sizes, middle, axis=-1)[..., 0]
+    return np.asarray(np.minimum(sizes[..., -1], SPREAD * median))
 
 
 def _count(states: States) -> int:
@@ -116,8 +142,12 @@ def _columns(graph: Graph, states: States) -> Floats:
             rule = row.floats if steady or row.stand_in is None else row.stand_in
             value = rule(node, operands)
             if row.family is Family.SUM:
+                worst = float(np.max(np.abs(value)))
                 terms = max(float(np.max(np.abs(x))) for x in operands)
-                zero = float(np.max(np.abs(value))) <= TOLERANCE * terms < np.inf
+                zero = worst <= TOLERANCE * terms < np.inf
+                if zero:  # rarely, and this takes longer
+                    sizes = np.max(np.abs(np.broadcast_arrays(*operands)), axis=0)
+                    zero = worst <= TOLERANCE * float(scale_of(np.atleast_1d(sizes)))
             else:
                 zero = node.op in (names.MUL, names.NEG) and not zeros.isdisjoint(node.args)
             if zero:

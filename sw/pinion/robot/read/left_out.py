@@ -66,7 +66,7 @@ def left_out(robot: ElementTree.Element) -> list[str]:
 
 
 def _elements(robot: ElementTree.Element) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield the holder's tag, the meaning, and the joints or links of each left-out element."""
+    """Yield the parent's tag, the meaning, and the joints or links of each ignored element."""
     for holder in (*robot.findall("transmission"), *robot.findall("gazebo")):
         for element in holder.iter():
             meaning = _WHAT.get(element.tag.rpartition(":")[2].replace("_", "").lower(), "")
