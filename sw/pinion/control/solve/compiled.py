@@ -145,7 +145,13 @@ class CompiledEngine:
             raise ControlError(
                 "solve_compiled does not limit efforts: use solve, or leave effort_limit out."
             )
+        if problem.constrains_states:
+            raise ControlError(
+                "solve_compiled has no limits of states and no final constraints: use solve, or "
+                "leave position_limits, rate_limit and final out."
+            )
         self.problem = problem.at(np.zeros(0, dtype=np.intp))
+        self.multipliers = None
         self.kernels = kernels
         self.cost = np.zeros(0)
         self.saturated = 0
@@ -313,6 +319,15 @@ class CompiledEngine:
         for array, values in zip((self._q, self._qd, self._tau), trajectories, strict=True):
             self._write(array, self._lane, values)
         self._set_references(self.problem, self._lane)
+
+    def objective(self) -> Floats:
+        """Return the costs (n,)."""
+        return self.cost
+
+    def constrain(self, which: Flags, tolerance: float) -> tuple[Flags, Flags]:
+        """Return that all constraints are met, since there are none, and nothing is updated."""
+        del tolerance
+        return np.ones_like(which), np.zeros_like(which)
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of the problems in the mask ``which`` (n,)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -25,6 +25,7 @@ from pinion.control.state import StateSpace
 from pinion.robot import Model
 from pinion.robot.lookup import find_frame
 
+from .constraints import check_feasible, checked_final, checked_limits
 from .cost import Cost, CostModel, KnotTarget, followed
 
 
@@ -41,6 +42,10 @@ class Problem:
     start : (n, nx), positions and rates.
     target : arrays of :class:`.cost.KnotTarget`.
     effort_limit : largest efforts (nu,), which no solution exceeds; None if efforts are unbounded.
+    position_limits, rate_limit : lowest and highest positions, (nv,) each, and largest rates (nv,),
+        which no converged solution exceeds by more than ``Options.feasibility``; None if there are
+        none.
+    final : what of the last state is at its target, of "positions", "rates" and "tip".
     active : (n, knots, contacts), or with 1 for either of the first two axes: 1 for a contact that
         is on the ground from a knot to the next one, 0 for one in the air; None without contacts. A
         contact on the ground has no acceleration: one that moves when it comes down goes on moving,
@@ -55,6 +60,9 @@ class Problem:
     target: KnotTarget
     effort_limit: Floats | None = None
     active: Floats | None = None
+    position_limits: tuple[Floats, Floats] | None = None
+    rate_limit: Floats | None = None
+    final: tuple[str, ...] = ()
 
     # Many parameters: the parts of a problem, by keyword.
     @classmethod
@@ -71,6 +79,9 @@ class Problem:
         tau: ArrayLike | None = None,
         effort_limit: ArrayLike | None = None,
         active: ArrayLike | None = None,
+        position_limits: tuple[ArrayLike, ArrayLike] | None = None,
+        rate_limit: ArrayLike | None = None,
+        final: str | Sequence[str] = (),
     ) -> Problem:
         """Build problems, with targets broadcast over problems and knots.
 
@@ -87,12 +98,19 @@ class Problem:
         active : (contacts,) with n, or n and knots, in front: 1 for a contact on the ground, 0 for
             one in the air, loops last; by default all are on the ground. (knots, contacts) is the
             same schedule for all problems.
+        position_limits : (nv,) and (nv,), lowest and highest positions of the joints with one
+            position [rad | m], such as those of :func:`pinion.control.joint_limits`; infinite
+            where there are none.
+        rate_limit : (nv,), largest rates in either direction [rad/s | m/s], such as those of
+            :func:`pinion.control.rated_rates`; infinite where there are none.
+        final : names of what is exactly at its target at the last knot: "positions", "rates" (both
+            of the goal), "tip" or several of them; the cost needs no weights for them.
 
         Raises
         ------
         ControlError
-            If a shape does not match, a number is not finite, the time step is invalid, a start is
-            outside the joints' limits, or the tip lacks a weight, a target or a joint.
+            If a shape does not match, a number is not finite, the time step is invalid, a start or
+            a final target is outside the limits, or the tip lacks a weight, a target or a joint.
         """
         model = control_model(model)
         space = StateSpace(model)
@@ -113,7 +131,8 @@ class Problem:
         _check_inside(model, first)
         goals = first[:, None] if goal is None else _along("goal", states("goal", goal, space))
         _fits("goal", goals, count, knots + 1)
-        _check_tip(model, cost, tip)
+        final = checked_final(final)
+        _check_tip(model, cost, tip, weighted=cost.has_tip or "tip" in final)
         place = None if tip is None else _along("tip", finite("tip", tip))
         if place is not None:
             if place.shape[-1] != 3:
@@ -124,7 +143,8 @@ class Problem:
             raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}: give {nu}.")
         _fits("tau", effort, count, knots)
         target = KnotTarget(q=goals[..., :nq], qd=goals[..., nq:], tau=effort, tip=place)
-        return cls(
+        limits = checked_limits(space, position_limits, rate_limit)
+        problem = cls(
             model=model,
             knots=knots,
             dt=dt,
@@ -133,6 +153,18 @@ class Problem:
             target=target,
             effort_limit=None if effort_limit is None else _limit(effort_limit, nu),
             active=_schedule(model, active, count, knots),
+            position_limits=limits[0],
+            rate_limit=limits[1],
+            final=final,
+        )
+        check_feasible(problem)
+        return problem
+
+    @property
+    def constrains_states(self) -> bool:
+        """Whether states have limits or final constraints."""
+        return (
+            self.position_limits is not None or self.rate_limit is not None or bool(self.final)
         )
 
     @cached_property
@@ -237,16 +269,24 @@ class Solution:
         regularisation that makes every knot convex; 0 if none does.
     cost : (n,).
     converged : (n,), whether the last iteration decreased the cost by less than the tolerance, or
-        the expected decrease was below the rounding of the cost.
+        the expected decrease was below the rounding of the cost, and the constraints of states are
+        met.
     iterations : (n,), backward passes whose line search ended, with or without a step.
-    costs : (iterations + 1, n), after each iteration; a solved problem keeps its last cost.
+    costs : (iterations + 1, n), after each iteration; a solved problem keeps its last cost. With
+        constraints of states they may rise while constraints are being met.
     saturated : number of gradients that a number format could not hold, over all iterations.
     seconds : time by part: ``gradients``, ``backward``, ``rollouts``, ``rest``.
     shares : largest used share of each joint's limits, (n, nv) for each of ``position``, ``rate``
         and ``effort``; above 1, the motion exceeds the limit. 0 for a joint without one.
-    binding : (n, knots, nu), efforts at the problem's ``effort_limit``.
+    binding : limits of the problem that bind: ``position`` and ``rate``, (n, knots + 1, nv) each,
+        and ``effort``, (n, knots, nu).
     gap : (n,), largest difference between a knot's state and the step that should reach it
         [rad | m | rad/s | m/s]; 0 but for problems that began with states as a guess.
+    multipliers : of the constraints of states: ``position`` and ``rate``, as ``binding``, above 0
+        at an upper limit, and ``final``, (n, values), in the order of the problem's ``final``. At
+        an optimum the gradient of the cost plus multipliers times constraints is 0.
+    violation : (n,), largest violation of a constraint of states [rad | m | rad/s | m/s].
+    unmet : sentence on the largest violation, empty if all constraints are met.
     """
 
     x: Floats
@@ -259,8 +299,11 @@ class Solution:
     saturated: int
     seconds: Mapping[str, float]
     shares: Mapping[str, Floats]
-    binding: NDArray[np.bool_]
+    binding: Mapping[str, NDArray[np.bool_]]
     gap: Floats
+    multipliers: Mapping[str, Floats]
+    violation: Floats
+    unmet: str
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}={getattr(self, name).shape}" for name in ("x", "u", "K"))
@@ -273,7 +316,7 @@ class Solution:
         return (
             f"Solution({shapes}, converged: {int(self.converged.sum())} of {count}, "
             f"iterations: {most_iterations} at most, saturated: {self.saturated}, "
-            f"limits: {used}{opening})"
+            f"limits: {used}{opening})" + (f" {self.unmet}" if self.unmet else "")
         )
 
 
@@ -342,9 +385,9 @@ def _check_inside(model: Model, start: Floats) -> None:
         )
 
 
-def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None) -> None:
+def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None, *, weighted: bool) -> None:
     """Raise `ControlError` if the tip has only a weight or only a target, or cannot move."""
-    if not cost.has_tip:
+    if not weighted:
         if tip is not None:
             raise ControlError(
                 "The target 'tip' has no weight: give the cost a weight 'tip', or leave the target "
@@ -352,7 +395,10 @@ def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None) -> None:
             )
         return
     if tip is None:
-        raise ControlError("The cost weights the tip, but 'tip' is missing: give the tip's target.")
+        subject = "The cost weights the tip" if cost.has_tip else "'final' names the tip"
+        raise ControlError(f"{subject}, but 'tip' is missing: give the tip's target.")
+    if not cost.frame:
+        raise ControlError("'final' names the tip, but the cost has no 'frame': give the tip's link.")
     if find_frame(model, cost.frame).body < 0:
         raise ControlError(
             f"The tip '{cost.frame}' of the cost is fixed to the base and never moves: name a link "

@@ -1,0 +1,470 @@
+r"""Limits of states and final constraints, by the method of multipliers.
+
+A constraint keeps a number r(x) of a knot's state in ``[low, high]``, with ``low = high`` for a
+final constraint. A multiplier y and a penalty p add to the cost (Hestenes 1969; Rockafellar, "A
+Dual Approach to Solving Nonlinear Programming Problems by Unconstrained Optimization", 1973)
+
+    1/2 p e^2 - y^2 / (2 p)    with    e = s - clip(s, low, high)    and    s = r(x) + y / p
+
+After steps that hardly decrease this sum, multipliers become ``p e``, and penalties grow where
+constraints are not much nearer to being met: an outer loop around iLQR that does not solve each
+inner problem to the end (T. Howell, B. Jackson and Z. Manchester, "ALTRO", IROS 2019; W. Jallet et
+al., "Constrained Differential Dynamic Programming: A Primal-Dual Augmented Lagrangian Approach",
+IROS 2022). A constraint is met if ``|e - y / p|`` is small: r is within its bounds, and has a
+multiplier only at one of them (E. G. Birgin and J. M. Martinez, "Practical Augmented Lagrangian
+Methods for Constrained Optimization", 2014, chapter 4).
+
+The first penalties are the same multiple of how much each number resists, so that they depend
+neither on units nor on weights: its change per force on it is a diagonal element of the inverse of
+the motion's Hessian, which a recursion computes as the covariance of the state under efforts with
+the covariance ``Quu^-1`` about the feedback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pinion import dynamics
+from pinion.base.arrays import Flags, Floats
+from pinion.control.errors import ControlError
+from pinion.control.state import StateSpace
+from pinion.robot import Model
+
+from .backward import FeedbackPolicy
+
+if TYPE_CHECKING:
+    from .problem import Problem
+
+FINAL = ("positions", "rates", "tip")
+"""Parts of the last knot's state that a problem may fix at their targets."""
+
+
+class StateConstraints:
+    """Constraints of the states of a robot's motions.
+
+    Members
+    -------
+    low, high : bounds of positions and rates, (2 nv,); infinite without a limit.
+    final : names of :data:`FINAL`.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.space = problem.space
+        self.final = problem.final
+        self._frame = problem.cost.frame
+        nv = self.space.nv
+        self.low, self.high = np.full(2 * nv, -np.inf), np.full(2 * nv, np.inf)
+        if problem.position_limits is not None:
+            self.low[:nv], self.high[:nv] = problem.position_limits
+        if problem.rate_limit is not None:
+            self.low[nv:], self.high[nv:] = -problem.rate_limit, problem.rate_limit
+        self._at, self._moves = single_joints(self.space.model)
+
+    @property
+    def final_size(self) -> int:
+        """Number of final constraints."""
+        sizes = {"positions": self.space.nv, "rates": self.space.nv, "tip": 3}
+        return sum(sizes[name] for name in self.final)
+
+    def limited(self, x: Floats) -> Floats:
+        """Return what the limits bound, positions and rates (..., 2 nv), of states (..., nx).
+
+        Positions are 0 for joints with several of them.
+        """
+        q, qd = self.space.parts(x)
+        positions = np.zeros_like(qd)
+        positions[..., self._moves] = q[..., self._at]
+        return np.concatenate([positions, qd], axis=-1)
+
+    def misses(self, x: Floats, problem: Problem) -> Floats:
+        """Return how far last states (n, nx) are from their targets, (n, final_size)."""
+        q, qd = self.space.parts(x)
+        target = problem.target
+        parts = [np.zeros((len(x), 0))]
+        for name in self.final:
+            if name == "positions":
+                parts.append(self.space.between(target.q[:, -1], q))
+            elif name == "rates":
+                parts.append(qd - target.qd[:, -1])
+            else:
+                assert target.tip is not None
+                _, tip = dynamics.frame_placement(self.space.model, q, self._frame)
+                parts.append(np.asarray(tip) - target.tip[:, -1])
+        return np.concatenate(parts, axis=1)
+
+    def misses_jacobian(self, x: Floats, problem: Problem) -> Floats:
+        """Return derivatives of :meth:`misses`, (n, final_size, 2 nv)."""
+        q, _ = self.space.parts(x)
+        nv, model = self.space.nv, self.space.model
+        parts = [np.zeros((len(x), 0, 2 * nv))]
+        for name in self.final:
+            rows = np.zeros((len(x), 3 if name == "tip" else nv, 2 * nv))
+            if name == "positions":
+                change = self.space.between(problem.target.q[:, -1], q)
+                rows[:, :, :nv] = self.space.between_jacobian(change)
+            elif name == "rates":
+                rows[:, :, nv:] = np.eye(nv)
+            else:
+                jacobian = dynamics.frame_jacobian(
+                    model, q, self._frame, reference="local_world_aligned"
+                )
+                rows[:, :, :nv] = np.asarray(jacobian)[:, 3:]
+            parts.append(rows)
+        return np.concatenate(parts, axis=1)
+
+    def excess(self, x: Floats, problem: Problem) -> tuple[Floats, Floats]:
+        """Return how far states (n, knots + 1, nx) are beyond limits, and the final misses."""
+        r = self.limited(x)
+        return r - np.clip(r, self.low, self.high), self.misses(x[:, -1], problem)
+
+    def sentence(self, x: Floats, problem: Problem) -> str:
+        """Return a sentence that names the constraint that states violate most."""
+        beyond, missed = self.excess(x, problem)
+        nv = self.space.nv
+        worst_limit, worst_final = (np.abs(part).max(initial=0.0) for part in (beyond, missed))
+        if worst_limit >= worst_final:
+            n, knot, column = np.unravel_index(np.abs(beyond).argmax(), beyond.shape)
+            kind = "position" if column < nv else "rate"
+            name, unit = self._name(int(column) % nv)
+            unit += "/s" if column >= nv else ""
+            side = "above" if beyond[n, knot, column] > 0.0 else "below"
+            return (
+                f"The {kind} of {name!r} at knot {knot} of problem {n} is {worst_limit:.3g} {unit} "
+                f"{side} its limit."
+            )
+        n, row = (int(i) for i in np.unravel_index(np.abs(missed).argmax(), missed.shape))
+        for part in self.final:
+            size = 3 if part == "tip" else nv
+            if row < size:
+                break
+            row -= size
+        if part == "tip":
+            subject, unit = f"position of the tip '{self._frame}'", "m"
+        else:
+            name, unit = self._name(row)
+            subject = f"{part.removesuffix('s')} of {name!r}"
+            unit += "/s" if part == "rates" else ""
+        return (
+            f"The final {subject} of problem {n} is {worst_final:.3g} {unit} away from its target."
+        )
+
+    def _name(self, column: int) -> tuple[str, str]:
+        """Return the joint of a velocity, and the unit of its positions."""
+        return joint_of(self.space.model, column)
+
+
+class Multipliers:
+    """Multipliers and penalties of the constraints of n problems, and what they add to the cost.
+
+    Members
+    -------
+    constraints : what is constrained.
+    limits : multipliers of positions and rates, (n, knots + 1, 2 nv), above 0 at an upper limit.
+    final : of the final constraints, (n, final_size).
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.constraints = StateConstraints(problem)
+        size, ndx = self.constraints.final_size, problem.space.ndx
+        self.limits, self.final = np.zeros((0, problem.knots + 1, ndx)), np.zeros((0, size))
+        self._penalties = self.limits.copy(), self.final.copy()
+        self._growths = np.zeros(0, dtype=np.int64)
+        self._worst = np.zeros(0)
+
+    def add(self, count: int) -> None:
+        """Add problems without multipliers or penalties."""
+
+        def longer(array: NDArray[Any], fill: float = 0.0) -> NDArray[Any]:
+            return np.concatenate([array, np.full((count, *array.shape[1:]), fill, array.dtype)])
+
+        self.limits, self.final = longer(self.limits), longer(self.final)
+        self._penalties = longer(self._penalties[0]), longer(self._penalties[1])
+        self._growths, self._worst = longer(self._growths), longer(self._worst, np.inf)
+
+    def keep(self, which: Flags) -> None:
+        """Drop the problems outside the mask ``which`` (n,)."""
+        self.limits, self.final = self.limits[which], self.final[which]
+        self._penalties = self._penalties[0][which], self._penalties[1][which]
+        self._growths, self._worst = self._growths[which], self._worst[which]
+
+    def by_constraint(self) -> dict[str, Floats]:
+        """Return the multipliers as :class:`.Solution` has them."""
+        nv = self.limits.shape[-1] // 2
+        return {
+            "position": self.limits[..., :nv],
+            "rate": self.limits[..., nv:],
+            "final": self.final,
+        }
+
+    def terms(self, x: Floats, problem: Problem, which: Flags) -> Floats:
+        """Return what multipliers and penalties add to the costs of the problems in ``which``."""
+        total = np.zeros(len(x))
+        for e, y, p in self._shifted(x, problem, which):
+            axes = tuple(range(1, e.ndim))
+            total += np.sum(0.5 * p * e**2 - 0.5 * y * _quotient(y, p), axis=axes)
+        return total
+
+    def expand(self, x: Floats, problem: Problem, lx: Floats, lxx: Floats) -> None:
+        """Add the derivatives of :meth:`terms`, of all problems, to those of the cost."""
+        everything = np.ones(len(x), dtype=np.bool_)
+        (e, _, p), (missed, _, weight) = self._shifted(x, problem, everything)
+        diagonal = np.arange(e.shape[-1])
+        lx += p * e
+        lxx[..., diagonal, diagonal] += p * (e != 0.0)
+        if missed.shape[1]:
+            jacobian = self.constraints.misses_jacobian(x[:, -1], problem)
+            lx[:, -1] += np.einsum("nki,nk->ni", jacobian, weight * missed)
+            lxx[:, -1] += np.swapaxes(jacobian, 1, 2) @ (weight[..., None] * jacobian)
+
+    # Many parameters: the motions, their derivatives, and the criterion.
+    def update(
+        self,
+        decrease: Floats,
+        x: Floats,
+        problem: Problem,
+        *,
+        cost: Floats,
+        A: Floats,
+        B: Floats,
+        feedback: FeedbackPolicy,
+        tolerance: float,
+    ) -> tuple[Flags, Flags]:
+        """Update the problems in ``which`` whose constraints are not met.
+
+        Parameters
+        ----------
+        x : motions of all problems.
+        A, B, feedback : of the last backward pass of all problems.
+
+        Returns
+        -------
+        Whether each problem meets its constraints, and whether it was updated; a problem whose
+        penalties are as large as they may be is not, unless it gets nearer to meeting them.
+        """
+        everything = np.ones(len(x), dtype=np.bool_)
+        blocks = self._shifted(x, problem, everything)
+        worst, gain = np.zeros(len(x)), np.zeros(len(x))
+        for e, y, p in blocks:
+            off = np.abs(e - _quotient(y, p)).reshape(len(x), -1)
+            worst = np.maximum(worst, off.max(axis=1, initial=0.0))
+            gain += 0.5 * np.sum(p.reshape(len(x), -1) * off**2, axis=1)
+        met = worst <= tolerance
+        nearer = worst <= NEARER * self._worst
+        first = np.isinf(self._worst)
+        which = decrease <= np.where(first, LOOSE * np.abs(cost), EXACT * gain)
+        updated = which & ~met & (nearer | (self._growths < GROWTHS))
+        if not updated.any():
+            return met, updated
+        fresh = updated & first
+        if fresh.any():
+            rows = problem.at(fresh)
+            assert feedback.Quu is not None
+            compliance = _compliances(
+                A[fresh], B[fresh], feedback.gains[fresh], feedback.Quu[fresh]
+            )
+            jacobian = self.constraints.misses_jacobian(x[fresh, -1], rows)
+            diagonals = (
+                np.einsum("nkii->nki", compliance),
+                np.einsum("nki,nij,nkj->nk", jacobian, compliance[:, -1], jacobian),
+            )
+            for penalty, diagonal in zip(self._penalties, diagonals, strict=True):
+                # Knots that can hardly move, such as the first one, get no larger penalties.
+                least = LEAST * diagonal.max(axis=1, keepdims=True, initial=1e-300)
+                penalty[fresh] = STIFFNESS / np.maximum(diagonal, least)
+        later = updated & ~fresh
+        grown = later & ~nearer & (self._growths < GROWTHS)
+        for (e, _, p), y in zip(blocks, (self.limits, self.final), strict=True):
+            y[later] = (p * e)[later]
+        for penalty in self._penalties:
+            penalty[grown] *= GROWTH
+        self._growths += grown
+        self._worst[updated] = worst[updated]
+        return met, updated
+
+    def _shifted(
+        self, x: Floats, problem: Problem, which: Flags
+    ) -> list[tuple[Floats, Floats, Floats]]:
+        """Return e, y and p of the limits, and of the final constraints."""
+        constraints = self.constraints
+        y, p = self.limits[which], self._penalties[0][which]
+        s = constraints.limited(x) + _quotient(y, p)
+        last, weight = self.final[which], self._penalties[1][which]
+        missed = constraints.misses(x[:, -1], problem) + _quotient(last, weight)
+        return [
+            (s - np.clip(s, constraints.low, constraints.high), y, p),
+            (missed, last, weight),
+        ]
+
+
+def no_multipliers(problem: Problem) -> dict[str, Floats]:
+    """Return multipliers that are 0, as :class:`.Solution` has them."""
+    multipliers = Multipliers(problem)
+    multipliers.add(problem.count)
+    return multipliers.by_constraint()
+
+
+def violations(problem: Problem, x: Floats, tolerance: float) -> tuple[Floats, str]:
+    """Return the largest violation of each motion (n,), and a sentence on one above a tolerance."""
+    constraints = StateConstraints(problem)
+    beyond, missed = (np.abs(part) for part in constraints.excess(x, problem))
+    worst = np.maximum(beyond.max(axis=(1, 2)), missed.max(axis=1, initial=0.0))
+    return worst, constraints.sentence(x, problem) if (worst > tolerance).any() else ""
+
+
+STIFFNESS = 10.0
+"""First penalties, per resistance of what is constrained."""
+
+GROWTH, GROWTHS = 10.0, 8
+"""Factor of the penalties, and how often it is applied to one problem."""
+
+NEARER = 0.25
+"""Constraints must be violated by at most this share of before, or penalties grow."""
+
+LEAST = 1e-6
+"""Share of the largest compliance of a number at any knot that counts as the least."""
+
+EXACT = 0.1
+
+LOOSE = 1e-2
+"""Decrease of the cost, as a share, of a step after which multipliers are updated."""
+
+
+def _quotient(y: Floats, p: Floats) -> Floats:
+    """Return y / p, and 0 where there is no penalty."""
+    return np.divide(y, p, out=np.zeros_like(y), where=p > 0.0)
+
+
+def _compliances(A: Floats, B: Floats, gains: Floats, Quu: Floats) -> Floats:
+    """Return blocks (n, knots + 1, 2 nv, 2 nv), one per knot, of the inverse of a motion's Hessian.
+
+    The motion's cost is that of an effort in excess of the feedback, ``1/2 dv' Quu dv`` at each
+    knot: its inverse Hessian is the covariance of the states for efforts with covariance Quu^-1.
+    """
+    count, knots, m, _ = B.shape
+    blocks = np.zeros((count, knots + 1, m, m))
+    for at in range(knots):
+        closed = A[:, at] - B[:, at] @ gains[:, at]
+        by_effort = B[:, at] @ np.linalg.solve(Quu[:, at], np.swapaxes(B[:, at], 1, 2))
+        blocks[:, at + 1] = closed @ blocks[:, at] @ np.swapaxes(closed, 1, 2) + by_effort
+    return blocks
+
+
+def single_joints(model: Model) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return positions (k,) of joints with one position each, and their velocities."""
+    columns = [
+        (positions.start, velocities.start)
+        for body, positions, velocities in zip(
+            model.bodies, model.q_slices, model.v_slices, strict=True
+        )
+        if not model.follows(body) and body.joint.kind.nv == 1
+    ]
+    at = np.array(columns, dtype=np.intp).reshape(-1, 2)
+    return at[:, 0], at[:, 1]
+
+
+def joint_of(model: Model, column: int) -> tuple[str, str]:
+    """Return name and unit of the joint with a velocity."""
+    for body, columns in zip(model.bodies, model.v_slices, strict=True):
+        if columns.start <= column < columns.stop and not model.follows(body):
+            unit = body.joint.kind.unit
+            if "," in unit:  # "m, rad": a planar joint and a floating base translate first
+                translations = 3 if body.joint.kind.nv == 6 else 2
+                unit = "m" if column - columns.start < translations else "rad"
+            return body.joint.name, unit
+    raise IndexError(column)
+
+
+def checked_final(final: str | Sequence[str]) -> tuple[str, ...]:
+    """Return names of :data:`FINAL`, checked."""
+    names = (final,) if isinstance(final, str) else final
+    try:
+        names = tuple(names)
+    except TypeError:
+        names = (names,)  # type: ignore[assignment]
+    for name in names:
+        if name not in FINAL:
+            raise ControlError(
+                f"'final' names {name!r:.60}: choose from {', '.join(map(repr, FINAL))}."
+            )
+    if len(set(names)) < len(names):
+        raise ControlError(f"'final' is {names}: name each part once.")
+    return names
+
+
+def checked_limits(
+    space: StateSpace, position_limits: Any, rate_limit: ArrayLike | None
+) -> tuple[tuple[Floats, Floats] | None, Floats | None]:
+    """Return position limits and a rate limit as arrays (nv,), checked."""
+    positions, rates = None, None
+    if position_limits is not None:
+        if not isinstance(position_limits, Sequence | np.ndarray) or len(position_limits) != 2:
+            raise ControlError(
+                f"'position_limits' is {position_limits!r:.60}: give a pair, the lowest and the "
+                "highest positions."
+            )
+        low, high = (_limit("position_limits", side, space) for side in position_limits)
+        _, moves = single_joints(space.model)
+        several = np.ones(space.nv, dtype=np.bool_)
+        several[moves] = False
+        for column in np.flatnonzero(several & ~(np.isinf(low) & np.isinf(high))):
+            raise ControlError(
+                f"'position_limits' at {column} belongs to {joint_of(space.model, column)[0]!r}, "
+                "which has several positions: only joints with one position have limits, so give "
+                "-inf and inf."
+            )
+        for column in np.flatnonzero(~(low < high)):
+            raise ControlError(
+                f"'position_limits' at {column} are {low[column]} and {high[column]}: the first "
+                "must be below the second; to fix a joint, lock it with pinion.robot."
+            )
+        positions = low, high
+    if rate_limit is not None:
+        rates = _limit("rate_limit", rate_limit, space)
+        for column in np.flatnonzero(~(rates > 0.0)):
+            raise ControlError(
+                f"'rate_limit' at {column} is {rates[column]}: it must be above 0, or infinite."
+            )
+    return positions, rates
+
+
+def _limit(name: str, values: ArrayLike, space: StateSpace) -> Floats:
+    """Return limits (nv,) that are numbers."""
+    try:
+        limit = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ControlError(f"'{name}' is {values!r:.60}: give an array of numbers.") from None
+    if limit.shape != (space.nv,):
+        raise ControlError(f"'{name}' has the shape {limit.shape}: give {(space.nv,)}.")
+    return limit
+
+
+def check_feasible(problem: Problem) -> None:
+    """Raise `ControlError` if a start or a final target is outside the limits."""
+    constraints, target = StateConstraints(problem), problem.target
+    nv = problem.space.nv
+    ends = np.concatenate([target.q[:, -1], target.qd[:, -1]], axis=-1)
+    for subject, x, parts, advice in (
+        ("start", problem.start, ("positions", "rates"), "start inside it"),
+        ("final target", ends, problem.final, "choose a target inside it"),
+    ):
+        r = constraints.limited(x)
+        reach = 1e-9 * (1.0 + np.abs(r))
+        outside = (r < constraints.low - reach) | (r > constraints.high + reach)
+        outside[:, :nv] &= "positions" in parts
+        outside[:, nv:] &= "rates" in parts
+        if outside.any():
+            number, column = (int(i) for i in np.argwhere(outside)[0])
+            kind = "position" if column < nv else "rate"
+            name, unit = joint_of(problem.model, column % nv)
+            unit += "/s" if column >= nv else ""
+            high = r[number, column] > constraints.high[column]
+            limit = constraints.high[column] if high else constraints.low[column]
+            raise ControlError(
+                f"The {subject} of problem {number} has the {kind} of {name!r} at "
+                f"{r[number, column]:.6g} {unit}, {'above' if high else 'below'} its limit of "
+                f"{limit:.6g}: {advice}."
+            )
