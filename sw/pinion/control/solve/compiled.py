@@ -324,10 +324,10 @@ class CompiledEngine:
         """Return the costs (n,)."""
         return self.cost
 
-    def constrain(self, which: Flags, tolerance: float) -> tuple[Flags, Flags]:
-        """Return that all constraints are met, since there are none, and nothing is updated."""
+    def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
+        """Return that every problem meets its constraints, since there are none."""
         del tolerance
-        return np.ones_like(which), np.zeros_like(which)
+        return np.ones(len(decrease), dtype=np.bool_), np.zeros(len(decrease), dtype=np.bool_)
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of the problems in the mask ``which`` (n,)."""

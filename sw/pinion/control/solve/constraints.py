@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from pinion import dynamics
 from pinion.base.arrays import Flags, Floats
 from pinion.control.errors import ControlError
+from pinion.control.plant import Linear
 from pinion.control.state import StateSpace
 from pinion.robot import Model
 
@@ -67,8 +68,13 @@ class StateConstraints:
     @property
     def final_size(self) -> int:
         """Number of final constraints."""
-        sizes = {"positions": self.space.nv, "rates": self.space.nv, "tip": 3}
-        return sum(sizes[name] for name in self.final)
+        return max((self.part(name).stop for name in self.final), default=0)
+
+    def part(self, name: str) -> slice:
+        """Return the rows of one of the names in ``final``."""
+        at = self.final.index(name)
+        first = sum(self.part(before).stop - self.part(before).start for before in self.final[:at])
+        return slice(first, first + (3 if name == "tip" else self.space.nv))
 
     def limited(self, x: Floats) -> Floats:
         """Return what the limits bound, positions and rates (..., 2 nv), of states (..., nx).
@@ -220,25 +226,25 @@ class Multipliers:
             lx[:, -1] += np.einsum("nki,nk->ni", jacobian, weight * missed)
             lxx[:, -1] += np.swapaxes(jacobian, 1, 2) @ (weight[..., None] * jacobian)
 
-    # Many parameters: the motions, their derivatives, and the criterion.
     def update(
         self,
         decrease: Floats,
+        cost: Floats,
         x: Floats,
         problem: Problem,
         *,
-        cost: Floats,
-        A: Floats,
-        B: Floats,
+        linear: Linear,
         feedback: FeedbackPolicy,
         tolerance: float,
     ) -> tuple[Flags, Flags]:
-        """Update the problems in ``which`` whose constraints are not met.
+        """Update the problems whose constraints are not met, if they are near to an optimum.
 
         Parameters
         ----------
-        x : motions of all problems.
-        A, B, feedback : of the last backward pass of all problems.
+        decrease, cost : of the last step, (n,), infinite for problems to leave as they are; and
+            the costs after it, with the terms of the constraints.
+        x : motions, (n, knots + 1, nx).
+        linear, feedback : of the last backward pass.
 
         Returns
         -------
@@ -264,16 +270,21 @@ class Multipliers:
             rows = problem.at(fresh)
             assert feedback.Quu is not None
             compliance = _compliances(
-                A[fresh], B[fresh], feedback.gains[fresh], feedback.Quu[fresh]
+                linear.A[fresh], linear.B[fresh], feedback.gains[fresh], feedback.Quu[fresh]
             )
             jacobian = self.constraints.misses_jacobian(x[fresh, -1], rows)
-            diagonals = (
-                np.einsum("nkii->nki", compliance),
-                np.einsum("nki,nij,nkj->nk", jacobian, compliance[:, -1], jacobian),
-            )
+            by_row = np.einsum("nki,nij,nkj->nk", jacobian, compliance[:, -1], jacobian)
+            if "tip" in self.constraints.final:
+                # The stiffest direction of a tip is another one where it ends.
+                tip = self.constraints.part("tip")
+                by_row[:, tip] = by_row[:, tip].max(axis=1, keepdims=True)
+            diagonals = (np.einsum("nkii->nki", compliance), by_row)
             for penalty, diagonal in zip(self._penalties, diagonals, strict=True):
-                # Knots that can hardly move, such as the first one, get no larger penalties.
-                least = LEAST * diagonal.max(axis=1, keepdims=True, initial=1e-300)
+                # What cannot move, such as the first knot, would get an infinite penalty.
+                least = np.maximum(
+                    LEAST * diagonal.max(axis=1, keepdims=True, initial=0.0),
+                    LEAST**2 * compliance.max(),
+                )
                 penalty[fresh] = STIFFNESS / np.maximum(diagonal, least)
         later = updated & ~fresh
         grown = later & ~nearer & (self._growths < GROWTHS)
@@ -327,10 +338,15 @@ NEARER = 0.25
 LEAST = 1e-6
 """Share of the largest compliance of a number at any knot that counts as the least."""
 
-EXACT = 0.1
-
 LOOSE = 1e-2
-"""Decrease of the cost, as a share, of a step after which multipliers are updated."""
+"""Decrease of the cost, as a share, of a step after which the first penalties are set."""
+
+EXACT = 0.1
+"""Decrease of the cost of a step after which multipliers are updated.
+
+As a share of what the update gains, ``1/2 p (e - y / p)^2`` (Rockafellar, "Augmented Lagrangians
+and Applications of the Proximal Point Algorithm in Convex Programming", 1976, criterion B).
+"""
 
 
 def _quotient(y: Floats, p: Floats) -> Floats:

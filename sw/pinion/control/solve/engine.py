@@ -306,9 +306,10 @@ class ArrayEngine(Closing):
         return self.cost - self.multipliers.terms(self.x, self.problem, every)
 
     def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
-        """Update multipliers and penalties of the problems in ``which``, as far as needed.
+        """Update multipliers and penalties where the last step decreased the cost little enough.
 
-        Returns whether each problem meets its constraints, and whether it was updated.
+        ``decrease`` (n,) is infinite for problems that are not to be updated. Returns whether each
+        problem meets its constraints, and whether it was updated.
         """
         if self.multipliers is None:
             return np.ones(len(decrease), dtype=np.bool_), np.zeros(len(decrease), dtype=np.bool_)
@@ -317,11 +318,10 @@ class ArrayEngine(Closing):
         objective = self.objective()
         met, updated = self.multipliers.update(
             decrease,
+            self.cost,
             self.x,
             self.problem,
-            cost=self.cost,
-            A=self._linear.A,
-            B=self._linear.B,
+            linear=self._linear,
             feedback=self._feedback,
             tolerance=tolerance,
         )

@@ -26,7 +26,7 @@ from pinion.control.errors import ControlError, check_kind, check_number, check_
 from pinion.control.limits import limit_shares
 from pinion.control.plant import Plant
 
-from .constraints import LOOSE, Multipliers, no_multipliers, violations
+from .constraints import Multipliers, no_multipliers, violations
 from .engine import NO_GUESS, ArrayEngine
 from .problem import Problem, Solution, finite
 from .problem import states as states_of
@@ -120,7 +120,7 @@ class Engine(Protocol):
     def objective(self) -> Floats:
         """Return the costs without the terms of the constraints."""
 
-    def constrain(self, which: Flags, tolerance: float) -> tuple[Flags, Flags]:
+    def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
         """Update multipliers; return which problems meet their constraints, and were updated."""
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
@@ -228,16 +228,15 @@ def iterate(
         small = ended & (decrease <= options.tolerance * np.abs(previous))
         # No step size helps: the best that this gradient can do.
         stuck = ~outcome.stepped & (outcome.regularisation >= options.most)
-        # Multipliers change before the cost stops falling.
+        # Multipliers may change before the cost stops falling, but not after a short step.
         eased = np.where(ended & (outcome.share > 0.3), decrease, np.inf)
-        eased[stuck | outcome.settled] = 0.0
-        eased[ends] = np.inf
+        eased[(stuck & outcome.convex) | outcome.settled] = 0.0
+        eased[ends] = np.inf  # the last pass is for the gains
         met, renewed = engine.constrain(eased, options.feasibility)
         damped = np.minimum(outcome.regularisation, options.damping)
         regularisation[active] = np.where(renewed, damped, outcome.regularisation)
-        last[active] = (
-            ((small & met | stuck | outcome.settled) & ~renewed)
-            | (iterations[active] >= options.iterations)
+        last[active] = ((small & met | stuck | outcome.settled) & ~renewed) | (
+            iterations[active] >= options.iterations
         )
         # A regularised pass expects less than there is to gain, so the last pass decides.
         converged[active] |= ((small & ~renewed) | (ends & outcome.settled)) & met

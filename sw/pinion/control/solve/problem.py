@@ -163,9 +163,7 @@ class Problem:
     @property
     def constrains_states(self) -> bool:
         """Whether states have limits or final constraints."""
-        return (
-            self.position_limits is not None or self.rate_limit is not None or bool(self.final)
-        )
+        return self.position_limits is not None or self.rate_limit is not None or bool(self.final)
 
     @cached_property
     def space(self) -> StateSpace:
@@ -316,7 +314,7 @@ class Solution:
         return (
             f"Solution({shapes}, converged: {int(self.converged.sum())} of {count}, "
             f"iterations: {most_iterations} at most, saturated: {self.saturated}, "
-            f"limits: {used}{opening})" + (f" {self.unmet}" if self.unmet else "")
+            f"limits: {used}{opening})" + (f": {self.unmet}" if self.unmet else "")
         )
 
 
@@ -398,7 +396,9 @@ def _check_tip(model: Model, cost: Cost, tip: ArrayLike | None, *, weighted: boo
         subject = "The cost weights the tip" if cost.has_tip else "'final' names the tip"
         raise ControlError(f"{subject}, but 'tip' is missing: give the tip's target.")
     if not cost.frame:
-        raise ControlError("'final' names the tip, but the cost has no 'frame': give the tip's link.")
+        raise ControlError(
+            "'final' names the tip, but the cost has no 'frame': give the tip's link."
+        )
     if find_frame(model, cost.frame).body < 0:
         raise ControlError(
             f"The tip '{cost.frame}' of the cost is fixed to the base and never moves: name a link "
