@@ -153,6 +153,10 @@ def test_positions_and_rates_bind_without_being_exceeded(arm: Plant, backward: s
     assert (solution.cost >= free.cost * (1 - 1e-9)).all() and solution.cost.max() > free.cost.max()
     for name in ("position", "rate"):
         assert solution.binding[name].any() and not solution.binding[name][:, 0].any()
+    # Problems of a batch do not influence each other.
+    alone = solve(problem.at(np.array([3])), arm, options=FINE, backward=backward)
+    np.testing.assert_allclose(alone.x[0], solution.x[3], atol=1e-8)
+    assert alone.iterations[0] == solution.iterations[3]
     assert not solution.binding["effort"].any()
 
 
@@ -371,9 +375,7 @@ def test_other_solvers_refuse(arm: Plant) -> None:
     problem = tight(2)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
     for constrained in (problem, replace(small(2), final=("rates",))):
-        with pytest.raises(
-            ControlError, match="solve_compiled has no limits of states .* use solve"
-        ):
+        with pytest.raises(ControlError, match=r"solve_compiled has no limits of .* use solve"):
             solve_compiled(constrained, kernels)
 
 
@@ -394,16 +396,15 @@ def test_other_solvers_refuse(arm: Plant) -> None:
         ),
         (
             {"rate_limit": [9.0, 1.0], "start": [0.0, 0.0, 0.0, -2.0]},
-            r"start of problem 0 has the rate of 'joint_2' at -2 rad/s, below its limit of -1: start",
+            r"has the rate of 'joint_2' at -2 rad/s, below its limit of -1: start inside it",
         ),
         (
             {"position_limits": ([-1, -1], [1, 1]), "goal": [0.0, 1.5], "final": "positions"},
-            r"final target of problem 0 has the position of 'joint_2' at 1.5 rad, above its limit of "
-            "1: choose a target inside it",
+            r"position of 'joint_2' at 1.5 rad, above its limit of 1: choose a target inside it",
         ),
         (
             {"rate_limit": [1, 1], "goal": [0, 0, 0, 1.5], "final": ("positions", "rates")},
-            "final target of problem 0 has the rate of 'joint_2' at 1.5 rad/s, above its limit of 1",
+            "The final target of problem 0 has the rate of 'joint_2' at 1.5 rad/s, above its limit",
         ),
         ({"final": "state"}, "'final' names 'state': choose from 'positions', 'rates', 'tip'"),
         ({"final": ("rates", "rates")}, "name each part once"),
@@ -422,16 +423,10 @@ def test_invalid_constraints_are_sentences(changes: dict[str, Any], sentence: st
 def test_a_floating_base_has_no_position_limits() -> None:
     low, high = joint_limits(tripod())
     high[2] = 1.0
+    other = shifts(1)
+    arguments: dict[str, Any] = {"knots": 3, "dt": 0.02, "cost": other.cost, "start": other.start}
     with pytest.raises(ControlError, match=r"at 2 belongs to '.*', which has several positions"):
-        other = shifts(1)
-        Problem.of(
-            tripod(),
-            knots=3,
-            dt=0.02,
-            cost=other.cost,
-            start=other.start,
-            position_limits=(low, high),
-        )
+        Problem.of(tripod(), position_limits=(low, high), **arguments)
 
 
 def test_targets_outside_that_are_not_final_are_no_error(arm: Plant) -> None:

@@ -151,7 +151,6 @@ class CompiledEngine:
                 "leave position_limits, rate_limit and final out."
             )
         self.problem = problem.at(np.zeros(0, dtype=np.intp))
-        self.multipliers = None
         self.kernels = kernels
         self.cost = np.zeros(0)
         self.saturated = 0
@@ -328,6 +327,11 @@ class CompiledEngine:
         """Return that every problem meets its constraints, since there are none."""
         del tolerance
         return np.ones(len(decrease), dtype=np.bool_), np.zeros(len(decrease), dtype=np.bool_)
+
+    def multipliers(self, which: Flags) -> dict[str, Floats]:
+        """Return none, since there are no constraints of states."""
+        del which
+        return {}
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of the problems in the mask ``which`` (n,)."""

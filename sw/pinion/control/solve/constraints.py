@@ -14,7 +14,7 @@ IROS 2022). A constraint is met if ``|e - y / p|`` is small: r is within its bou
 multiplier only at one of them (E. G. Birgin and J. M. Martinez, "Practical Augmented Lagrangian
 Methods for Constrained Optimization", 2014, chapter 4).
 
-The first penalties are the same multiple of how much each number resists, so that they depend
+The first penalties are the same multiple of each number's stiffness, so that they depend
 neither on units nor on weights: its change per force on it is a diagonal element of the inverse of
 the motion's Hessian, which a recursion computes as the covariance of the state under efforts with
 the covariance ``Quu^-1`` about the feedback.
@@ -23,7 +23,9 @@ the covariance ``Quu^-1`` about the feedback.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,34 +38,39 @@ from pinion.control.state import StateSpace
 from pinion.robot import Model
 
 from .backward import FeedbackPolicy
-
-if TYPE_CHECKING:
-    from .problem import Problem
+from .cost import KnotTarget
 
 FINAL = ("positions", "rates", "tip")
 """Parts of the last knot's state that a problem may fix at their targets."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class StateConstraints:
     """Constraints of the states of a robot's motions.
 
     Members
     -------
-    low, high : bounds of positions and rates, (2 nv,); infinite without a limit.
-    final : names of :data:`FINAL`.
+    space : the robot's states.
+    frame : link of the tip.
+    position_limits, rate_limit, final : as those of :class:`.problem.Problem`.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.space = problem.space
-        self.final = problem.final
-        self._frame = problem.cost.frame
+    space: StateSpace
+    frame: str
+    position_limits: tuple[Floats, Floats] | None
+    rate_limit: Floats | None
+    final: tuple[str, ...]
+
+    @cached_property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Lowest and highest positions and rates, (2 nv,) each; infinite without a limit."""
         nv = self.space.nv
-        self.low, self.high = np.full(2 * nv, -np.inf), np.full(2 * nv, np.inf)
-        if problem.position_limits is not None:
-            self.low[:nv], self.high[:nv] = problem.position_limits
-        if problem.rate_limit is not None:
-            self.low[nv:], self.high[nv:] = -problem.rate_limit, problem.rate_limit
-        self._at, self._moves = single_joints(self.space.model)
+        low, high = np.full(2 * nv, -np.inf), np.full(2 * nv, np.inf)
+        if self.position_limits is not None:
+            low[:nv], high[:nv] = self.position_limits
+        if self.rate_limit is not None:
+            low[nv:], high[nv:] = -self.rate_limit, self.rate_limit
+        return low, high
 
     @property
     def final_size(self) -> int:
@@ -83,13 +90,13 @@ class StateConstraints:
         """
         q, qd = self.space.parts(x)
         positions = np.zeros_like(qd)
-        positions[..., self._moves] = q[..., self._at]
+        at, moves = single_joints(self.space.model)
+        positions[..., moves] = q[..., at]
         return np.concatenate([positions, qd], axis=-1)
 
-    def misses(self, x: Floats, problem: Problem) -> Floats:
+    def misses(self, x: Floats, target: KnotTarget) -> Floats:
         """Return how far last states (n, nx) are from their targets, (n, final_size)."""
         q, qd = self.space.parts(x)
-        target = problem.target
         parts = [np.zeros((len(x), 0))]
         for name in self.final:
             if name == "positions":
@@ -98,11 +105,11 @@ class StateConstraints:
                 parts.append(qd - target.qd[:, -1])
             else:
                 assert target.tip is not None
-                _, tip = dynamics.frame_placement(self.space.model, q, self._frame)
+                _, tip = dynamics.frame_placement(self.space.model, q, self.frame)
                 parts.append(np.asarray(tip) - target.tip[:, -1])
         return np.concatenate(parts, axis=1)
 
-    def misses_jacobian(self, x: Floats, problem: Problem) -> Floats:
+    def misses_jacobian(self, x: Floats, target: KnotTarget) -> Floats:
         """Return derivatives of :meth:`misses`, (n, final_size, 2 nv)."""
         q, _ = self.space.parts(x)
         nv, model = self.space.nv, self.space.model
@@ -110,60 +117,77 @@ class StateConstraints:
         for name in self.final:
             rows = np.zeros((len(x), 3 if name == "tip" else nv, 2 * nv))
             if name == "positions":
-                change = self.space.between(problem.target.q[:, -1], q)
+                change = self.space.between(target.q[:, -1], q)
                 rows[:, :, :nv] = self.space.between_jacobian(change)
             elif name == "rates":
                 rows[:, :, nv:] = np.eye(nv)
             else:
                 jacobian = dynamics.frame_jacobian(
-                    model, q, self._frame, reference="local_world_aligned"
+                    model, q, self.frame, reference="local_world_aligned"
                 )
                 rows[:, :, :nv] = np.asarray(jacobian)[:, 3:]
             parts.append(rows)
         return np.concatenate(parts, axis=1)
 
-    def excess(self, x: Floats, problem: Problem) -> tuple[Floats, Floats]:
+    def excess(self, x: Floats, target: KnotTarget) -> tuple[Floats, Floats]:
         """Return how far states (n, knots + 1, nx) are beyond limits, and the final misses."""
         r = self.limited(x)
-        return r - np.clip(r, self.low, self.high), self.misses(x[:, -1], problem)
+        return r - np.clip(r, *self.bounds), self.misses(x[:, -1], target)
 
-    def sentence(self, x: Floats, problem: Problem) -> str:
+    def violation(self, x: Floats, target: KnotTarget) -> Floats:
+        """Return the largest violation of each motion, (n,)."""
+        beyond, missed = (np.abs(part) for part in self.excess(x, target))
+        return np.asarray(np.maximum(beyond.max(axis=(1, 2)), missed.max(axis=1, initial=0.0)))
+
+    def check(self, start: Floats, target: KnotTarget) -> None:
+        """Raise `ControlError` if start states (n, nx) or final targets are outside the limits."""
+        nv, (low, high) = self.space.nv, self.bounds
+        ends = np.concatenate([target.q[:, -1], target.qd[:, -1]], axis=-1)
+        for subject, x, parts, advice in (
+            ("start", start, ("positions", "rates"), "start inside it"),
+            ("final target", ends, self.final, "choose a target inside it"),
+        ):
+            r = self.limited(x)
+            rounding = ROUNDED * (1.0 + np.abs(r))
+            outside = (r < low - rounding) | (r > high + rounding)
+            outside[:, :nv] &= "positions" in parts
+            outside[:, nv:] &= "rates" in parts
+            if not outside.any():
+                continue
+            number, column = (int(i) for i in np.argwhere(outside)[0])
+            kind, name, unit = _value_of(self.space.model, column)
+            value = r[number, column]
+            side, limit = ("above", high) if value > high[column] else ("below", low)
+            raise ControlError(
+                f"The {subject} of problem {number} has the {kind} of {name!r} at {value:.6g} "
+                f"{unit}, {side} its limit of {limit[column]:.6g}: {advice}."
+            )
+
+    def sentence(self, x: Floats, target: KnotTarget) -> str:
         """Return a sentence that names the constraint that states violate most."""
-        beyond, missed = self.excess(x, problem)
-        nv = self.space.nv
-        worst_limit, worst_final = (np.abs(part).max(initial=0.0) for part in (beyond, missed))
-        if worst_limit >= worst_final:
-            n, knot, column = np.unravel_index(np.abs(beyond).argmax(), beyond.shape)
-            kind = "position" if column < nv else "rate"
-            name, unit = self._name(int(column) % nv)
-            unit += "/s" if column >= nv else ""
+        beyond, missed = self.excess(x, target)
+        nv, model = self.space.nv, self.space.model
+        limit, final = (np.abs(part).max(initial=0.0) for part in (beyond, missed))
+        if limit >= final:
+            n, knot, column = _largest(beyond)
+            kind, name, unit = _value_of(model, column)
             side = "above" if beyond[n, knot, column] > 0.0 else "below"
             return (
-                f"The {kind} of {name!r} at knot {knot} of problem {n} is {worst_limit:.3g} {unit} "
+                f"The {kind} of {name!r} at knot {knot} of problem {n} is {limit:.3g} {unit} "
                 f"{side} its limit."
             )
-        n, row = (int(i) for i in np.unravel_index(np.abs(missed).argmax(), missed.shape))
-        for part in self.final:
-            size = 3 if part == "tip" else nv
-            if row < size:
-                break
-            row -= size
+        n, row = _largest(missed)
+        part = next(part for part in reversed(self.final) if row >= self.part(part).start)
         if part == "tip":
-            subject, unit = f"position of the tip '{self._frame}'", "m"
+            subject, unit = f"position of the tip '{self.frame}'", "m"
         else:
-            name, unit = self._name(row)
-            subject = f"{part.removesuffix('s')} of {name!r}"
-            unit += "/s" if part == "rates" else ""
-        return (
-            f"The final {subject} of problem {n} is {worst_final:.3g} {unit} away from its target."
-        )
-
-    def _name(self, column: int) -> tuple[str, str]:
-        """Return the joint of a velocity, and the unit of its positions."""
-        return joint_of(self.space.model, column)
+            column = row - self.part(part).start + (nv if part == "rates" else 0)
+            kind, name, unit = _value_of(model, column)
+            subject = f"{kind} of {name!r}"
+        return f"The final {subject} of problem {n} is {final:.3g} {unit} away from its target."
 
 
-class Multipliers:
+class AugmentedLagrangian:
     """Multipliers and penalties of the constraints of n problems, and what they add to the cost.
 
     Members
@@ -173,10 +197,10 @@ class Multipliers:
     final : of the final constraints, (n, final_size).
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.constraints = StateConstraints(problem)
-        size, ndx = self.constraints.final_size, problem.space.ndx
-        self.limits, self.final = np.zeros((0, problem.knots + 1, ndx)), np.zeros((0, size))
+    def __init__(self, constraints: StateConstraints, knots: int) -> None:
+        self.constraints = constraints
+        self.limits = np.zeros((0, knots + 1, constraints.space.ndx))
+        self.final = np.zeros((0, constraints.final_size))
         self._penalties = self.limits.copy(), self.final.copy()
         self._growths = np.zeros(0, dtype=np.int64)
         self._worst = np.zeros(0)
@@ -197,32 +221,32 @@ class Multipliers:
         self._penalties = self._penalties[0][which], self._penalties[1][which]
         self._growths, self._worst = self._growths[which], self._worst[which]
 
-    def by_constraint(self) -> dict[str, Floats]:
-        """Return the multipliers as :class:`.Solution` has them."""
-        nv = self.limits.shape[-1] // 2
-        return {
-            "position": self.limits[..., :nv],
-            "rate": self.limits[..., nv:],
-            "final": self.final,
-        }
+    def multipliers(self, x: Floats, target: KnotTarget, which: Flags) -> dict[str, Floats]:
+        """Return the multipliers ``p e`` of the problems in ``which``, as :class:`.Solution` does.
 
-    def terms(self, x: Floats, problem: Problem, which: Flags) -> Floats:
+        An optimum of the sum above is one of the cost plus these multipliers times constraints.
+        """
+        limits, final = (p * e for e, _, p in self._shifted(x, target, which))
+        nv = limits.shape[-1] // 2
+        return {"position": limits[..., :nv], "rate": limits[..., nv:], "final": final}
+
+    def terms(self, x: Floats, target: KnotTarget, which: Flags) -> Floats:
         """Return what multipliers and penalties add to the costs of the problems in ``which``."""
         total = np.zeros(len(x))
-        for e, y, p in self._shifted(x, problem, which):
+        for e, y, p in self._shifted(x, target, which):
             axes = tuple(range(1, e.ndim))
             total += np.sum(0.5 * p * e**2 - 0.5 * y * _quotient(y, p), axis=axes)
         return total
 
-    def expand(self, x: Floats, problem: Problem, lx: Floats, lxx: Floats) -> None:
+    def expand(self, x: Floats, target: KnotTarget, lx: Floats, lxx: Floats) -> None:
         """Add the derivatives of :meth:`terms`, of all problems, to those of the cost."""
         everything = np.ones(len(x), dtype=np.bool_)
-        (e, _, p), (missed, _, weight) = self._shifted(x, problem, everything)
+        (e, _, p), (missed, _, weight) = self._shifted(x, target, everything)
         diagonal = np.arange(e.shape[-1])
         lx += p * e
         lxx[..., diagonal, diagonal] += p * (e != 0.0)
         if missed.shape[1]:
-            jacobian = self.constraints.misses_jacobian(x[:, -1], problem)
+            jacobian = self.constraints.misses_jacobian(x[:, -1], target)
             lx[:, -1] += np.einsum("nki,nk->ni", jacobian, weight * missed)
             lxx[:, -1] += np.swapaxes(jacobian, 1, 2) @ (weight[..., None] * jacobian)
 
@@ -231,7 +255,7 @@ class Multipliers:
         decrease: Floats,
         cost: Floats,
         x: Floats,
-        problem: Problem,
+        target: KnotTarget,
         *,
         linear: Linear,
         feedback: FeedbackPolicy,
@@ -252,7 +276,7 @@ class Multipliers:
         penalties are as large as they may be is not, unless it gets nearer to meeting them.
         """
         everything = np.ones(len(x), dtype=np.bool_)
-        blocks = self._shifted(x, problem, everything)
+        blocks = self._shifted(x, target, everything)
         worst, gain = np.zeros(len(x)), np.zeros(len(x))
         for e, y, p in blocks:
             off = np.abs(e - _quotient(y, p)).reshape(len(x), -1)
@@ -267,25 +291,13 @@ class Multipliers:
             return met, updated
         fresh = updated & first
         if fresh.any():
-            rows = problem.at(fresh)
             assert feedback.Quu is not None
-            compliance = _compliances(
+            compliances = _compliances(
                 linear.A[fresh], linear.B[fresh], feedback.gains[fresh], feedback.Quu[fresh]
             )
-            jacobian = self.constraints.misses_jacobian(x[fresh, -1], rows)
-            by_row = np.einsum("nki,nij,nkj->nk", jacobian, compliance[:, -1], jacobian)
-            if "tip" in self.constraints.final:
-                # The stiffest direction of a tip is another one where it ends.
-                tip = self.constraints.part("tip")
-                by_row[:, tip] = by_row[:, tip].max(axis=1, keepdims=True)
-            diagonals = (np.einsum("nkii->nki", compliance), by_row)
-            for penalty, diagonal in zip(self._penalties, diagonals, strict=True):
-                # What cannot move, such as the first knot, would get an infinite penalty.
-                least = np.maximum(
-                    LEAST * diagonal.max(axis=1, keepdims=True, initial=0.0),
-                    LEAST**2 * compliance.max(),
-                )
-                penalty[fresh] = STIFFNESS / np.maximum(diagonal, least)
+            first_penalties = self._first_penalties(compliances, x[fresh], target.at(fresh))
+            for penalty, values in zip(self._penalties, first_penalties, strict=True):
+                penalty[fresh] = values
         later = updated & ~fresh
         grown = later & ~nearer & (self._growths < GROWTHS)
         for (e, _, p), y in zip(blocks, (self.limits, self.final), strict=True):
@@ -296,44 +308,51 @@ class Multipliers:
         self._worst[updated] = worst[updated]
         return met, updated
 
+    def _first_penalties(
+        self, compliances: Floats, x: Floats, target: KnotTarget
+    ) -> tuple[Floats, Floats]:
+        """Return penalties of limits and final constraints from blocks of the inverse Hessian."""
+        jacobian = self.constraints.misses_jacobian(x[:, -1], target)
+        final = np.einsum("nki,nij,nkj->nk", jacobian, compliances[:, -1], jacobian)
+        if "tip" in self.constraints.final:
+            # As it moves, a tip is stiff in other directions.
+            tip = self.constraints.part("tip")
+            final[:, tip] = final[:, tip].max(axis=1, keepdims=True)
+        limits = np.einsum("nkii->nki", compliances)
+        # What cannot move, such as the first knot, would get an infinite penalty.
+        least = LEAST**2 * limits.max(axis=(1, 2))
+        limits = np.maximum(limits, LEAST * limits.max(axis=1, keepdims=True))
+        return (
+            STIFFNESS / np.maximum(limits, least[:, None, None]),
+            STIFFNESS / np.maximum(final, least[:, None]),
+        )
+
     def _shifted(
-        self, x: Floats, problem: Problem, which: Flags
+        self, x: Floats, target: KnotTarget, which: Flags
     ) -> list[tuple[Floats, Floats, Floats]]:
         """Return e, y and p of the limits, and of the final constraints."""
         constraints = self.constraints
         y, p = self.limits[which], self._penalties[0][which]
         s = constraints.limited(x) + _quotient(y, p)
         last, weight = self.final[which], self._penalties[1][which]
-        missed = constraints.misses(x[:, -1], problem) + _quotient(last, weight)
+        missed = constraints.misses(x[:, -1], target) + _quotient(last, weight)
         return [
-            (s - np.clip(s, constraints.low, constraints.high), y, p),
+            (s - np.clip(s, *constraints.bounds), y, p),
             (missed, last, weight),
         ]
 
 
-def no_multipliers(problem: Problem) -> dict[str, Floats]:
-    """Return multipliers that are 0, as :class:`.Solution` has them."""
-    multipliers = Multipliers(problem)
-    multipliers.add(problem.count)
-    return multipliers.by_constraint()
-
-
-def violations(problem: Problem, x: Floats, tolerance: float) -> tuple[Floats, str]:
-    """Return the largest violation of each motion (n,), and a sentence on one above a tolerance."""
-    constraints = StateConstraints(problem)
-    beyond, missed = (np.abs(part) for part in constraints.excess(x, problem))
-    worst = np.maximum(beyond.max(axis=(1, 2)), missed.max(axis=1, initial=0.0))
-    return worst, constraints.sentence(x, problem) if (worst > tolerance).any() else ""
-
-
 STIFFNESS = 10.0
-"""First penalties, per resistance of what is constrained."""
+"""First penalties, per stiffness of what is constrained."""
 
 GROWTH, GROWTHS = 10.0, 8
 """Factor of the penalties, and how often it is applied to one problem."""
 
 NEARER = 0.25
 """Constraints must be violated by at most this share of before, or penalties grow."""
+
+ROUNDED = 1e-9
+"""Distance from a limit, beside 1 and the value, within which a start is at it."""
 
 LEAST = 1e-6
 """Share of the largest compliance of a number at any knot that counts as the least."""
@@ -382,25 +401,28 @@ def single_joints(model: Model) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return at[:, 0], at[:, 1]
 
 
-def joint_of(model: Model, column: int) -> tuple[str, str]:
-    """Return name and unit of the joint with a velocity."""
-    for body, columns in zip(model.bodies, model.v_slices, strict=True):
-        if columns.start <= column < columns.stop and not model.follows(body):
-            unit = body.joint.kind.unit
-            if "," in unit:  # "m, rad": a planar joint and a floating base translate first
-                translations = 3 if body.joint.kind.nv == 6 else 2
-                unit = "m" if column - columns.start < translations else "rad"
-            return body.joint.name, unit
-    raise IndexError(column)
+def _largest(values: Floats) -> tuple[int, ...]:
+    """Return the indices of the value with the largest magnitude."""
+    return tuple(int(i) for i in np.unravel_index(np.abs(values).argmax(), values.shape))
+
+
+def _value_of(model: Model, column: int) -> tuple[str, str, str]:
+    """Return kind, joint and unit of one of the 2 nv changes of a state."""
+    kind, at = ("position", column) if column < model.nv else ("rate", column - model.nv)
+    joint, first = next(
+        (body.joint, columns.start)
+        for body, columns in zip(model.bodies, model.v_slices, strict=True)
+        if columns.start <= at < columns.stop
+    )
+    unit = joint.kind.unit
+    if "," in unit:  # "m, rad": a planar joint and a floating base translate first
+        unit = "m" if at - first < (3 if joint.kind.nv == 6 else 2) else "rad"
+    return kind, joint.name, unit if kind == "position" else f"{unit}/s"
 
 
 def checked_final(final: str | Sequence[str]) -> tuple[str, ...]:
     """Return names of :data:`FINAL`, checked."""
-    names = (final,) if isinstance(final, str) else final
-    try:
-        names = tuple(names)
-    except TypeError:
-        names = (names,)  # type: ignore[assignment]
+    names = (final,) if isinstance(final, str) or not isinstance(final, Sequence) else tuple(final)
     for name in names:
         if name not in FINAL:
             raise ControlError(
@@ -427,15 +449,16 @@ def checked_limits(
         several = np.ones(space.nv, dtype=np.bool_)
         several[moves] = False
         for column in np.flatnonzero(several & ~(np.isinf(low) & np.isinf(high))):
+            name = _value_of(space.model, int(column))[1]
             raise ControlError(
-                f"'position_limits' at {column} belongs to {joint_of(space.model, column)[0]!r}, "
+                f"'position_limits' at {column} belongs to {name!r}, "
                 "which has several positions: only joints with one position have limits, so give "
                 "-inf and inf."
             )
         for column in np.flatnonzero(~(low < high)):
             raise ControlError(
                 f"'position_limits' at {column} are {low[column]} and {high[column]}: the first "
-                "must be below the second; to fix a joint, lock it with pinion.robot."
+                "must be below the second; to fix a joint, use pinion.robot.lock."
             )
         positions = low, high
     if rate_limit is not None:
@@ -456,31 +479,3 @@ def _limit(name: str, values: ArrayLike, space: StateSpace) -> Floats:
     if limit.shape != (space.nv,):
         raise ControlError(f"'{name}' has the shape {limit.shape}: give {(space.nv,)}.")
     return limit
-
-
-def check_feasible(problem: Problem) -> None:
-    """Raise `ControlError` if a start or a final target is outside the limits."""
-    constraints, target = StateConstraints(problem), problem.target
-    nv = problem.space.nv
-    ends = np.concatenate([target.q[:, -1], target.qd[:, -1]], axis=-1)
-    for subject, x, parts, advice in (
-        ("start", problem.start, ("positions", "rates"), "start inside it"),
-        ("final target", ends, problem.final, "choose a target inside it"),
-    ):
-        r = constraints.limited(x)
-        reach = 1e-9 * (1.0 + np.abs(r))
-        outside = (r < constraints.low - reach) | (r > constraints.high + reach)
-        outside[:, :nv] &= "positions" in parts
-        outside[:, nv:] &= "rates" in parts
-        if outside.any():
-            number, column = (int(i) for i in np.argwhere(outside)[0])
-            kind = "position" if column < nv else "rate"
-            name, unit = joint_of(problem.model, column % nv)
-            unit += "/s" if column >= nv else ""
-            high = r[number, column] > constraints.high[column]
-            limit = constraints.high[column] if high else constraints.low[column]
-            raise ControlError(
-                f"The {subject} of problem {number} has the {kind} of {name!r} at "
-                f"{r[number, column]:.6g} {unit}, {'above' if high else 'below'} its limit of "
-                f"{limit:.6g}: {advice}."
-            )

@@ -26,7 +26,6 @@ from pinion.control.errors import ControlError, check_kind, check_number, check_
 from pinion.control.limits import limit_shares
 from pinion.control.plant import Plant
 
-from .constraints import Multipliers, no_multipliers, violations
 from .engine import NO_GUESS, ArrayEngine
 from .problem import Problem, Solution, finite
 from .problem import states as states_of
@@ -89,7 +88,6 @@ class Engine(Protocol):
     """Interface to the steps of an iteration, documented in :class:`.engine.ArrayEngine`."""
 
     cost: Floats
-    multipliers: Multipliers | None
     saturated: int
     seconds: dict[str, float]
 
@@ -122,6 +120,9 @@ class Engine(Protocol):
 
     def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
         """Update multipliers; return which problems meet their constraints, and were updated."""
+
+    def multipliers(self, which: Flags) -> dict[str, Floats]:
+        """Return the multipliers of the problems in ``which``, if states are constrained."""
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of the problems in ``which``."""
@@ -189,7 +190,11 @@ def iterate(
     x = None if states is None else _guessed_states(problem, states)
     solved_x, solved_u = np.zeros((count, knots + 1, space.nx)), np.zeros((count, knots, space.nu))
     gains = np.zeros((count, knots, space.nu, space.ndx))
-    multipliers = no_multipliers(problem)
+    multipliers = {
+        "position": np.zeros((count, knots + 1, space.nv)),
+        "rate": np.zeros((count, knots + 1, space.nv)),
+        "final": np.zeros((count, problem.constraints.final_size)),
+    }
     gap = np.zeros(count)
     cost = np.zeros(count)
     converged, iterations = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
@@ -244,16 +249,18 @@ def iterate(
             added = active[ends]
             solved_x[added], solved_u[added], gains[added] = engine.trajectories(ends)
             gap[added] = engine.gap()[ends]
-            if engine.multipliers is not None:
-                for name, values in engine.multipliers.by_constraint().items():
-                    multipliers[name][added] = values[ends]
+            for name, values in engine.multipliers(ends).items():
+                multipliers[name][added] = values
             gains[active[ends & ~outcome.convex]] = 0.0
             active = active[~ends]
             engine.keep(~ends, more=bool(len(waiting)))
     history = history[: iterations.max() + 1]
     later = np.arange(len(history))[:, None] > iterations
     history = np.where(later, cost, history)
-    violation, unmet = violations(problem, solved_x, options.feasibility)
+    violation = problem.constraints.violation(solved_x, problem.target)
+    unmet = ""
+    if (violation > options.feasibility).any():
+        unmet = problem.constraints.sentence(solved_x, problem.target)
     seconds = dict(engine.seconds)
     seconds["rest"] = time.perf_counter() - began - sum(seconds.values())
     return Solution(

@@ -25,7 +25,7 @@ from pinion.control.state import StateSpace
 from pinion.robot import Model
 from pinion.robot.lookup import find_frame
 
-from .constraints import check_feasible, checked_final, checked_limits
+from .constraints import StateConstraints, checked_final, checked_limits
 from .cost import Cost, CostModel, KnotTarget, followed
 
 
@@ -157,8 +157,19 @@ class Problem:
             rate_limit=limits[1],
             final=final,
         )
-        check_feasible(problem)
+        problem.constraints.check(first, target)
         return problem
+
+    @cached_property
+    def constraints(self) -> StateConstraints:
+        """Limits of states and final constraints."""
+        return StateConstraints(
+            space=self.space,
+            frame=self.cost.frame,
+            position_limits=self.position_limits,
+            rate_limit=self.rate_limit,
+            final=self.final,
+        )
 
     @property
     def constrains_states(self) -> bool:
