@@ -216,7 +216,7 @@ def measure_limited(count: int, share: float) -> dict[str, Any]:
         "share": share,
         "opponent": crocoddyl.version,
         "inside": int((np.abs(solution.u) <= limit).all(axis=(1, 2)).sum()),
-        "binding": int(solution.binding.any(axis=(1, 2)).sum()),
+        "binding": int(solution.binding["effort"].any(axis=(1, 2)).sum()),
         "converged": int(solution.converged.sum()),
         **compared(solution, costs),
         "iterations_mean": float(solution.iterations.mean()),

@@ -116,7 +116,7 @@ def assert_optimal(problem: Problem, plant: Plant, solution: Solution) -> None:
     """Check the derivative of the cost by differences: zero, or outwards at a bound."""
     limit, u = problem.effort_limit, solution.u
     assert limit is not None
-    bound = solution.binding
+    bound = solution.binding["effort"]
     assert np.array_equal(bound, np.abs(u) == limit) and bound.any() and not bound.all()
     slopes = np.zeros_like(u)
     for k, j in np.ndindex(u.shape[1:]):
@@ -135,15 +135,15 @@ def test_motions_are_optimal_inside_the_limits() -> None:
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
         free = solve(replace(problem, effort_limit=None), plant)
         bounded = solve(problem, plant, options=Options(tolerance=1e-10, iterations=200))
-        assert free.shares["effort"].max() > 0.02 and not free.binding.any()
+        assert free.shares["effort"].max() > 0.02 and not free.binding["effort"].any()
         assert bounded.converged.all()
         assert (np.abs(bounded.u) <= problem.effort_limit).all()
         assert abs(bounded.shares["effort"].max() - 0.02) < 1e-12
         assert (bounded.cost > free.cost).any()
         assert_optimal(problem, plant, bounded)
         # Efforts at a bound do not react to a disturbance.
-        assert not bounded.K[bounded.binding].any()
-        assert (np.abs(bounded.K[~bounded.binding]).max(axis=1) > 0.0).all()
+        assert not bounded.K[bounded.binding["effort"]].any()
+        assert (np.abs(bounded.K[~bounded.binding["effort"]]).max(axis=1) > 0.0).all()
 
 
 def test_wide_limits_change_nothing() -> None:
@@ -152,7 +152,7 @@ def test_wide_limits_change_nothing() -> None:
         want = solve(problem, plant)
         for limit in (np.full(2, np.inf), np.full(2, 1e6)):
             bounded = solve(replace(problem, effort_limit=limit), plant)
-            assert np.abs(bounded.u - want.u).max() < 1e-8 and not bounded.binding.any()
+            assert np.abs(bounded.u - want.u).max() < 1e-8 and not bounded.binding["effort"].any()
             assert np.abs(bounded.K - want.K).max() < 1e-6 * np.abs(want.K).max()
 
 
@@ -161,7 +161,7 @@ def test_second_derivatives_respect_limits_too() -> None:
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
         first = solve(problem, plant, options=Options(tolerance=1e-8))
         second = solve(problem, plant, second_order=True, options=Options(tolerance=1e-8))
-    assert (np.abs(second.u) <= problem.effort_limit).all() and second.binding.any()
+    assert (np.abs(second.u) <= problem.effort_limit).all() and second.binding["effort"].any()
     assert np.abs(second.cost / first.cost - 1.0).max() < 1e-4
 
 

@@ -91,7 +91,7 @@ def test_its_solver_keeps_the_same_limits() -> None:
     problem = replace(problem, effort_limit=0.02 * effort_limits(problem.model))
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant:
         ours = solve(problem, plant, options=Options(tolerance=1e-8, iterations=200))
-        assert ours.binding.any(axis=(1, 2)).all()
+        assert ours.binding["effort"].any(axis=(1, 2)).all()
         for which in range(problem.count):
             shooting = shooting_problem(problem, plant, which=which)
             solver = crocoddyl.SolverBoxFDDP(shooting)
@@ -110,6 +110,9 @@ def test_what_is_no_knot() -> None:
             ActionModel(problem, plant, which=2)
         with pytest.raises(ControlError, match="steps of"):
             ActionModel(reach(), plant)
+        for constraint in ({"rate_limit": np.ones(2)}, {"final": ("positions",)}):
+            with pytest.raises(ControlError, match="no limits of states and no final constraints"):
+                shooting_problem(replace(problem, **constraint), plant)
 
 
 def test_friction_cones_are_part_of_its_problem() -> None:

@@ -8,7 +8,7 @@ A :class:`Plant` steps and linearises a robot; a :class:`Problem` defines start 
 from __future__ import annotations
 
 from .errors import ControlError
-from .limits import effort_limits
+from .limits import effort_limits, joint_limits, rated_rates
 from .plant import METHODS, Plant
 from .solve.backward import PASSES
 from .solve.compiled import Kernels, solve_compiled
@@ -33,6 +33,8 @@ __all__ = [
     "Stage",
     "Weights",
     "effort_limits",
+    "joint_limits",
+    "rated_rates",
     "solve",
     "solve_compiled",
 ]

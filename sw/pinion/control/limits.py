@@ -23,8 +23,13 @@ def joint_limits(model: Model) -> tuple[Floats, Floats]:
 
 
 def rated_rates(model: Model) -> Floats:
-    """Return the rated rates of the joints, (nv,) [rad/s | m/s]; infinite where there are none."""
-    return _of_leaders(model, model.rated_velocity or _stated(model, "velocity"))
+    """Return the rated rates of the joints, (nv,) [rad/s | m/s]; infinite where there are none.
+
+    A floating base has none.
+    """
+    rates = _of_leaders(model, model.rated_velocity or _stated(model, "velocity"))
+    space = StateSpace(model)
+    return np.where(np.isin(np.arange(space.nv), space.actuated), rates, np.inf)
 
 
 def effort_limits(model: Model) -> Floats:

@@ -64,6 +64,7 @@ class FeedbackPolicy:
     Vx : (n, knots + 1, m), gradient of the value function at each knot.
     convex : (n,), whether Quu is positive definite at every knot and all results are finite.
     levels : sequential operations, in knots.
+    Quu : (n, knots, p, p), Hessians of the knots' efforts; None from :mod:`.single`.
     """
 
     feedforward: Floats
@@ -73,10 +74,12 @@ class FeedbackPolicy:
     Vx: Floats
     convex: NDArray[np.bool_]
     levels: int
+    Quu: Floats | None = None
 
     def where_convex(self, fallback: FeedbackPolicy) -> FeedbackPolicy:
         """Return this policy, with ``fallback`` for the problems that are not convex."""
         convex = self.convex
+        assert self.Quu is not None and fallback.Quu is not None
 
         def select(a: Floats, b: Floats) -> Floats:
             return np.where(convex.reshape(-1, *[1] * (a.ndim - 1)), a, b)
@@ -89,6 +92,7 @@ class FeedbackPolicy:
             Vx=select(self.Vx, fallback.Vx),
             convex=convex | fallback.convex,
             levels=self.levels,
+            Quu=select(self.Quu, fallback.Quu),
         )
 
 
@@ -108,6 +112,7 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
     count, knots, m, p = B.shape
     Vxx, Vx = problem.Q[:, -1], problem.q[:, -1]
     feedforward, gains = np.zeros((count, knots, p)), np.zeros((count, knots, p, m))
+    hessians = np.zeros((count, knots, p, p))
     slope, curvature = np.zeros(count), np.zeros(count)
     value_gradients = problem.q.copy()
     convex = np.ones(count, dtype=np.bool_)
@@ -128,6 +133,7 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
             bounds = problem.low[:, at], problem.high[:, at]
             feedforward[:, at], gains[:, at], definite = _bounded_policy(Quu, Qux, Qu, *bounds)
         convex &= definite
+        hessians[:, at] = Quu
         slope += np.einsum("ni,ni->n", feedforward[:, at], Qu)
         curvature += np.einsum("ni,nij,nj->n", feedforward[:, at], Quu, feedforward[:, at])
         fx = np.swapaxes(A[:, at], 1, 2)
@@ -140,7 +146,9 @@ def recursion(problem: Quadratic, second_order: SecondOrder | None = None) -> Fe
         )
         value_gradients[:, at] = Vx
     return _checked(
-        FeedbackPolicy(feedforward, gains, slope, curvature, value_gradients, convex, knots)
+        FeedbackPolicy(
+            feedforward, gains, slope, curvature, value_gradients, convex, knots, hessians
+        )
     )
 
 
@@ -173,7 +181,7 @@ def scanned(problem: Quadratic) -> FeedbackPolicy:
     curvature = np.einsum("nki,nkij,nkj->n", feedforward, Quu, feedforward)
     convex = np.asarray(definite.all(axis=1))
     return _checked(
-        FeedbackPolicy(feedforward, gains, slope, curvature, -eta, convex, levels[0] + 1)
+        FeedbackPolicy(feedforward, gains, slope, curvature, -eta, convex, levels[0] + 1, Quu)
     )
 
 

@@ -147,6 +147,11 @@ class CompiledEngine:
             raise ControlError(
                 "solve_compiled does not limit efforts: use solve, or leave effort_limit out."
             )
+        if problem.constrains_states:
+            raise ControlError(
+                "solve_compiled has no limits of states and no final constraints: use solve, or "
+                "leave position_limits, rate_limit and final out."
+            )
         self.problem = problem.at(np.zeros(0, dtype=np.intp))
         self.kernels = kernels
         self.cost = np.zeros(0)
@@ -315,6 +320,20 @@ class CompiledEngine:
         for array, values in zip((self._q, self._qd, self._tau), trajectories, strict=True):
             self._write(array, self._lane, values)
         self._set_references(self.problem, self._lane)
+
+    def objective(self) -> Floats:
+        """Return the costs (n,)."""
+        return self.cost
+
+    def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
+        """Return that every problem meets its constraints, since there are none."""
+        del tolerance
+        return np.ones(len(decrease), dtype=np.bool_), np.zeros(len(decrease), dtype=np.bool_)
+
+    def multipliers(self, which: Flags) -> dict[str, Floats]:
+        """Return none, since there are no constraints of states."""
+        del which
+        return {}
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of the problems in the mask ``which`` (n,)."""

@@ -77,6 +77,12 @@ class ActionModel(crocoddyl.ActionModelAbstract):
                 "numbered from 0."
             )
         problem.check_plant(plant)
+        if problem.constrains_states:
+            raise ControlError(
+                "Crocoddyl's FDDP and BoxFDDP have no limits of states and no final constraints: "
+                "use solve, or leave position_limits, rate_limit and final out and give weights "
+                "to soft limits or the barrier, and to the last knot."
+            )
         space = problem.space
         self.last = knot == problem.knots
         state = crocoddyl.StateVector(space.nx) if space.flat else RobotState(space)

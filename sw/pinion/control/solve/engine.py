@@ -17,6 +17,7 @@ from pinion.dynamics import contact_acceleration
 from pinion.robot import contacts_of
 
 from .backward import PASSES, FeedbackPolicy, Quadratic, direction, recursion
+from .constraints import AugmentedLagrangian
 from .cost import CostModel, Expansion
 from .problem import Problem
 
@@ -43,7 +44,9 @@ class ArrayEngine(Closing):
     Members
     -------
     problem : the problems that have not been dropped.
-    x, u, cost : trajectories (n, knots + 1, nx), (n, knots, nu), and their costs (n,).
+    x, u, cost : trajectories (n, knots + 1, nx), (n, knots, nu), and their costs (n,), with what
+        constraints of states add.
+    lagrangian : the constraints of states; None if there are none.
     gaps : (n, knots, 2 nv), from the states of knots 1 to the last to the ends of the steps.
     K : gains of the last backward pass, (n, knots, nu, 2 nv).
     saturated : number of gradients that a number format could not hold.
@@ -86,6 +89,9 @@ class ArrayEngine(Closing):
         self.problem = problem
         self.plant = plant
         self.costs = CostModel(problem.model, problem.cost)
+        self.lagrangian: AugmentedLagrangian | None = None
+        if problem.constrains_states:
+            self.lagrangian = AugmentedLagrangian(problem.constraints, problem.knots)
         self._pass = PASSES[backward]
         self.x = np.zeros((0, 0, 0))
         self.u = np.zeros((0, 0, 0))
@@ -136,6 +142,8 @@ class ArrayEngine(Closing):
                 least = CLOSED * (1.0 + np.abs(x).max(axis=(1, 2), keepdims=True))
                 gaps[np.abs(gaps).max(axis=(1, 2)) <= least[:, 0, 0]] = 0.0
             cost = self._costs_of(x, u, problem)
+            if self.lagrangian is not None:
+                self.lagrangian.add(problem.count)
             if len(self.x):
                 self.problem = self.problem.joined(problem)
                 x = np.concatenate([self.x, x])
@@ -157,6 +165,9 @@ class ArrayEngine(Closing):
             self._expansion = self.costs.expand(
                 self.x, self.u, self.problem.target, self._linear.force
             )
+            if self.lagrangian is not None:
+                expansion = self._expansion
+                self.lagrangian.expand(self.x, self.problem.target, expansion.x, expansion.xx)
 
     def backward(self, regularisation: Floats) -> tuple[Floats, Floats, Flags]:
         """Solve with ``regularisation`` (n,) added to R; return slope, curvature, convex (n,)."""
@@ -260,6 +271,8 @@ class ArrayEngine(Closing):
                 new_x[lost, at + 1] = np.nan
             cost = np.full(len(shares), np.inf)
             cost[which] = self._costs_of(new_x, new_u, problem)
+            if self.lagrangian is not None:
+                cost[which] += self.lagrangian.terms(new_x, problem.target, which)
             cost[np.isnan(cost)] = np.inf
             if self._trial is None:
                 arrays = (self.x, self.u, self.cost, self.gaps)
@@ -285,6 +298,47 @@ class ArrayEngine(Closing):
         self.problem = self.problem.at(which)
         self.x, self.u, self.cost = self.x[which], self.u[which], self.cost[which]
         self.K, self.gaps = self.K[which], self.gaps[which]
+        if self.lagrangian is not None:
+            self.lagrangian.keep(which)
+
+    def objective(self) -> Floats:
+        """Return the costs (n,) without the terms of the constraints."""
+        if self.lagrangian is None:
+            return self.cost
+        every = np.ones(len(self.x), dtype=np.bool_)
+        return self.cost - self.lagrangian.terms(self.x, self.problem.target, every)
+
+    def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
+        """Update multipliers and penalties where the last step decreased the cost little enough.
+
+        ``decrease`` (n,) is infinite for problems that are not to be updated. Returns whether each
+        problem meets its constraints, and whether it was updated.
+        """
+        if self.lagrangian is None:
+            return np.ones(len(decrease), dtype=np.bool_), np.zeros(len(decrease), dtype=np.bool_)
+        assert self._linear is not None
+        assert self._feedback is not None
+        objective = self.objective()
+        met, updated = self.lagrangian.update(
+            decrease,
+            self.cost,
+            self.x,
+            self.problem.target,
+            linear=self._linear,
+            feedback=self._feedback,
+            tolerance=tolerance,
+        )
+        if updated.any():
+            every = np.ones_like(updated)
+            renewed = objective + self.lagrangian.terms(self.x, self.problem.target, every)
+            self.cost = np.where(updated, renewed, self.cost)
+        return met, updated
+
+    def multipliers(self, which: Flags) -> dict[str, Floats]:
+        """Return the multipliers of the problems in ``which``, by the names of a solution."""
+        if self.lagrangian is None:
+            return {}
+        return self.lagrangian.multipliers(self.x[which], self.problem.at(which).target, which)
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of the problems in the mask ``which`` (n,)."""

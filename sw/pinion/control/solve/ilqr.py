@@ -44,6 +44,8 @@ class Options:
     growth, least, most : its factor and bounds; a problem that needs more than `most` fails.
     enough : share of the expected decrease that a step must reach.
     halvings : largest number of halvings of the step size.
+    feasibility : largest violation of the limits of states and the final constraints that counts as
+        meeting them [rad | m | rad/s | m/s].
     """
 
     iterations: int = 100
@@ -54,6 +56,7 @@ class Options:
     most: float = 1e4
     enough: float = 0.05
     halvings: int = 10
+    feasibility: float = 1e-6
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -64,6 +67,8 @@ class Options:
                 f"'iterations' is {self.iterations} and 'halvings' is {self.halvings}: at least "
                 "1 iteration and 0 halvings are needed."
             )
+        if not self.feasibility > 0.0:
+            raise ControlError(f"'feasibility' is {self.feasibility}: it must be above 0.")
         if not (0.0 < self.least <= self.damping <= self.most and self.growth > 1.0):
             raise ControlError(
                 "The options must satisfy 0 < least <= damping <= most and growth > 1, but "
@@ -109,6 +114,15 @@ class Engine(Protocol):
 
     def keep(self, which: Flags, *, more: bool) -> None:
         """Drop the problems outside ``which``; ``more`` says whether new ones will be added."""
+
+    def objective(self) -> Floats:
+        """Return the costs without the terms of the constraints."""
+
+    def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
+        """Update multipliers; return which problems meet their constraints, and were updated."""
+
+    def multipliers(self, which: Flags) -> dict[str, Floats]:
+        """Return the multipliers of the problems in ``which``, if states are constrained."""
 
     def trajectories(self, which: Flags) -> tuple[Floats, Floats, Floats]:
         """Return states, efforts and gains of the problems in ``which``."""
@@ -176,6 +190,11 @@ def iterate(
     x = None if states is None else _guessed_states(problem, states)
     solved_x, solved_u = np.zeros((count, knots + 1, space.nx)), np.zeros((count, knots, space.nu))
     gains = np.zeros((count, knots, space.nu, space.ndx))
+    multipliers = {
+        "position": np.zeros((count, knots + 1, space.nv)),
+        "rate": np.zeros((count, knots + 1, space.nv)),
+        "final": np.zeros((count, problem.constraints.final_size)),
+    }
     gap = np.zeros(count)
     cost = np.zeros(count)
     converged, iterations = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.int64)
@@ -197,40 +216,51 @@ def iterate(
             if not np.isfinite(engine.cost).all():
                 raise ControlError(NO_GUESS)
             history[0, added] = cost[added]
-        previous, closed = cost[active], engine.gap() == 0.0
+        previous, closed = engine.cost.copy(), engine.gap() == 0.0
         engine.expand()
         ends = last[active]
         outcome = _improve(
             engine, previous, regularisation[active], options, ends, converged[active]
         )
-        cost[active], regularisation[active] = engine.cost, outcome.regularisation
+        decrease = previous - engine.cost
+        cost[active] = engine.objective()
         iterations[active] += ~ends
         history[iterations[active], active] = cost[active]
         if report is not None and not ends.all():
             rounds += 1
             report(rounds, cost)
-        finished = (
-            outcome.stepped
-            & closed
-            & (previous - cost[active] <= options.tolerance * np.abs(previous))
-        )
+        ended = outcome.stepped & closed
+        small = ended & (decrease <= options.tolerance * np.abs(previous))
         # No step size helps: the best that this gradient can do.
         stuck = ~outcome.stepped & (outcome.regularisation >= options.most)
-        last[active] = (
-            finished | stuck | outcome.settled | (iterations[active] >= options.iterations)
+        # Multipliers may change before the cost stops falling, but not after a short step.
+        eased = np.where(ended & (outcome.share > 0.3), decrease, np.inf)
+        eased[(stuck & outcome.convex) | outcome.settled] = 0.0
+        eased[ends] = np.inf  # the last pass is for the gains
+        met, renewed = engine.constrain(eased, options.feasibility)
+        damped = np.minimum(outcome.regularisation, options.damping)
+        regularisation[active] = np.where(renewed, damped, outcome.regularisation)
+        last[active] = ((small & met | stuck | outcome.settled) & ~renewed) | (
+            iterations[active] >= options.iterations
         )
         # A regularised pass expects less than there is to gain, so the last pass decides.
-        converged[active] |= finished | (ends & outcome.settled)
+        converged[active] |= ((small & ~renewed) | (ends & outcome.settled)) & met
         if ends.any():
             added = active[ends]
             solved_x[added], solved_u[added], gains[added] = engine.trajectories(ends)
             gap[added] = engine.gap()[ends]
+            for name, values in engine.multipliers(ends).items():
+                multipliers[name][added] = values
             gains[active[ends & ~outcome.convex]] = 0.0
             active = active[~ends]
             engine.keep(~ends, more=bool(len(waiting)))
     history = history[: iterations.max() + 1]
     later = np.arange(len(history))[:, None] > iterations
     history = np.where(later, cost, history)
+    violation = problem.constraints.violation(solved_x, problem.target)
+    unmet = ""
+    if (violation > options.feasibility).any():
+        unmet = problem.constraints.sentence(solved_x, problem.target)
     seconds = dict(engine.seconds)
     seconds["rest"] = time.perf_counter() - began - sum(seconds.values())
     return Solution(
@@ -247,8 +277,16 @@ def iterate(
             name: share.max(axis=1)
             for name, share in limit_shares(problem.model, *space.parts(solved_x), solved_u).items()
         },
-        binding=np.abs(solved_u) >= (np.inf if (limit := problem.effort_limit) is None else limit),
+        binding={
+            "position": multipliers["position"] != 0.0,
+            "rate": multipliers["rate"] != 0.0,
+            "effort": np.abs(solved_u)
+            >= (np.inf if (limit := problem.effort_limit) is None else limit),
+        },
         gap=gap,
+        multipliers=multipliers,
+        violation=violation,
+        unmet=unmet,
     )
 
 
@@ -268,12 +306,14 @@ class _Outcome:
     Members
     -------
     stepped : whether a step was accepted.
+    share : its step size.
     settled : whether none was, and the expected decrease is at most the rounding of the cost.
     convex : whether the pass was convex with any regularisation.
     regularisation : for the next iteration.
     """
 
     stepped: Flags
+    share: Floats
     settled: Flags
     convex: Flags
     regularisation: Floats
@@ -325,7 +365,7 @@ def _improve(
     lowered = np.maximum(regularisation / options.growth, options.least)
     regularisation = np.where(stepped & (share > 0.3), lowered, regularisation)
     regularisation = np.where(~stepped | (share < 0.1), raised(regularisation), regularisation)
-    return _Outcome(stepped, settled, convex, regularisation)
+    return _Outcome(stepped, share, settled, convex, regularisation)
 
 
 RISE = 2.0

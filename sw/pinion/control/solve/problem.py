@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,7 @@ from pinion.control.state import StateSpace
 from pinion.robot import Model
 from pinion.robot.lookup import find_frame
 
+from .constraints import StateConstraints, checked_final, checked_limits
 from .cost import Cost, CostModel, KnotTarget, followed
 from .frames import by_frame, missing
 
@@ -43,6 +44,10 @@ class Problem:
     start : (n, nx), positions and rates.
     target : arrays of :class:`.cost.KnotTarget`.
     effort_limit : largest efforts (nu,), which no solution exceeds; None if efforts are unbounded.
+    position_limits, rate_limit : lowest and highest positions, (nv,) each, and largest rates (nv,),
+        which no converged solution exceeds by more than ``Options.feasibility``; None if there are
+        none.
+    final : what of the last state is at its target, of "positions", "rates" and "tip".
     active : (n, knots, contacts), or with 1 for either of the first two axes: 1 for a contact that
         is on the ground from a knot to the next one, 0 for one in the air; None without contacts. A
         contact on the ground has no acceleration: one that moves when it comes down goes on moving,
@@ -57,6 +62,9 @@ class Problem:
     target: KnotTarget
     effort_limit: Floats | None = None
     active: Floats | None = None
+    position_limits: tuple[Floats, Floats] | None = None
+    rate_limit: Floats | None = None
+    final: tuple[str, ...] = ()
 
     # Many parameters: the parts of a problem, by keyword.
     @classmethod
@@ -74,6 +82,9 @@ class Problem:
         tau: ArrayLike | None = None,
         effort_limit: ArrayLike | None = None,
         active: ArrayLike | None = None,
+        position_limits: tuple[ArrayLike, ArrayLike] | None = None,
+        rate_limit: ArrayLike | None = None,
+        final: str | Sequence[str] = (),
     ) -> Problem:
         """Build problems, with targets broadcast over problems and knots.
 
@@ -92,12 +103,19 @@ class Problem:
         active : (contacts,) with n, or n and knots, in front: 1 for a contact on the ground, 0 for
             one in the air, loops last; by default all are on the ground. (knots, contacts) is the
             same schedule for all problems.
+        position_limits : (nv,) and (nv,), lowest and highest positions of the joints with one
+            position [rad | m], such as those of :func:`pinion.control.joint_limits`; infinite
+            where there are none.
+        rate_limit : (nv,), largest rates in either direction [rad/s | m/s], such as those of
+            :func:`pinion.control.rated_rates`; infinite where there are none.
+        final : names of what is exactly at its target at the last knot: "positions", "rates" (both
+            of the goal), "tip" or several of them; the cost needs no weights for them.
 
         Raises
         ------
         ControlError
-            If a shape does not match, a number is not finite, the time step is invalid, a start is
-            outside the joints' limits, or a frame lacks a weight, a target or a joint.
+            If a shape does not match, a number is not finite, the time step is invalid, a start or
+            a final target is outside the limits, or a frame lacks a weight, a target or a joint.
         """
         model = control_model(model)
         space = StateSpace(model)
@@ -122,6 +140,7 @@ class Problem:
         _check_inside(model, first)
         goals = first[:, None] if goal is None else _along("goal", states("goal", goal, space))
         _fits("goal", goals, count, knots + 1)
+        final = checked_final(final)
         effort = _along("tau", finite("tau", np.zeros(nu) if tau is None else tau))
         if effort.shape[-1] != nu:
             raise ControlError(f"The last axis of 'tau' has length {effort.shape[-1]}: give {nu}.")
@@ -130,10 +149,11 @@ class Problem:
             q=goals[..., :nq],
             qd=goals[..., nq:],
             tau=effort,
-            tip=_frame_targets(model, cost, "tip", tip, count, knots + 1),
+            tip=_frame_targets(model, cost, "tip", tip, count, knots + 1, "tip" in final),
             rotation=_frame_targets(model, cost, "rotation", rotation, count, knots + 1),
         )
-        return cls(
+        limits = checked_limits(space, position_limits, rate_limit)
+        problem = cls(
             model=model,
             knots=knots,
             dt=dt,
@@ -142,7 +162,28 @@ class Problem:
             target=target,
             effort_limit=None if effort_limit is None else _limit(effort_limit, nu),
             active=_schedule(model, active, count, knots),
+            position_limits=limits[0],
+            rate_limit=limits[1],
+            final=final,
         )
+        problem.constraints.check(first, target)
+        return problem
+
+    @cached_property
+    def constraints(self) -> StateConstraints:
+        """Limits of states and final constraints."""
+        return StateConstraints(
+            space=self.space,
+            frame=self.cost.frame,
+            position_limits=self.position_limits,
+            rate_limit=self.rate_limit,
+            final=self.final,
+        )
+
+    @property
+    def constrains_states(self) -> bool:
+        """Whether states have limits or final constraints."""
+        return self.position_limits is not None or self.rate_limit is not None or bool(self.final)
 
     @cached_property
     def space(self) -> StateSpace:
@@ -246,16 +287,24 @@ class Solution:
         regularisation that makes every knot convex; 0 if none does.
     cost : (n,).
     converged : (n,), whether the last iteration decreased the cost by less than the tolerance, or
-        the expected decrease was below the rounding of the cost.
+        the expected decrease was below the rounding of the cost, and the constraints of states are
+        met.
     iterations : (n,), backward passes whose line search ended, with or without a step.
-    costs : (iterations + 1, n), after each iteration; a solved problem keeps its last cost.
+    costs : (iterations + 1, n), after each iteration; a solved problem keeps its last cost. With
+        constraints of states they may rise while constraints are being met.
     saturated : number of gradients that a number format could not hold, over all iterations.
     seconds : time by part: ``gradients``, ``backward``, ``rollouts``, ``rest``.
     shares : largest used share of each joint's limits, (n, nv) for each of ``position``, ``rate``
         and ``effort``; above 1, the motion exceeds the limit. 0 for a joint without one.
-    binding : (n, knots, nu), efforts at the problem's ``effort_limit``.
+    binding : limits of the problem that bind: ``position`` and ``rate``, (n, knots + 1, nv) each,
+        and ``effort``, (n, knots, nu).
     gap : (n,), largest difference between a knot's state and the step that should reach it
         [rad | m | rad/s | m/s]; 0 but for problems that began with states as a guess.
+    multipliers : of the constraints of states: ``position`` and ``rate``, as ``binding``, above 0
+        at an upper limit, and ``final``, (n, values), in the order of the problem's ``final``. At
+        an optimum the gradient of the cost plus multipliers times constraints is 0.
+    violation : (n,), largest violation of a constraint of states [rad | m | rad/s | m/s].
+    unmet : sentence on the largest violation, empty if all constraints are met.
     """
 
     x: Floats
@@ -268,8 +317,11 @@ class Solution:
     saturated: int
     seconds: Mapping[str, float]
     shares: Mapping[str, Floats]
-    binding: NDArray[np.bool_]
+    binding: Mapping[str, NDArray[np.bool_]]
     gap: Floats
+    multipliers: Mapping[str, Floats]
+    violation: Floats
+    unmet: str
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}={getattr(self, name).shape}" for name in ("x", "u", "K"))
@@ -282,7 +334,7 @@ class Solution:
         return (
             f"Solution({shapes}, converged: {int(self.converged.sum())} of {count}, "
             f"iterations: {most_iterations} at most, saturated: {self.saturated}, "
-            f"limits: {used}{opening})"
+            f"limits: {used}{opening})" + (f": {self.unmet}" if self.unmet else "")
         )
 
 
@@ -353,9 +405,17 @@ def _check_inside(model: Model, start: Floats) -> None:
 
 # Many parameters: the term, its values, and what they must fit.
 def _frame_targets(
-    model: Model, cost: Cost, term: str, values: Any, count: int, knots: int
+    model: Model,
+    cost: Cost,
+    term: str,
+    values: Any,
+    count: int,
+    knots: int,
+    fixed: bool = False,
 ) -> Floats | dict[str, Floats] | None:
     """Return targets of positions (``tip``) or rotations as arrays, by frame as they are given.
+
+    ``fixed`` : whether the last position of the cost's frame is a constraint, without a weight too.
 
     Raises
     ------
@@ -363,6 +423,14 @@ def _frame_targets(
         If a frame has only a weight or only a target, or cannot move, or an array is invalid.
     """
     weighted, targets = cost.frames(term), by_frame(values, cost.frame)
+    if fixed:
+        if not cost.frame:
+            raise ControlError(
+                "'final' names the tip, but the cost has no 'frame': give the tip's link."
+            )
+        if cost.frame not in targets:
+            raise ControlError("'final' names the tip, but 'tip' is missing: give its target.")
+        weighted = tuple(dict.fromkeys([*weighted, cost.frame]))
     if targets and not set(targets) <= set(weighted):
         frame = next(frame for frame in targets if frame not in weighted)
         if not frame and weighted:
