@@ -424,12 +424,12 @@ def _frame_targets(
     """
     weighted, targets = cost.frames(term), by_frame(values, cost.frame)
     if fixed:
+        if not targets or (cost.frame and cost.frame not in targets):
+            raise ControlError("'final' names the tip, but 'tip' is missing: give its target.")
         if not cost.frame:
             raise ControlError(
                 "'final' names the tip, but the cost has no 'frame': give the tip's link."
             )
-        if cost.frame not in targets:
-            raise ControlError("'final' names the tip, but 'tip' is missing: give its target.")
         weighted = tuple(dict.fromkeys([*weighted, cost.frame]))
     if targets and not set(targets) <= set(weighted):
         frame = next(frame for frame in targets if frame not in weighted)
