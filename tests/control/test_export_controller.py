@@ -566,7 +566,9 @@ OFF = 0.05
 """Initial deviation of each velocity from the motion [rad/s | m/s]."""
 
 
-def closed_loop(folder: Path, libraries: Path, compiler: str, *emulator: object) -> tuple[str, Path]:
+def closed_loop(
+    folder: Path, libraries: Path, compiler: str, *emulator: object
+) -> tuple[str, Path]:
     """Run a closed loop in C; return the instruction set, and the file of states and laws."""
     source, program = Path(__file__).with_name("closed_loop.c"), libraries / "closed_loop"
     options = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{folder / 'include'}")
