@@ -187,14 +187,14 @@ class Crocoddyl:
 
 def measured(scene: Scenario, motion: Motion, period: int) -> np.ndarray:
     """Return the state (nx,) that is measured at the start of a period."""
-    state = motion.states()[period].copy()
+    state = np.array(motion.states()[period])
     state[len(scene.posture) :] += OFF
     return state
 
 
 def from_c(program: Path) -> dict[str, float]:
     """Return the median and the 99th percentile of an update from C [us]."""
-    words = [program, program.with_name("motion.bin"), str(PERIODS), "free"]
+    words = [str(program), str(program.with_name("motion.bin")), str(PERIODS), "free"]
     printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     median, tail = re.findall(r"Update \[us\]: median (\S+), 99 % (\S+),", printed)[0]
     return {"c": float(median), "c_tail": float(tail)}

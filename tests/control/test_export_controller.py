@@ -597,20 +597,20 @@ def test_laws_are_those_of_python_on_arm(
     else:
         plant, cost, motion, knots = legs()
     with Mpc(plant, cost, motion, knots=knots) as plain:
-        folder, made = tmp_path / "arm", tmp_path / "made"
+        folder, built = tmp_path / "arm", tmp_path / "built"
         export_controller(replace(plain.horizon, dtype=dtype), motion, folder, name="arm")
         system = ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64")
         ran(
-            [cmake, "-S", folder, "-B", made, *system, f"-DCMAKE_CXX_COMPILER={CROSS}-g++"],
+            [cmake, "-S", folder, "-B", built, *system, f"-DCMAKE_CXX_COMPILER={CROSS}-g++"],
             tmp_path,
         )
-        ran([cmake, "--build", made, "--parallel", "2"], tmp_path)
+        ran([cmake, "--build", built, "--parallel", "2"], tmp_path)
         # The path is .../lib/libc.so.6.
         library = ran([f"{CROSS}-g++", "-print-file-name=libc.so.6"], tmp_path).strip()
         emulator = (EMULATOR, "-L", Path(library).resolve().parents[1])
-        isa, emulated = closed_loop(folder, made, f"{CROSS}-gcc", *emulator)
-        own, native = closed_loop(folder, folder / "lib", "cc")
-        assert (isa, own) == ("neon", available()[0].name)
+        isa, emulated = closed_loop(folder, built, f"{CROSS}-gcc", *emulator)
+        native_isa, native = closed_loop(folder, folder / "lib", "cc")
+        assert (isa, native_isa) == ("neon", available()[0].name)
         nx, nu = len(motion.states()[0]), plain.horizon.space.nu
         rows, others = (np.fromfile(path).reshape(plain.periods, -1) for path in (emulated, native))
         for part in (slice(nx), slice(nx, nx + nu), slice(nx + nu, None)):
