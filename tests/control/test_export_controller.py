@@ -20,7 +20,6 @@ from pinion.cli import main
 from pinion.compute import library_folder
 from pinion.control import ControlError, Cost, Weights
 from pinion.control.plant import Plant
-from pinion.control.state import StateSpace
 from pinion.control.task.controller import task_controller
 from pinion.control.task.task import read_task
 from pinion.control.track import export
@@ -184,20 +183,27 @@ def test_laws_are_those_of_python(scene: Scenario, motion: Motion, quick: Path) 
         assert library.update(plain.periods, x) == NO_PERIOD
 
 
-def test_a_robot_on_legs_has_the_laws_of_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A floating base whose feet are lifted, over a closed loop with the library's own robot."""
-    only_portable(monkeypatch)
+def legs() -> tuple[Plant, Cost, Motion, int]:
+    """Return a floating base whose feet are lifted, what it tracks, and with how many knots."""
     model, rows = tripod(), 30
-    space = StateSpace(model)
     active = np.ones((rows, 3))
     active[8:14, 1] = 0.0
     motion = resting(model, standing(), active, frame="base", rows=rows)
     weights = Weights(q=[20.0] * BASE + [0.5] * JOINTS, qd=0.3)
     cost = Cost(running=replace(weights, tau=1e-2), final=weights)
-    with Plant.open(model, dt=0.02, device="float", velocity_gain=10.0) as plant:
-        controller = Mpc(plant, cost, motion, knots=6)
+    plant = Plant.open(model, dt=0.02, device="float", velocity_gain=10.0)
+    return plant, cost, motion, 6
+
+
+def test_a_robot_on_legs_has_the_laws_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a closed loop with the library's own robot."""
+    only_portable(monkeypatch)
+    plant, cost, motion, knots = legs()
+    space, active = plant.space, motion.active
+    assert active is not None
+    with Mpc(plant, cost, motion, knots=knots) as controller:
         export_controller(controller.horizon, motion, tmp_path / "legs", name="legs")
         library = Library(tmp_path / "legs", "legs", space.nv, nu=space.nu)
         assert library.open(*arrays_of(motion)) == BAD_ARGUMENT, "it needs contacts"
@@ -543,36 +549,77 @@ def test_it_tracks_in_mujoco_from_cpp(
     assert python_rms > 1e-5 and abs(rms / python_rms - 1.0) < 1e-3
 
 
+# ---- in C, for another machine -----------------------------------------------------------------
+
+
 CROSS, EMULATOR = "aarch64-linux-gnu", "qemu-aarch64"
 MISSING = [name for name in (f"{CROSS}-g++", f"{CROSS}-gcc", EMULATOR) if not shutil.which(name)]
 
-
-@pytest.mark.slow
-@needs_cc
-@pytest.mark.skipif(
+needs_emulator = pytest.mark.skipif(
     bool(MISSING),
     reason=f"no {' and no '.join(MISSING)} on this machine: "
     "apt-get install g++-aarch64-linux-gnu qemu-user",
 )
-def test_cmake_compiles_it_for_arm(exported: Path, tmp_path: Path) -> None:
-    """For an AArch64 processor, run in an emulator: correctness, not speed."""
+
+
+OFF = 0.05
+"""Initial deviation of each velocity from the motion [rad/s | m/s]."""
+
+
+def closed_loop(
+    folder: Path, libraries: Path, compiler: str, *emulator: object
+) -> tuple[str, Path]:
+    """Run a closed loop in C; return the instruction set, and the file of states and laws."""
+    source, program = Path(__file__).with_name("closed_loop.c"), libraries / "closed_loop"
+    options = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{folder / 'include'}")
+    links = (f"-L{libraries}", "-larm", "-Wl,-rpath,$ORIGIN")
+    ran([compiler, *options, source, *links, "-o", program], folder)
+    out = libraries / "laws.bin"
+    words = (*emulator, program, folder / "motion.bin", OFF, out)
+    return ran(words, folder).strip(), out
+
+
+@pytest.mark.slow
+@needs_cc
+@needs_emulator
+@pytest.mark.parametrize(
+    ("robot", "dtype", "tolerance"),
+    [("arm", "float64", 1e-9), ("arm", "float32", 1e-3), ("legs", "float64", 1e-9)],
+)
+def test_laws_are_those_of_python_on_arm(
+    robot: str, dtype: str, tolerance: float, scene: Scenario, motion: Motion, tmp_path: Path
+) -> None:
+    """Closed loops on an emulated AArch64 processor, compiled as the documentation says."""
     cmake = tool("cmake")
-    (tmp_path / "arm.cmake").write_text(
-        "set(CMAKE_SYSTEM_NAME Linux)\n"
-        "set(CMAKE_SYSTEM_PROCESSOR aarch64)\n"
-        f"set(CMAKE_C_COMPILER {CROSS}-gcc)\n"
-        f"set(CMAKE_CXX_COMPILER {CROSS}-g++)\n"
-    )
-    cmake_project(tmp_path, exported, "arm", exported / "real_time.c")
-    ran([cmake, "-S", ".", "-B", "made", "-DCMAKE_TOOLCHAIN_FILE=arm.cmake"], tmp_path)
-    ran([cmake, "--build", "made", "--parallel", "2"], tmp_path)
-    library = ran([f"{CROSS}-g++", "-print-file-name=libc.so.6"], tmp_path).strip()
-    root = Path(library).resolve().parents[1]
-    program = [EMULATOR, "-L", root, "made/main", exported / "motion.bin", "100", "free"]
-    printed = ran(program, tmp_path)
-    assert printed.startswith("neon, ")
-    want = ran(["./real_time", "motion.bin", "100", "free"], exported)
-    emulated, native = (
-        float(re.findall(r"from the motion: (\S+) rad", text)[0]) for text in (printed, want)
-    )
-    assert native > 0.0 and abs(emulated / native - 1.0) < 1e-5, "printed with six digits"
+    if robot == "arm":
+        cost, knots = scene.cost(), scene.knots
+        plant = scene.plant("float")
+    else:
+        plant, cost, motion, knots = legs()
+    with Mpc(plant, cost, motion, knots=knots) as plain:
+        folder, built = tmp_path / "arm", tmp_path / "built"
+        export_controller(replace(plain.horizon, dtype=dtype), motion, folder, name="arm")
+        system = ("-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64")
+        ran(
+            [cmake, "-S", folder, "-B", built, *system, f"-DCMAKE_CXX_COMPILER={CROSS}-g++"],
+            tmp_path,
+        )
+        ran([cmake, "--build", built, "--parallel", "2"], tmp_path)
+        # The path is .../lib/libc.so.6.
+        library = ran([f"{CROSS}-g++", "-print-file-name=libc.so.6"], tmp_path).strip()
+        emulator = (EMULATOR, "-L", Path(library).resolve().parents[1])
+        isa, emulated = closed_loop(folder, built, f"{CROSS}-gcc", *emulator)
+        native_isa, native = closed_loop(folder, folder / "lib", "cc")
+        assert (isa, native_isa) == ("neon", available()[0].name)
+        nx, nu = len(motion.states()[0]), plain.horizon.space.nu
+        rows, others = (np.fromfile(path).reshape(plain.periods, -1) for path in (emulated, native))
+        for part in (slice(nx), slice(nx, nx + nu), slice(nx + nu, None)):
+            size = np.abs(others[:, part]).max()
+            assert np.abs(rows[:, part] - others[:, part]).max() < tolerance * size
+        for number, row in enumerate(rows):
+            law = plain.update(number, row[:nx])
+            u, K = row[nx : nx + nu], row[nx + nu :].reshape(law.K.shape)
+            assert np.abs(u - law.u).max() < tolerance * np.abs(law.u).max()
+            assert np.abs(K - law.K).max() < tolerance * np.abs(law.K).max()
+        change = plain.horizon.space.difference(motion.states()[plain.periods - 1], rows[-1, :nx])
+        assert np.abs(change[: plain.plant.model.nv]).max() < 0.05, "it tracks"
