@@ -28,6 +28,13 @@
 #include "problem.hpp"
 #include "vec.hpp"
 
+// Loops over rows of efforts, whose vectors stay in registers only if all is unrolled.
+#if defined(__clang__)
+#define PINION_UNROLL_ROWS _Pragma("unroll")
+#else
+#define PINION_UNROLL_ROWS _Pragma("GCC unroll 16")
+#endif
+
 namespace pinion {
 namespace {
 
@@ -191,7 +198,7 @@ private:
   Row S[NV], Tr[NV], Qux[NU];
   Half P[NV], G[NU];
   Efforts Quu[NU];
-  T lower[NU][NU], inverse[NU];
+  T lower[NU][NU], scaled[NU][NU], inverse[NU];
   One one;
   alignas(64) char scratch[SCRATCH];
 
@@ -396,10 +403,15 @@ private:
         sum = fma(load<V>(matrix + (i * COUNT + p) * LANES), vector[p], sum);
       store<V>(sums[i], sum);
     }
+    // By halves, which are vectors too.
+    PINION_UNROLL
     for (int i = 0; i < ROWS; ++i) {
-      T sum = 0;
-      for (int l = 0; l < LANES; ++l) sum += sums[i][l];
-      to[i] = sum;
+      PINION_UNROLL
+      for (int half = LANES / 2; half > 0; half /= 2) {
+        PINION_UNROLL
+        for (int l = 0; l < half; ++l) sums[i][l] += sums[i][l + half];
+      }
+      to[i] = sums[i][0];
     }
   }
 
@@ -603,6 +615,7 @@ private:
     for (int t = 0; t < TERMS; ++t) {
       const Term &term = terms[t];
       const T *left = term.left, *right = term.right;
+      PINION_UNROLL
       for (int j = 0; j < J; ++j, left += term.next, right += width) {
         V x[COLUMNS];
         PINION_UNROLL
@@ -628,7 +641,8 @@ private:
   // apart.
   template <int R, int J, int C, bool MINUS = false, int TERMS>
   static PINION_INLINE void add(T *to, const T *from, int width, const Term (&terms)[TERMS]) {
-    constexpr int COLUMNS = C < 2 ? C : 2, FIT = REGISTERS / COLUMNS;
+    constexpr int COLUMNS = C % 3 == 0 && REGISTERS > 20 ? 3 : C < 2 ? C : 2;
+    constexpr int FIT = REGISTERS / COLUMNS;
     constexpr int TILES = (R + FIT - 1) / FIT, ROWS = (R + TILES - 1) / TILES, REST = R % ROWS;
     for (int c = 0; c + COLUMNS <= C; c += COLUMNS)
       add_columns<MINUS, R, J, ROWS, REST, COLUMNS>(to, from, width, terms, c * LANES);
@@ -684,21 +698,22 @@ private:
           store<V>(P[i] + at, one_step * shifted_rate);
         }
       }
-      add<NV, NV, 2 * PARTS>(Tr[0], S[0], 2 * H, {{P[0], F, H, 1}});
       add<NU, NV, PARTS>(G[0], nullptr, H, {{M, P[0], 1, HU}});
       add<NU, NV, EFFORT_PARTS>(Quu[0], nullptr, HU, {{G[0], M, H, 1}});
       if constexpr (FORCES != 0)
         add<NU, FORCES, EFFORT_PARTS>(Quu[0], Quu[0], HU,
                                       {{knot.force_u[k][0], knot.weighted_u[k][0], 1, HU}});
       for (int i = 0; i < NU; ++i) Quu[i][i] += (T)problem.effort_weights[i] + regularisation;
-      // A chain of scalars, beside which the processor has the products that follow.
-      convex &= factorise();
-      if (!convex) break;
+      // Pivots are a chain of scalars: their steps are between the products that do not need them.
+      convex &= factorise<0, NU / 6>();
+      add<NV, NV, 2 * PARTS>(Tr[0], S[0], 2 * H, {{P[0], F, H, 1}});
+      convex &= factorise<NU / 6, 2 * NU / 6>();
       add<NU, NV, 2 * PARTS>(Qux[0], nullptr, 2 * H, {{M, Tr[0], 1, HU}});
       if constexpr (FORCES != 0)
         add<NU, FORCES, 2 * PARTS>(Qux[0], Qux[0], 2 * H,
                                    {{knot.force_u[k][0], knot.weighted_x[k][0], 1, HU}});
       for (int i = 0; i < NU; ++i) Qux[i][NV] += by_u[k][i];
+      convex &= factorise<2 * NU / 6, 3 * NU / 6>();
       for (int i = 0; i < NV; ++i) {
         PINION_UNROLL
         for (int p = 0; p < PARTS; ++p) {
@@ -707,7 +722,6 @@ private:
           const V vq = fma(one_step, qq, load<V>(value[NV + i] + at));
           const V vv = fma(one_step, qv, load<V>(value[NV + i] + H + at));
           store<V>(value[i] + at, qq + load<V>(by_q[k][i] + at));
-          store<V>(value[i] + H + at, fma(one_step, qq, qv));
           store<V>(value[NV + i] + at, vq);
           store<V>(value[NV + i] + H + at, fma(one_step, vq, vv));
         }
@@ -722,20 +736,25 @@ private:
           value[NV + i][H + i] += (T)problem.rate_weights[i];
         }
       }
+      convex &= factorise<3 * NU / 6, 4 * NU / 6>();
       // The half [q][qd] is that of [qd][q], transposed.
       add<NV, NV, PARTS>(value[0], value[0], 2 * H,
                  {{F, Tr[0], 1, 2 * H}, {S[0], F, 1, 2 * H}});
-      add<NV, NV, 2 * PARTS>(value[NV], value[NV], 2 * H,
-                     {{F + H, Tr[0], 1, 2 * H}, {S[0] + H, F, 1, 2 * H}});
+      convex &= factorise<4 * NU / 6, 5 * NU / 6>();
+      add<NV, NV, 2 * PARTS>(value[NV], value[NV], 2 * H, {{F + H, Tr[0], 1, 2 * H}});
+      convex &= factorise<5 * NU / 6, NU>();
+      add<NV, NV, 2 * PARTS>(value[NV], value[NV], 2 * H, {{S[0] + H, F, 1, 2 * H}});
       if constexpr (FORCES != 0) {
         const T *const X = knot.force_x[k][0], *const HX = knot.weighted_x[k][0];
         add<NV, FORCES, PARTS>(value[0], value[0], 2 * H, {{X, HX, 1, 2 * H}});
         add<NV, FORCES, 2 * PARTS>(value[NV], value[NV], 2 * H, {{X + H, HX, 1, 2 * H}});
       }
+      if (!convex) break;
       Row *const knot_gains = gains[k];
-      substitute(knot_gains);
+      eliminate(knot_gains);
       add<NV, NU, PARTS, true>(value[0], value[0], 2 * H, {{Qux[0], knot_gains[0], 1, 2 * H}});
       add<NV, NU, 2 * PARTS, true>(value[NV], value[NV], 2 * H, {{Qux[0] + H, knot_gains[0], 1, 2 * H}});
+      substitute(knot_gains);
       for (int i = 0; i < NV; ++i)
         for (int j = 0; j < NV; ++j) value[i][H + j] = value[NV + j][i];
     }
@@ -761,22 +780,21 @@ private:
     }
   }
 
-  // Quu = L D L' of the lower triangle; false: a pivot is not above zero.
-  PINION_INLINE bool factorise() {
-    T scaled[NU][NU];
+  // Rows FIRST to LAST of Quu = L D L', of the lower triangle; false: a pivot is not above zero.
+  template <int FIRST, int LAST> PINION_INLINE bool factorise() {
     bool positive = true;
-    PINION_UNROLL
-    for (int i = 0; i < NU; ++i) {
-      PINION_UNROLL
+    PINION_UNROLL_ROWS
+    for (int i = FIRST; i < LAST; ++i) {
+      PINION_UNROLL_ROWS
       for (int j = 0; j < i; ++j) {
         T x = Quu[i][j];
-        PINION_UNROLL
+        PINION_UNROLL_ROWS
         for (int m = 0; m < j; ++m) x = fnma(scaled[i][m], lower[j][m], x);
         scaled[i][j] = x;
         lower[i][j] = x * inverse[j];
       }
       T pivot = Quu[i][i];
-      PINION_UNROLL
+      PINION_UNROLL_ROWS
       for (int m = 0; m < i; ++m) pivot = fnma(scaled[i][m], lower[i][m], pivot);
       positive &= pivot > 0;
       inverse[i] = 1 / pivot;
@@ -784,32 +802,39 @@ private:
     return positive;
   }
 
-  // K = (L D L')^-1 Qux.
-  PINION_INLINE void substitute(Row *K) {
-    for (int i = 0; i < NU; ++i) {
-      V x[2 * PARTS];
-      PINION_UNROLL
-      for (int p = 0; p < 2 * PARTS; ++p) x[p] = load<V>(Qux[i] + p * LANES);
-      for (int j = 0; j < i; ++j) {
-        const V factor = splat<V>(lower[i][j]);
-        PINION_UNROLL
-        for (int p = 0; p < 2 * PARTS; ++p) x[p] = fnma(factor, load<V>(K[j] + p * LANES), x[p]);
+  // Qux = L^-1 Qux and K = D^-1 Qux: Qux' K is that of the gains, which substitute() completes off
+  // the chain from knot to knot. Columns of rows stay in registers.
+  PINION_INLINE void eliminate(Row *K) {
+    for (int p = 0; p < 2 * PARTS; ++p) {
+      V x[NU];
+      PINION_UNROLL_ROWS
+      for (int i = 0; i < NU; ++i) x[i] = load<V>(Qux[i] + p * LANES);
+      PINION_UNROLL_ROWS
+      for (int j = 0; j < NU; ++j) {
+        PINION_UNROLL_ROWS
+        for (int i = j + 1; i < NU; ++i) x[i] = fnma(splat<V>(lower[i][j]), x[j], x[i]);
       }
-      PINION_UNROLL
-      for (int p = 0; p < 2 * PARTS; ++p) store<V>(K[i] + p * LANES, x[p]);
+      PINION_UNROLL_ROWS
+      for (int i = 0; i < NU; ++i) {
+        store<V>(Qux[i] + p * LANES, x[i]);
+        store<V>(K[i] + p * LANES, x[i] * splat<V>(inverse[i]));
+      }
     }
-    for (int i = NU - 1; i >= 0; --i) {
-      V x[2 * PARTS];
-      const V scale = splat<V>(inverse[i]);
-      PINION_UNROLL
-      for (int p = 0; p < 2 * PARTS; ++p) x[p] = load<V>(K[i] + p * LANES) * scale;
-      for (int j = i + 1; j < NU; ++j) {
-        const V factor = splat<V>(lower[j][i]);
-        PINION_UNROLL
-        for (int p = 0; p < 2 * PARTS; ++p) x[p] = fnma(factor, load<V>(K[j] + p * LANES), x[p]);
+  }
+
+  // K = L'^-1 K.
+  PINION_INLINE void substitute(Row *K) {
+    for (int p = 0; p < 2 * PARTS; ++p) {
+      V x[NU];
+      PINION_UNROLL_ROWS
+      for (int i = 0; i < NU; ++i) x[i] = load<V>(K[i] + p * LANES);
+      PINION_UNROLL_ROWS
+      for (int j = NU - 1; j > 0; --j) {
+        PINION_UNROLL_ROWS
+        for (int i = 0; i < j; ++i) x[i] = fnma(splat<V>(lower[j][i]), x[j], x[i]);
       }
-      PINION_UNROLL
-      for (int p = 0; p < 2 * PARTS; ++p) store<V>(K[i] + p * LANES, x[p]);
+      PINION_UNROLL_ROWS
+      for (int i = 0; i < NU; ++i) store<V>(K[i] + p * LANES, x[i]);
     }
   }
 };
