@@ -50,9 +50,9 @@ PUSHED = 0.0981
 FRICTION, ARMATURE, DELAY = 2.0, 0.05, 0.005
 SLOPE = math.tan(math.radians(5.0))
 SWEEPS: dict[str, tuple[float, ...]] = {
-    "push": (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
-    "slope": (0.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0),
-    "delay": (0.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0),
+    "push": (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6),
+    "slope": (4.0, 8.0, 12.0, 14.0, 16.0, 18.0, 20.0),
+    "delay": (4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 28.0),
 }
 """Changes of velocity [m/s], slopes [degrees] and delays [ms]."""
 
