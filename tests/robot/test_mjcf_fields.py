@@ -327,6 +327,12 @@ def test_motors_limit_efforts(joint: str, actuators: str, effort: float) -> None
     assert model.bodies[0].joint.effort == effort
 
 
+def test_a_control_that_is_not_clamped_limits_nothing() -> None:
+    text = pendulum(behind=MOTOR.format('ctrlrange="-2 2"'), option=off("clampctrl"))
+    model = read_compiled(mujoco.MjModel.from_xml_string(text), source="x").finished()
+    assert model.bodies[0].joint.effort == math.inf
+
+
 def test_gravity_compensation_is_noted_where_the_model_has_gravity() -> None:
     text = pendulum(body='gravcomp="1"', option=off("gravity"))
     compiled = mujoco.MjModel.from_xml_string(text)

