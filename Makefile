@@ -73,9 +73,9 @@ test-frameworks: setup
 	@echo 'test-frameworks: the gradients of PyTorch and JAX, and the examples that use them'
 	$(RECORD) --part='$(subst ','\'',$(ARGS))' test-frameworks -- bash .ci/frameworks $(ARGS)
 
-# 260 MB are fetched once, and nothing of them is installed.
+# 310 MB are fetched once, and nothing of them is installed.
 test-corpus: setup
-	@echo 'test-corpus: robots of seven packages against Pinocchio or MuJoCo, legged ones on their feet'
+	@echo 'test-corpus: robots of seven packages against Pinocchio or MuJoCo, legged ones on their feet; a Go2 trots'
 	$(RECORD) --part='$(subst ','\'',$(ARGS))' test-corpus -- bash .ci/corpus $(ARGS)
 
 test-gpu: setup

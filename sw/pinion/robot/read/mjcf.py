@@ -131,7 +131,7 @@ def read_compiled(
         inertials=inertials,
         frames=frames,
         gravity=terms.gravity,
-        notes=[*_chains(links), *_one_sided(compiled, joint_names), *terms.notes],
+        notes=[*_chains(links), *_one_sided(terms.effort_ranges, joint_names), *terms.notes],
         snap=snap,
     )
     loops = tuple(file_loops(compiled, names))
@@ -181,14 +181,13 @@ def _chains(links: Mapping[int, str]) -> list[str]:
     ]
 
 
-def _one_sided(compiled: Any, joint_names: list[str]) -> list[str]:
-    """Return a sentence for each joint with asymmetric effort limits."""
+def _one_sided(ranges: Floats, joint_names: list[str]) -> list[str]:
+    """Return a sentence for each joint with asymmetric effort limits, of (njnt, 2)."""
     notes = []
-    for number in (k for k, limited in enumerate(compiled.jnt_actfrclimited) if limited):
-        low, high = (float(value) for value in compiled.jnt_actfrcrange[number])
+    for name, (low, high) in zip(joint_names, ranges.tolist(), strict=True):
         if low != -high:
             notes.append(
-                f"Joint {joint_names[number]!r} has effort limits from {low:g} to {high:g}; the "
+                f"Joint {name!r} has effort limits from {low:g} to {high:g}; the "
                 "smaller of the two applies in both directions in the model."
             )
     return notes
@@ -213,9 +212,6 @@ def _joint(
         offset = add(offset, rotate(rotation, (-ref * axis[0], -ref * axis[1], -ref * axis[2])))
     limited = bool(terms.limited[number])
     lower, upper = (float(value) for value in compiled.jnt_range[number])
-    effort = math.inf
-    if bool(compiled.jnt_actfrclimited[number]):
-        effort = min(abs(float(value)) for value in compiled.jnt_actfrcrange[number])
     dof = int(compiled.jnt_dofadr[number])
     stiffness, stiffness_poly = float(terms.stiffness[number]), _pair(terms.stiffness_poly[number])
     joint = ImportedJoint(
@@ -228,7 +224,7 @@ def _joint(
         continuous=kind is JointKind.REVOLUTE and not limited,
         lower=lower if limited else -math.inf,
         upper=upper if limited else math.inf,
-        effort=effort,
+        effort=min(abs(float(value)) for value in terms.effort_ranges[number]),
         damping=float(terms.damping[dof]),
         damping_poly=_pair(terms.damping_poly[dof]),
         friction=float(terms.friction[dof]),

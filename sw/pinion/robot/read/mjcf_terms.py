@@ -48,6 +48,7 @@ class FileTerms:
     stiffness : (njnt,) of joints of one position, 0 for others.
     stiffness_poly : (njnt, 2) coefficients of x^2 and of x^3.
     limited : (njnt,) whether a joint of one position has limits.
+    effort_ranges : (njnt, 2) least and largest efforts; infinite without limits.
     notes : one sentence for each thing that is not in the model, or that a flag disabled.
     """
 
@@ -59,6 +60,7 @@ class FileTerms:
     stiffness: Floats
     stiffness_poly: Floats
     limited: NDArray[np.bool_]
+    effort_ranges: Floats
     notes: tuple[str, ...]
 
 
@@ -79,7 +81,8 @@ def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> F
         "stiffness": np.array(compiled.jnt_stiffness),
         "stiffness_poly": _polynomial(compiled, "jnt_stiffnesspoly", len(kind)),
     }
-    for at, squared in _geared(compiled):
+    for at, output in _driven(compiled):
+        squared = float(compiled.actuator_gear[output, 0]) ** 2
         ours = joint == compiled.actuator_trnid[at, 0]
         for name in ("armature", "damping"):
             value = getattr(compiled, f"actuator_{name}", None)
@@ -111,14 +114,49 @@ def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> F
     springs = several & (figures["stiffness"].astype(bool) | figures["stiffness_poly"].any(axis=1))
     figures["stiffness"][several] = figures["stiffness_poly"][several] = 0.0
     notes += _left_out(compiled, gravity, springs=int(springs.sum()))
-    return FileTerms(gravity=gravity, limited=limited, notes=tuple(notes), **figures)
+    return FileTerms(
+        gravity=gravity,
+        limited=limited,
+        effort_ranges=_effort_ranges(compiled),
+        notes=tuple(notes),
+        **figures,
+    )
 
 
-def _geared(compiled: Any) -> list[tuple[int, float]]:
-    """Return the actuators of joints by number, each with the square of its gear ratio."""
+def _effort_ranges(compiled: Any) -> Floats:
+    """Return the least and the largest effort of each joint, (njnt, 2); infinite without limits.
+
+    The ranges of the joints and the sums of their actuators' apply. An actuator has that of its
+    force and, if the force is its control times a constant, of its control.
+    """
+    limited = np.array(compiled.jnt_actfrclimited, dtype=bool)
+    clamped = not _off(compiled, "clampctrl")
+    ranges = np.where(limited[:, None], np.array(compiled.jnt_actfrcrange), [-np.inf, np.inf])
+    sums: dict[int, Floats] = {}
+    controls = getattr(compiled, "actuator_ctrladr", range(len(compiled.actuator_trntype)))
+    for at, output in _driven(compiled):
+        force, control = np.array([-np.inf, np.inf]), controls[at]
+        if compiled.actuator_forcelimited[output]:
+            force = np.array(compiled.actuator_forcerange[output])
+        kinds = (compiled.actuator_gaintype, compiled.actuator_biastype, compiled.actuator_dyntype)
+        motor = not any(kind[at] for kind in kinds)
+        if clamped and motor and compiled.actuator_ctrllimited[control]:
+            ends = compiled.actuator_gainprm[at, 0] * compiled.actuator_ctrlrange[control]
+            force = np.clip(np.sort(ends), *force)
+        gear = float(compiled.actuator_gear[output, 0])
+        if gear:
+            joint = int(compiled.actuator_trnid[at, 0])
+            sums[joint] = sums.get(joint, np.zeros(2)) + np.sort(gear * force)
+    for joint, force in sums.items():
+        ranges[joint] = np.clip(force, *ranges[joint])
+    return ranges
+
+
+def _driven(compiled: Any) -> list[tuple[int, int]]:
+    """Return the actuators of joints by number, each with the number of its output."""
     addresses = getattr(compiled, "actuator_outadr", range(len(compiled.actuator_trntype)))
     return [
-        (at, float(compiled.actuator_gear[addresses[at], 0]) ** 2)
+        (at, int(addresses[at]))
         for at, transmission in enumerate(compiled.actuator_trntype)
         if int(transmission) in _JOINT_TRANSMISSIONS
     ]
