@@ -226,9 +226,7 @@ def main() -> None:
                 arguments.runs, arguments.duration, lambda every: list(pool.map(each, every))
             )
     else:
-        record = measure(
-            arguments.runs, arguments.duration, lambda every: map(each, every)
-        )
+        record = measure(arguments.runs, arguments.duration, lambda every: map(each, every))
     record["seconds"] = time.perf_counter() - began
     put(record, arguments.json)
     if arguments.picture is not None:
