@@ -1,4 +1,4 @@
-"""Scenarios: HyQ and Go2 trot in MuJoCo with pushes, friction and a delay unknown to its controller."""
+"""HyQ and Go2 trot in MuJoCo with pushes, friction and a delay unknown to their controller."""
 
 from __future__ import annotations
 

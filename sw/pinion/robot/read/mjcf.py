@@ -11,6 +11,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
+from pinion.base.arrays import Floats
 from pinion.base.installation import install_hint
 from pinion.robot.contacts import without_open_loops
 from pinion.robot.errors import RobotError
