@@ -38,8 +38,8 @@ from pinion.control.solve.cost import CostModel
 from pinion.control.state import StateSpace
 from pinion.robot import load
 
-COMMANDS, DURATION, ROW = [(0.5, 0.3, 0.0, 0.0)], 4.0, 300
-"""The trot, its duration [s], and the horizon's first row in the motion."""
+COMMAND, DURATION, ROW = (0.5, 0.3, 0.0, 0.0), 4.0, 300
+"""The trot's command, its duration [s], and the horizon's first row in the motion."""
 
 FORE, HIND = (-0.2, 0.75, -1.5), (-0.2, -0.75, 1.5)
 """Angles of the joints of a leg in the stance."""
@@ -72,8 +72,8 @@ def differences(problem: Problem, plant: Plant, crocoddyl: Crocoddyl) -> dict[st
     states, efforts = followed(problem)
     x = near(problem.space, states, rng)
     u = efforts + rng.uniform(-EFFORT, EFFORT, efforts.shape)
-    active = np.stack([problem.schedule(which) for which in range(problem.count)])
-    forces, steps = plant.forces(x[:, :-1], u, active), plant.step(x[:, :-1], u, active)
+    before, active = x[:, :-1], problem.active
+    forces, steps = plant.forces(before, u, active), plant.step(before, u, active)
     costs = model.values(x, u, problem.target, forces)
     assert model.cones is not None
     cost_off, step_off = [], []
@@ -98,7 +98,7 @@ def shifted(problem: Problem, before: Problem, x: np.ndarray, u: np.ndarray) -> 
     (states, efforts), (old_states, old_efforts) = followed(problem), followed(before)
 
     def later(off: np.ndarray) -> np.ndarray:
-        return (off + np.concatenate([off[1:], off[-1:]])) / 2
+        return np.asarray((off + np.concatenate([off[1:], off[-1:]])) / 2)
 
     off = space.difference(old_states[0], x)
     return space.integrate(states[0], later(off)), efforts[0] + later(u - old_efforts[0])
@@ -116,7 +116,7 @@ class Trot:
         bend = [angle for leg in joints[::3] for angle in (FORE if leg[1] == "f" else HIND)]
         self.scenario = TrotScenario(robot=urdf, feet=FEET, bend=tuple(bend))
         self.model = self.scenario.model()
-        self.motion = self.scenario.motion(self.model, COMMANDS, DURATION)
+        self.motion = self.scenario.motion(self.model, [COMMAND], DURATION)
         self.states = self.motion.states()
         self.crocoddyl = Crocoddyl(urdf, self.model, velocity_gain=self.scenario.velocity_gain)
 
