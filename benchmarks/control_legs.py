@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def straight(problem: Problem) -> np.ndarray:
 class Crocoddyl:
     """Crocoddyl's models of the same motions."""
 
-    def __init__(self, urdf: str, robot: Model) -> None:
+    def __init__(self, urdf: str, robot: Model, *, velocity_gain: float = 0.0) -> None:
         import crocoddyl
         import pinocchio
 
@@ -104,6 +105,7 @@ class Crocoddyl:
         self.version = f"Crocoddyl {crocoddyl.__version__}, Pinocchio {pinocchio.__version__}"
         model = pinocchio.buildModelFromUrdf(urdf, pinocchio.JointModelFreeFlyer())
         order = v_permutation(robot, model)
+        self.rates = np.argsort(order)
         self.efforts = np.argsort(order[6:])
 
         def states(x: np.ndarray) -> np.ndarray:
@@ -122,7 +124,8 @@ class Crocoddyl:
                 np.zeros(3),
                 pinocchio.LOCAL_WORLD_ALIGNED,
                 self.actuation.nu,
-                np.zeros(2),
+                # Of positions and velocities.
+                np.array([0.0, velocity_gain]),
             )
 
     def contacts(self, active: np.ndarray) -> Any:
@@ -133,48 +136,64 @@ class Crocoddyl:
                 contacts.addContact(foot, self.feet[foot])
         return contacts
 
-    def problem(
-        self, start: np.ndarray, goal: np.ndarray, schedule: np.ndarray, cones: float
-    ) -> Any:
+    def problem(self, problem: Problem, which: int) -> Any:
         """Return one motion; Crocoddyl's Euler model multiplies running costs by the time step."""
-        c, nu = self.crocoddyl, self.actuation.nu
-        away = c.ResidualModelState(self.state, goal, nu)
-        cone = c.FrictionCone(np.eye(3), FRICTION, 4, True, LEAST_FORCE, 1e9)
+        c, nu, cost = self.crocoddyl, self.actuation.nu, problem.cost
+        schedule = problem.schedule(which)
+        assert schedule is not None
+        target = problem.target.spread(problem.count).at(np.array([which]))
+        cone = c.FrictionCone(np.eye(3), cost.friction, 4, True, cost.least_force, 1e9)
         outside = c.ActivationModelQuadraticBarrier(c.ActivationBounds(cone.lb, cone.ub))
 
-        def of_states(weights: dict[str, Any], scale: float) -> Any:
-            costs = c.CostModelSum(self.state, nu)
-            quadratic = c.ActivationModelWeightedQuad(
-                np.array([*weights["q"], *weights["qd"]]) / scale
-            )
-            costs.addCost("x", c.CostModelResidual(self.state, quadratic, away), 1.0)
-            return costs
+        def residual(costs: Any, name: str, activation: Any, difference: Any) -> None:
+            costs.addCost(name, c.CostModelResidual(self.state, activation, difference), 1.0)
 
-        def running(active: np.ndarray) -> Any:
-            costs = of_states(RUNNING, DT)
-            effort = c.CostModelResidual(self.state, c.ResidualModelControl(self.state, nu))
-            costs.addCost("u", effort, EFFORT / DT)
+        def step(knot: int) -> Any:
+            last = knot == problem.knots
+            weights, dt = (cost.final, 0.0) if last else (cost.running, problem.dt)
+            scale, active = 1.0 / (dt or 1.0), schedule[min(knot, problem.knots - 1)]
+            at = target.at_knot(knot)
+            costs = c.CostModelSum(self.state, nu)
+            by_state = [weights.by_joint(name, self.state.nv)[self.rates] for name in ("q", "qd")]
+            goal = self.states(np.concatenate([at.q, at.qd], axis=-1)[0])[0]
+            residual(
+                costs,
+                "x",
+                c.ActivationModelWeightedQuad(scale * np.concatenate(by_state)),
+                c.ResidualModelState(self.state, goal, nu),
+            )
+            if not last:
+                residual(
+                    costs,
+                    "u",
+                    c.ActivationModelWeightedQuad(
+                        scale * weights.by_joint("tau", nu)[self.efforts]
+                    ),
+                    c.ResidualModelControl(self.state, at.tau[0, 0, self.efforts]),
+                )
             for foot, on in zip(FEET, active, strict=True):
-                if on and cones:
+                if on and weights.cones and not last:
                     frame = self.state.pinocchio.getFrameId(foot)
                     force = c.ResidualModelContactFrictionCone(self.state, frame, cone, nu, True)
                     beyond = c.CostModelResidual(self.state, outside, force)
-                    costs.addCost(foot, beyond, cones / DT)
-            return costs
-
-        def integrated(costs: Any, step: float, active: np.ndarray) -> Any:
+                    costs.addCost(foot, beyond, scale * weights.cones)
             dynamics_model = c.DifferentialActionModelContactFwdDynamics(
-                self.state, self.actuation, self.contacts(active), costs, 0.0, cones > 0.0
+                self.state, self.actuation, self.contacts(active), costs, 0.0, cost.has_cones
             )
-            return c.IntegratedActionModelEuler(dynamics_model, step)
+            return c.IntegratedActionModelEuler(dynamics_model, dt)
 
-        steps = {tuple(active): integrated(running(active), DT, active) for active in schedule}
-        knots = [steps[tuple(active)] for active in schedule]
-        shooting = c.ShootingProblem(
-            start, knots, integrated(of_states(FINAL, 1.0), 0.0, schedule[-1])
-        )
+        steps = [step(knot) for knot in range(problem.knots + 1)]
+        start = self.states(problem.start[[which]])[0]
+        shooting = c.ShootingProblem(start, steps[:-1], steps[-1])
         shooting.nthreads = 1
         return shooting
+
+    def solve(self, shooting: Any, x: np.ndarray, u: np.ndarray, options: Options) -> Any:
+        """Run FDDP to convergence; return the solver, and whether it converged."""
+        solver = self.crocoddyl.SolverFDDP(shooting)
+        solver.th_stop = options.tolerance
+        states, efforts = list(self.states(x)), list(u[:, self.efforts])
+        return solver, solver.solve(states, efforts, options.iterations, False)
 
 
 def measure(count: int, cones: float) -> dict[str, Any]:
@@ -190,24 +209,12 @@ def measure(count: int, cones: float) -> dict[str, Any]:
         solution = solve(problem, plant, guess=guess, states=states, options=OPTIONS)
         seconds = time.process_time() - began
     crocoddyl = Crocoddyl(urdf, model)
-    goals = np.concatenate([problem.target.q, problem.target.qd], axis=-1)[:, 0]
-    begins, goals = crocoddyl.states(problem.start), crocoddyl.states(goals)
-    shootings = []
-    for number, (begin, goal) in enumerate(zip(begins, goals, strict=True)):
-        schedule = problem.schedule(number)
-        assert schedule is not None
-        shootings.append(crocoddyl.problem(begin, goal, schedule, cones))
-    their_states = [crocoddyl.states(x) for x in states]
-    their_guess = guess[..., crocoddyl.efforts]
+    shootings = [crocoddyl.problem(problem, number) for number in range(count)]
     costs, solved = np.empty(count), np.empty(count, dtype=bool)
     iterations = np.empty(count)
     began = time.process_time()
     for number, shooting in enumerate(shootings):
-        solver = crocoddyl.crocoddyl.SolverFDDP(shooting)
-        solver.th_stop = 1e-9
-        solved[number] = solver.solve(
-            list(their_states[number]), list(their_guess[number]), OPTIONS.iterations, False
-        )
+        solver, solved[number] = crocoddyl.solve(shooting, states[number], guess[number], OPTIONS)
         costs[number], iterations[number] = solver.cost, solver.iter
     other_seconds = time.process_time() - began
     return {
@@ -247,18 +254,34 @@ def periods(
         controller = Mpc(plant, problem.cost, motion, knots=KNOTS)
         controllers.append(controller)
         runs[dtype] = partial(controller.update, 0, x)
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(calls):
-        for name, run in runs.items():
-            began = time.perf_counter()
-            run()
-            times[name].append(1e6 * (time.perf_counter() - began))
+    times = alternated(runs, calls)
     result: dict[str, Any] = {f"{name}_us": float(np.median(us)) for name, us in times.items()}
     for controller in controllers:
         parts = {name: 1e6 * float(np.median(s)) for name, s in controller.log.seconds.items()}
         result[f"{controller.horizon.dtype}_parts_us"] = parts
         controller.close()
     return result
+
+
+def alternated(
+    runs: dict[str, Callable[[], Any]],
+    calls: int,
+    *,
+    prepare: Callable[[str], None] | None = None,
+) -> dict[str, list[float]]:
+    """Return CPU times of functions that are called in turns [us].
+
+    ``prepare`` : is called with a function's name before each of its calls.
+    """
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(calls):
+        for name, run in runs.items():
+            if prepare is not None:
+                prepare(name)
+            began = time.process_time()
+            run()
+            times[name].append(1e6 * (time.process_time() - began))
+    return times
 
 
 def main() -> None:

@@ -132,7 +132,7 @@ class Crocoddyl:
             # Crocoddyl's Euler model multiplies running costs by the time step.
             costs, scale = c.CostModelSum(state), step or 1.0
             parts = (weights.by_joint("q", model.nv), weights.by_joint("qd", model.nv))
-            terms = {
+            terms: dict[str, Any] = {
                 "x": (
                     c.ActivationModelWeightedQuad(np.concatenate(parts)),
                     c.ResidualModelState(state, states[row]),
