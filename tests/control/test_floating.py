@@ -330,7 +330,7 @@ def test_what_contacts_cannot_have(monkeypatch: pytest.MonkeyPatch) -> None:
         Problem.of("iiwa14", **{**fine, "start": np.zeros(7)})
     problem = Problem.of(air, **fine)
     with Plant.open(air, dt=0.02, device="float") as plant:
-        with pytest.raises(ControlError, match="need a robot with a fixed base"):
+        with pytest.raises(ControlError, match="support only robots with a fixed base"):
             solve(problem, plant, second_order=True)
         with pytest.raises(ControlError, match=r"'states' has the shape \(1, 5, 25\): give \(1, 6"):
             solve(problem, plant, states=np.tile(problem.start, (1, 5, 1)))

@@ -127,6 +127,24 @@ def test_a_robot_trots(dog: Model, floats: Plant) -> None:
     assert figures["fallen"] is None and figures["us_median"] > 0.0
 
 
+def test_a_quaternion_of_another_length_is_scaled(dog: Model, floats: Plant) -> None:
+    motion = SCENARIO.motion(dog, [], 0.2)
+    x = motion.states()[0]
+    x[3:7] = [0.0, 0.1, 0.0, np.sqrt(0.99)]
+    longer = x.copy()
+    longer[3:7] *= 1.5
+    with np.errstate(all="raise"):
+        laws = [
+            replace(SCENARIO, knots=4).controller(floats, motion, compiled=False).update(0, state)
+            for state in (x, longer)
+        ]
+    np.testing.assert_allclose(laws[0].u, laws[1].u, rtol=1e-12)
+    np.testing.assert_allclose(laws[0].begin, laws[1].begin, atol=1e-15)
+    x[3] = np.nan
+    with pytest.raises(ControlError, match="must be finite"):
+        SCENARIO.controller(floats, motion, compiled=False).update(0, x)
+
+
 @pytest.mark.slow
 def test_a_robot_that_is_thrown_over_falls(dog: Model, floats: Plant) -> None:
     pytest.importorskip("mujoco", reason="the mujoco library is not installed")

@@ -31,6 +31,7 @@ class StateSpace:
     nx, ndx : of its states and of their changes, nq + nv and 2 nv.
     actuated : velocities with an actuator, (nu,): all but those of a floating base.
     turning : velocities of the joints whose positions do not add, as slices.
+    units : positions of unit length, such as quaternions, as slices.
     flat : whether positions add.
     """
 
@@ -39,6 +40,7 @@ class StateSpace:
     nv: int = field(init=False)
     actuated: tuple[int, ...] = field(init=False)
     turning: tuple[slice, ...] = field(init=False)
+    units: tuple[slice, ...] = field(init=False)
     flat: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,6 +57,7 @@ class StateSpace:
         turning = tuple(columns for body, columns in joints if body.joint.kind.nv > 1)
         object.__setattr__(self, "actuated", tuple(driven))
         object.__setattr__(self, "turning", turning)
+        object.__setattr__(self, "units", _units(model))
         object.__setattr__(self, "flat", model.nq == model.nv)
 
     @property
@@ -166,6 +169,21 @@ class StateSpace:
         by_q, by_v = dynamics.integrate_jacobians(self.model, q, v)
         return np.asarray(by_q), np.asarray(by_v)
 
+    def is_unit(self, x: Floats) -> bool:
+        """Return whether the quaternions of one state (nx,) have unit length, within 1e-12."""
+        return all(abs(float(x[at] @ x[at]) - 1.0) < 1e-12 for at in self.units)
+
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Return positions (..., nq) and velocities (..., nv) of states (..., nx)."""
         return x[..., : self.nq], x[..., self.nq :]
+
+
+def _units(model: Model) -> tuple[slice, ...]:
+    """Return the positions of quaternions, and of cosines and sines of planar joints."""
+    joints = zip(model.bodies, model.q_slices, strict=True)
+    last = {JointKind.FREE_FLYER: 4, JointKind.SPHERICAL: 4, JointKind.PLANAR: 2}
+    return tuple(
+        slice(at.stop - last[body.joint.kind], at.stop)
+        for body, at in joints
+        if body.joint.kind in last
+    )

@@ -214,7 +214,7 @@ class Mpc(Closing):
             raise ControlError(
                 f"The state has the shape {np.shape(x)}: give positions and rates, {self._shape}."
             )
-        if self._curved is not None:
+        if self._curved is not None and not self._curved.is_unit(x):
             x = states("x", x, self._curved)[0]
         if self._period is not None:
             return self._compiled_law(self._period, number, x)
