@@ -116,7 +116,7 @@ def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
         rows=rows,
         note=(
             "Microseconds, medians of the whole run on one core. gradients: the call of the "
-            "backend; backward pass: NumPy; rest: gaps, costs, A and B, and the interpreter."
+            "backend; backward pass: NumPy; rest: costs, A and B, the interpreter, and all else."
             + (
                 " Rows without a rate have gradients from an integer model and from a warm "
                 "simulation of the RTL, whose times say nothing about a card."
