@@ -87,6 +87,7 @@ VERBS = {
     "export b -o e": "hw",
     "demo": "hw",
     "demo mpc": "mjcf",
+    "demo trot": "mjcf",
 }
 
 
