@@ -344,13 +344,15 @@ class CompiledPeriod:
         """Return :meth:`.mpc.Law.efforts` of the last law, compiled."""
         library, limit = self._library, self._arrays[1]
         law = self._law.copy()
-        pointers = law.ctypes.data, limit.ctypes.data
 
         def efforts(since: float, x: Floats) -> Floats:
-            assert len(law)  # kept as long as its address is used
             state = np.ascontiguousarray(x, dtype=np.float64)
             u = np.empty(len(limit))
-            library.pinion_controller_efforts(*pointers, since, state.ctypes.data, u.ctypes.data)
+            library.pinion_controller_efforts(
+                *(law.ctypes.data, limit.ctypes.data),
+                since,
+                *(state.ctypes.data, u.ctypes.data),
+            )
             return u
 
         return efforts
