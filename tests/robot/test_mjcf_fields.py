@@ -319,6 +319,9 @@ def test_what_cannot_act_has_no_note(text: str) -> None:
         ("", MOTOR.format('forcerange="-2 2"').replace("motor", "position"), 2.0),
         ("", MOTOR.format('ctrlrange="-2 2"') * 2, 4.0),
         ("", MOTOR.format('ctrlrange="-2 2"') + MOTOR.format(""), math.inf),
+        # A limit of 0 would leave the joint without a motor.
+        ("", MOTOR.format('ctrlrange="0 2" gear="3"'), 6.0),
+        ("", MOTOR.format('ctrlrange="-2 -1" gear="3"'), 6.0),
     ],
 )
 def test_motors_limit_efforts(joint: str, actuators: str, effort: float) -> None:

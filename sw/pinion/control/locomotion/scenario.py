@@ -186,7 +186,7 @@ def shoves(rng: np.random.Generator, model: Model, speed: float, *, duration: fl
     ----------
     rng : of times and directions.
     speed : change of the whole robot's velocity [m/s].
-    duration : of the walk [s]; the last push is two seconds before its end.
+    duration : of the walk [s]; pushes end two seconds before it does.
     """
     mass = sum(body.inertia.mass for body in model.bodies)
     pushes = []

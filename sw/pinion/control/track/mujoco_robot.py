@@ -188,7 +188,7 @@ class MujocoRobot:
             )
 
     def push(self, force: Floats) -> None:
-        """Set the force (3,) on the floating base's origin from now on, in world axes [N]."""
+        """Set the force (3,) on the base's centre of mass from now on, in world axes [N]."""
         self.data.xfrc_applied[self.compiled.body("body_0").id, :3] = force
 
     def accelerations(self, q: Floats, qd: Floats, tau: Floats) -> Floats:

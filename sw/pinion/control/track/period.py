@@ -343,10 +343,12 @@ class CompiledPeriod:
     def feedback(self) -> Callable[[float, Floats], Floats]:
         """Return :meth:`.mpc.Law.efforts` of the last law, compiled."""
         library, limit = self._library, self._arrays[1]
-        law = self._law.copy()
+        law, shape = self._law.copy(), self._state.shape
 
         def efforts(since: float, x: Floats) -> Floats:
             state = np.ascontiguousarray(x, dtype=np.float64)
+            if state.shape != shape:
+                raise ControlError(f"The state has the shape {state.shape}: give {shape}.")
             u = np.empty(len(limit))
             library.pinion_controller_efforts(
                 *(law.ctypes.data, limit.ctypes.data),

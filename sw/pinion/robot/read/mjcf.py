@@ -187,11 +187,17 @@ def _one_sided(ranges: Floats, joint_names: list[str]) -> list[str]:
     notes = []
     for name, (low, high) in zip(joint_names, ranges.tolist(), strict=True):
         if low != -high:
+            which = "smaller" if low < 0.0 < high else "larger"
             notes.append(
                 f"Joint {name!r} has effort limits from {low:g} to {high:g}; the "
-                "smaller of the two applies in both directions in the model."
+                f"{which} of the two applies in both directions in the model."
             )
     return notes
+
+
+def _effort(low: float, high: float) -> float:
+    """Return a limit of efforts in both directions: the smaller one, unless it excludes a side."""
+    return min(-low, high) if low < 0.0 < high else max(abs(low), abs(high))
 
 
 def _joint(
@@ -225,7 +231,7 @@ def _joint(
         continuous=kind is JointKind.REVOLUTE and not limited,
         lower=lower if limited else -math.inf,
         upper=upper if limited else math.inf,
-        effort=min(abs(float(value)) for value in terms.effort_ranges[number]),
+        effort=_effort(*terms.effort_ranges[number].tolist()),
         damping=float(terms.damping[dof]),
         damping_poly=_pair(terms.damping_poly[dof]),
         friction=float(terms.friction[dof]),
