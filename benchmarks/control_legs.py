@@ -11,10 +11,6 @@ from the efforts, so there are gaps. Crocoddyl has its own models:
 steps and quadratic costs. Times are CPU times on one thread. All of it twice, without and with a
 cost of forces outside of friction cones (`ResidualModelContactFrictionCone`).
 
-Then one period of a controller that tracks the first motion, with these 25 knots, against one
-iteration of Crocoddyl's solver from the same motion, `solve(xs, us, 1)`: medians of calls that
-alternate.
-
 Needs Crocoddyl, with a Pinocchio whose contacts work: `pip install crocoddyl==3.2.1 pin==4.0.0
 libpinocchio==4.0.0` (with 4.1.0, which pip chooses, its contact models crash).
 """
@@ -23,8 +19,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +26,7 @@ import numpy as np
 from benchmarks.control import compared, put
 
 from pinion import dynamics
-from pinion.control import Cost, Options, Plant, Problem, Solution, Weights, solve
-from pinion.control.track.motion import planned
-from pinion.control.track.mpc import Mpc
+from pinion.control import Cost, Options, Plant, Problem, Weights, solve
 from pinion.robot import Model, load
 
 KNOTS, DT = 25, 0.02
@@ -231,57 +223,7 @@ def measure(count: int, cones: float) -> dict[str, Any]:
         "opponent_converged": int(solved.sum()),
         "opponent_iterations_mean": float(iterations.mean()),
         "opponent_seconds": other_seconds,
-        "periods": periods(problem, solution, shootings[0], crocoddyl),
     }
-
-
-def periods(
-    problem: Problem, solution: Solution, shooting: Any, crocoddyl: Crocoddyl, calls: int = 400
-) -> dict[str, Any]:
-    """Return the median times of a controller's period and of an iteration of Crocoddyl [us]."""
-    motion = planned(problem, solution, hold=KNOTS * DT)
-    x = solution.x[0, 0].copy()
-    x[problem.space.nq + 1] += 0.02
-    states = list(crocoddyl.states(solution.x[0]))
-    efforts = list(solution.u[0][:, crocoddyl.efforts])
-    solver = crocoddyl.crocoddyl.SolverFDDP(shooting)
-    # What it begins with each time: the last motion from a measured state.
-    shooting.x0 = crocoddyl.states(x[None])[0]
-    runs: dict[str, Any] = {"crocoddyl": lambda: solver.solve(states, efforts, 1, False)}
-    controllers = []
-    for dtype in ("float64", "float32"):
-        plant = Plant.open(problem.model, dt=DT, device="cpu", dtype=dtype)
-        controller = Mpc(plant, problem.cost, motion, knots=KNOTS)
-        controllers.append(controller)
-        runs[dtype] = partial(controller.update, 0, x)
-    times = alternated(runs, calls)
-    result: dict[str, Any] = {f"{name}_us": float(np.median(us)) for name, us in times.items()}
-    for controller in controllers:
-        parts = {name: 1e6 * float(np.median(s)) for name, s in controller.log.seconds.items()}
-        result[f"{controller.horizon.dtype}_parts_us"] = parts
-        controller.close()
-    return result
-
-
-def alternated(
-    runs: dict[str, Callable[[], Any]],
-    calls: int,
-    *,
-    prepare: Callable[[str], None] | None = None,
-) -> dict[str, list[float]]:
-    """Return CPU times of functions that are called in turns [us].
-
-    ``prepare`` : is called with a function's name before each of its calls.
-    """
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(calls):
-        for name, run in runs.items():
-            if prepare is not None:
-                prepare(name)
-            began = time.process_time()
-            run()
-            times[name].append(1e6 * (time.process_time() - began))
-    return times
 
 
 def main() -> None:

@@ -24,13 +24,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from benchmarks.control import put
-from benchmarks.control_legs import FEET, OPTIONS, Crocoddyl, alternated
+from benchmarks.control_legs import FEET, OPTIONS, Crocoddyl
 
 from pinion.control import Plant, Problem, solve
 from pinion.control.locomotion.scenario import TrotScenario
@@ -219,6 +221,27 @@ class Trot:
             result["first_efforts"][f"{dtype}_off"] = float(np.abs(off).max())
             controller.close()
         return result
+
+
+def alternated(
+    runs: dict[str, Callable[[], Any]],
+    calls: int,
+    *,
+    prepare: Callable[[str], None] | None = None,
+) -> dict[str, list[float]]:
+    """Return CPU times of functions that are called in turns [us].
+
+    ``prepare`` : is called with a function's name before each of its calls.
+    """
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(calls):
+        for name, run in runs.items():
+            if prepare is not None:
+                prepare(name)
+            began = time.process_time()
+            run()
+            times[name].append(1e6 * (time.process_time() - began))
+    return times
 
 
 def main() -> None:

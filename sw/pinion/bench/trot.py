@@ -10,8 +10,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from pinion.control.locomotion.gait import headings
-from pinion.control.locomotion.walk import Push, Walk
+from pinion.control.locomotion.walk import Push, Walk, base_speeds
 from pinion.report import FigureTable
 from pinion.report.palette import ALARM, DPI, FAINT, INK
 
@@ -97,16 +96,8 @@ def draw_walk(path: Path, walked: Walk, pushes: list[Push]) -> None:
 
 def _speeds(x: np.ndarray, period: float, window: float = 0.5) -> np.ndarray:
     """Return speeds forward, to the left, and of turning, (3, m), as means over a window [s]."""
-    yaw = np.unwrap(headings(x))
-    moved = np.gradient(x[:, :2], period, axis=0)
-    c, s = np.cos(yaw), np.sin(yaw)
-    raw = np.stack(
-        [
-            c * moved[:, 0] + s * moved[:, 1],
-            c * moved[:, 1] - s * moved[:, 0],
-            np.gradient(yaw, period),
-        ]
-    )
+    raw = base_speeds(x, period)
+    raw = np.concatenate([raw, raw[:, -1:]], axis=1)
     rows = max(1, round(window / period))
     kernel = np.ones(rows) / rows
     return np.stack(

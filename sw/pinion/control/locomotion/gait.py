@@ -21,6 +21,7 @@ from pinion.control.errors import ControlError, check_number
 from pinion.control.plant import check_step, holding_efforts
 from pinion.control.state import StateSpace
 from pinion.control.track.motion import Motion, end_of
+from pinion.dynamics.general.manifold import quaternion_product
 from pinion.robot import JointKind, Model, contacts_of
 
 
@@ -269,13 +270,6 @@ def headings(q: Floats) -> Floats:
     """Return the turns (...,) of floating bases about the vertical, at q (..., nq) [rad]."""
     x, y, z, w = np.moveaxis(q[..., 3:7], -1, 0)
     return np.asarray(np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
-
-
-def quaternion_product(a: Floats, b: Floats) -> Floats:
-    """Return the product of quaternions (..., 4), x, y, z, w."""
-    u, s, v, t = a[..., :3], a[..., 3:], b[..., :3], b[..., 3:]
-    along = s * v + t * u + np.cross(u, v)
-    return np.concatenate([along, s * t - np.sum(u * v, axis=-1, keepdims=True)], axis=-1)
 
 
 def contact_places(model: Model, q: Floats) -> Floats:

@@ -11,7 +11,6 @@ from pinion import dynamics
 from pinion.base.arrays import Floats
 from pinion.control.plant import Plant
 from pinion.control.solve.cost import Cost, Weights
-from pinion.control.state import StateSpace
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.motion import Motion
 from pinion.control.track.mpc import Mpc
@@ -19,7 +18,7 @@ from pinion.control.track.mujoco_robot import Ground, MujocoRobot
 from pinion.robot import JointKind, Model, load, with_contacts
 
 from .gait import Gait, contact_places, gait_motion, trot
-from .terrain import GroundPlane
+from .terrain import GroundPlane, levelled
 from .walk import Push, Walk, walk
 
 HYQ_FEET = tuple(f"{leg}_lowerleg@0.33,0,0" for leg in ("lf", "lh", "rf", "rh"))
@@ -168,10 +167,7 @@ def go2_scenario(path: str) -> TrotScenario:
 def on_slope(model: Model, q: Floats, ground: Ground) -> Floats:
     """Return a stance (nq,) on level ground, turned to stand on the slope of a ground."""
     b, c = ground.slope
-    slope = GroundPlane(model, level=0.0)
-    slope.plane = np.array([0.0, -b, -c])
-    state = np.concatenate([q, np.zeros(StateSpace(model).nv)])
-    turned = slope.levelled(state)[: model.nq]
+    turned = levelled(q, np.array([0.0, -b, -c]), 0.0)
     turned[:3] = q[:3]
     feet = contact_places(model, turned[None])[0]
     above = feet[:, 2] - ground.height - feet[:, :2] @ np.array([b, c])

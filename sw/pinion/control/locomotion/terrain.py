@@ -6,10 +6,9 @@ import numpy as np
 
 from pinion.api import backend
 from pinion.base.arrays import Floats
+from pinion.dynamics.general.manifold import quaternion_product
 from pinion.functions import row_of
 from pinion.robot import Model, contacts_of
-
-from .gait import quaternion_product
 
 
 class GroundPlane:
@@ -23,17 +22,15 @@ class GroundPlane:
     ----------
     model : a robot on a floating base whose feet are its contacts.
     level : height of the ground in the motion, at the contacts' origins [m].
-    smoothing : share of a new fit in each call of `update`.
 
     Members
     -------
     plane : (3,), a, b and c.
     """
 
-    def __init__(self, model: Model, *, level: float, smoothing: float = 0.1) -> None:
+    def __init__(self, model: Model, *, level: float) -> None:
         self.model = model
         self.level = level
-        self.smoothing = smoothing
         self.plane = np.array([level, 0.0, 0.0])
         names = tuple(contact.name for contact in contacts_of(model))
         row = row_of("forward_kinematics", frames=names)
@@ -49,15 +46,24 @@ class GroundPlane:
         self._feet = places if first else np.where(active[:, None] > 0.0, places, self._feet)
         rows = np.column_stack([np.ones(len(places)), self._feet[:, :2]])
         fitted, *_ = np.linalg.lstsq(rows, self._feet[:, 2], rcond=1e-6)
-        share = 1.0 if first else self.smoothing
+        share = 1.0 if first else SMOOTHING
         self.plane = self.plane + share * (fitted - self.plane)
 
     def levelled(self, x: Floats) -> Floats:
         """Return a measured state (nx,) as it is above level ground."""
-        a, b, c = self.plane
-        state = x.copy()
-        state[2] += self.level - (a + b * x[0] + c * x[1])
-        # The shortest turn from the normal to the vertical.
-        turn = np.array([-c, b, 0.0, 1.0 + np.sqrt(1.0 + b * b + c * c)])
-        state[3:7] = quaternion_product(turn / np.linalg.norm(turn), x[3:7])
-        return state
+        return levelled(x, self.plane, self.level)
+
+
+SMOOTHING = 0.1
+"""Share of a new fit in an update of the plane."""
+
+
+def levelled(x: Floats, plane: Floats, level: float) -> Floats:
+    """Return a state (nx,) above a plane, (3,) as of :class:`GroundPlane`, as above a level."""
+    a, b, c = plane
+    state = x.copy()
+    state[2] += level - (a + b * x[0] + c * x[1])
+    # The shortest turn from the normal to the vertical.
+    turn = np.array([-c, b, 0.0, 1.0 + np.sqrt(1.0 + b * b + c * c)])
+    state[3:7] = quaternion_product(turn / np.linalg.norm(turn), x[3:7])
+    return state

@@ -10,6 +10,7 @@ import numpy as np
 
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError, check_number
+from pinion.control.track.closed_loop import steps_in
 from pinion.control.track.mpc import Mpc
 from pinion.control.track.mujoco_robot import MujocoRobot
 
@@ -91,13 +92,8 @@ class Walk:
         first, last = round(begin / self.period), round(end / self.period)
         if last > len(self.x):
             return None
-        places, yaw = self.x[first:last, :2], np.unwrap(headings(self.x[first:last]))
-        middle = (yaw[1:] + yaw[:-1]) / 2
-        moved = np.diff(places, axis=0) / self.period
-        c, s = np.cos(middle), np.sin(middle)
-        forward, left = c * moved[:, 0] + s * moved[:, 1], c * moved[:, 1] - s * moved[:, 0]
-        turning = (yaw[-1] - yaw[0]) / (self.period * (len(yaw) - 1))
-        return float(forward.mean()), float(left.mean()), float(turning)
+        forward, left, turning = base_speeds(self.x[first:last], self.period).mean(axis=1)
+        return float(forward), float(left), float(turning)
 
     def figures(self) -> dict[str, Any]:
         """Return a summary for JSON: times in microseconds."""
@@ -112,6 +108,18 @@ class Walk:
             "feet_as_planned": float(np.mean(self.active == self.planned)),
             "restarts": self.restarts,
         }
+
+
+def base_speeds(x: Floats, period: float) -> Floats:
+    """Return speeds forward and to the left [m/s], and rates of turning [rad/s], (3, m - 1).
+
+    They are means between states (m, nx), a period [s] apart, along the base's heading.
+    """
+    yaw = np.unwrap(headings(x))
+    middle, moved = (yaw[1:] + yaw[:-1]) / 2, np.diff(x[:, :2], axis=0)
+    c, s = np.cos(middle), np.sin(middle)
+    forward, left = c * moved[:, 0] + s * moved[:, 1], c * moved[:, 1] - s * moved[:, 0]
+    return np.stack([forward, left, np.diff(yaw)]) / period
 
 
 def walk(
@@ -139,12 +147,7 @@ def walk(
         If the duration is longer than the motion, or the robot's step does not divide the period.
     """
     period, motion = controller.period, controller.motion
-    inner, count = round(period / robot.step), round(duration / period)
-    if inner < 1 or abs(inner * robot.step - period) > 1e-9:
-        raise ControlError(
-            f"The period of {period} s is not a multiple of the robot's step, {robot.step} s: "
-            "choose a step that divides the period."
-        )
+    inner, count = steps_in(period, robot), round(duration / period)
     if not 0 < count <= controller.periods:
         raise ControlError(
             f"A walk of {duration} s does not fit the motion, which has "

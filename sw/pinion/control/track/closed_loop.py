@@ -111,12 +111,7 @@ def track(
         If the robot does not match the controller, or the controller has been used.
     """
     period, motion = controller.period, controller.motion
-    inner = round(period / robot.step)
-    if inner < 1 or abs(inner * robot.step - period) > 1e-9:
-        raise ControlError(
-            f"The period of {period} s is not a multiple of the robot's step, {robot.step} s: "
-            "choose a step that divides the period."
-        )
+    inner = steps_in(period, robot)
     if robot.model.nv != controller.plant.model.nv or robot.frame != motion.frame:
         raise ControlError(
             f"The controller is for {controller.plant.model.name} (nv {controller.plant.model.nv}) "
@@ -150,3 +145,14 @@ def track(
         restarts=log.restarts,
         shares={name: float(share.max()) for name, share in shares.items()},
     )
+
+
+def steps_in(period: float, robot: Moving) -> int:
+    """Return the number of a robot's steps in a period, or raise `ControlError`."""
+    inner = round(period / robot.step)
+    if inner < 1 or abs(inner * robot.step - period) > 1e-9:
+        raise ControlError(
+            f"The period of {period} s is not a multiple of the robot's step, {robot.step} s: "
+            "choose a step that divides the period."
+        )
+    return inner

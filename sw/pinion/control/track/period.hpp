@@ -40,20 +40,20 @@ namespace {
 
 // Inputs and results of a kernel that computes one sample.
 template <class T, int SIZE> struct Sample {
-  alignas(64) T in[5][SIZE * PINION_BLOCK];
-  alignas(64) T out[2][SIZE * PINION_BLOCK];
+  alignas(64) T in[4][SIZE * PINION_BLOCK];
+  alignas(64) T out[SIZE * PINION_BLOCK];
 
   PINION_INLINE void put(int input, const T *values, int count) {
     for (int i = 0; i < count; ++i) in[input][i * PINION_BLOCK] = values[i];
   }
 
-  PINION_INLINE void take(T *values, int count, int result = 0) const {
-    for (int i = 0; i < count; ++i) values[i] = out[result][i * PINION_BLOCK];
+  PINION_INLINE void take(T *values, int count) const {
+    for (int i = 0; i < count; ++i) values[i] = out[i * PINION_BLOCK];
   }
 
   PINION_INLINE void compute(const pinion_kernel *kernel) {
-    const void *const request[5] = {in[0], in[1], in[2], in[3], in[4]};
-    void *const result[2] = {out[0], out[1]};
+    const void *const request[4] = {in[0], in[1], in[2], in[3]};
+    void *const result[1] = {out};
     kernel->compute(request, result);
   }
 };
@@ -220,7 +220,7 @@ private:
     one.put(2, with_u, NU);
     if (MASK) one.put(3, reference(problem.active, number, MASK), MASK);
     one.compute(problem.forward);
-    return one.out[0];
+    return one.out;
   }
 
   // Positions after a change, which may replace those before.

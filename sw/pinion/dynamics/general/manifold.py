@@ -177,14 +177,14 @@ def _turned(quaternion: Array, angular: Array) -> Array:
     """Return ``quaternion * exp(angular)``, (..., 4) and (..., 3), scaled to unit length."""
     angle = np.linalg.norm(angular, axis=-1, keepdims=True)
     vector = 0.5 * np.sinc(0.5 * angle / np.pi) * angular
-    product = _product(quaternion, np.concatenate([vector, np.cos(0.5 * angle)], axis=-1))
+    product = quaternion_product(quaternion, np.concatenate([vector, np.cos(0.5 * angle)], axis=-1))
     near = np.sum(product * quaternion, axis=-1, keepdims=True) >= 0.0
     length = np.linalg.norm(product, axis=-1, keepdims=True)
     return np.asarray(np.where(near, 1.0, -1.0) * product / length)
 
 
-def _product(a: Array, b: Array) -> Array:
-    """Return Hamilton's product of quaternions (x, y, z, w)."""
+def quaternion_product(a: Array, b: Array) -> Array:
+    """Return Hamilton's product of quaternions (..., 4), (x, y, z, w)."""
     av, aw, bv, bw = a[..., :3], a[..., 3:], b[..., :3], b[..., 3:]
     vector = aw * bv + bw * av + np.cross(av, bv)
     return np.concatenate([vector, aw * bw - np.sum(av * bv, axis=-1, keepdims=True)], axis=-1)
@@ -193,7 +193,7 @@ def _product(a: Array, b: Array) -> Array:
 def _relative(start: Array, end: Array) -> Array:
     """Return ``start^-1 end``, with a real part of at least zero."""
     inverse = start * np.array([-1.0, -1.0, -1.0, 1.0])
-    rotation = _product(inverse, end)
+    rotation = quaternion_product(inverse, end)
     return np.where(rotation[..., 3:] < 0.0, -rotation, rotation)
 
 
