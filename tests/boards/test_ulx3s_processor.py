@@ -14,6 +14,7 @@ from pinion.card.serial_ports import CompiledPort
 from pinion.cli.app import app
 from pinion.driver.serial import SerialTransport
 from pinion.processor import Machine
+from pinion.processor.machine import TEAMS
 from pinion.processor.manifest import loading
 from tests.card.test_processor import check_mixed, damaging
 
@@ -41,22 +42,22 @@ def test_the_bitstream_that_is_shipped_is_of_the_default_machine(
     assert hashlib.sha256(data).hexdigest() == record["bitstream_sha256"]
     assert record["met"] and record["fmax_mhz"] >= record["clock_mhz"] == 100.0
     assert str(tmp_path / "new" / BIT) in capsys.readouterr().out.replace("\n", "")
-    with pytest.raises(BitstreamError, match="is not for a team of 2 lanes"):
-        write_prebuilt(tmp_path / "other", Machine(lanes=2))
+    with pytest.raises(BitstreamError, match="is not for 1 team of 2 lanes"):
+        write_prebuilt(tmp_path / "other", Machine(lanes=2), teams=1)
     assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.slow
 def test_the_bitstream_that_is_shipped_is_of_this_gateware() -> None:
     """`pinion processor -o build/processor --clock 100 --seed 1` makes it again."""
-    text = processor_card_rtlil(Machine(lanes=4), clock_mhz=100.0)
+    text = processor_card_rtlil(Machine(lanes=4), teams=TEAMS, clock_mhz=100.0)
     assert hashlib.sha256(text.encode()).hexdigest() == prebuilt_record()["card_sha256"]
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("line") / "card.il"
-    path.write_text(processor_card_rtlil(MACHINE, clock_mhz=16.0, baud=16e6 / CYCLES))
+    path.write_text(processor_card_rtlil(MACHINE, teams=TEAMS, clock_mhz=16.0, baud=16e6 / CYCLES))
     return path
 
 

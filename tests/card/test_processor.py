@@ -31,6 +31,7 @@ from pinion.processor import CompiledProgram, Machine, ProgramError, compile_pro
 from pinion.processor.backend import ProcessorBackend
 from pinion.processor.card import ATTEMPTS, load, open_programs
 from pinion.processor.image import Image, Name
+from pinion.processor.machine import TEAMS
 from pinion.processor.manifest import program_manifest
 from pinion.robot import load as load_robot
 from tests.card.test_parameters import damaging
@@ -136,8 +137,9 @@ def test_a_robot_and_a_function_on_the_card() -> None:
     assert np.array_equal(result.saturated, model.saturated)
     assert np.flatnonzero(result.saturated).tolist() == [9]
     assert np.array_equal(single.tau, result.tau[1])
-    # Packets add what a link takes, less than a sample in 50.
-    assert result.cycles is not None and 50 * interval < result.cycles < 51 * interval
+    # Packets add what a link takes, less than a sample of each team in 50.
+    assert result.cycles is not None
+    assert 50 * interval < TEAMS * result.cycles < (50 + TEAMS) * interval
 
 
 def test_parameters_are_those_of_the_link() -> None:
@@ -162,6 +164,7 @@ def test_parameters_are_those_of_the_link() -> None:
 def test_programs_share_a_card_that_damages_packets() -> None:
     card = SimulatedProcessor(
         machine=SMALL,
+        teams=TEAMS,
         idle=PATTERNS["random"](seed=3),
         stall=PATTERNS["long_pause"](seed=4),
     )
@@ -264,6 +267,7 @@ def test_100000_requests_of_six_programs_under_pauses_and_faults() -> None:
     machine = Machine(lanes=4, rows=2048, constants=256, inputs=256, results=256, functions=8)
     card = SimulatedProcessor(
         machine=machine,
+        teams=TEAMS,
         idle=PATTERNS["random"](seed=6),
         stall=PATTERNS["bursts"](seed=7),
     )

@@ -17,6 +17,7 @@ from pinion.gateware.link.tally import Tally
 from pinion.gateware.link.writer import ResponseWriter
 from pinion.gateware.processor.directory import Directory
 from pinion.gateware.processor.loader import Loader
+from pinion.gateware.processor.sequencer import ProgramSequencer
 from pinion.gateware.processor.team import Team
 from tests.gateware.link.mutants import mutant
 from tests.support.formal import FormalError, Proof, prove
@@ -228,11 +229,11 @@ MUTANTS = {
         ("last = place == functions - 1", "last = place == functions - 2"),
     ),
     "the last row is not executed": (
-        *("team", Team, 10),
+        *("programsequencer", ProgramSequencer, 10),
         ("row == self.last_row", "row + 1 == self.last_row"),
     ),
     "a row is executed again": (
-        *("team", Team, 10),
+        *("programsequencer", ProgramSequencer, 10),
         ("Mux(executes, read.data, 0)", "Mux(executes | follows, read.data, 0)"),
     ),
     "another lane's result is written": (

@@ -20,6 +20,7 @@ from pinion.cosim.top import CompiledTop
 from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import run_yosys
 from pinion.processor import Machine
+from pinion.processor.machine import TEAMS
 from tests.card.test_processor import check_mixed
 
 MACHINE = Machine.of(4)
@@ -37,7 +38,7 @@ def main(folder: Path) -> int:
     """Map, compile and compare; return 0 if every bit is right."""
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "card.il").write_text(processor_rtlil(MACHINE, link_khz=LINK_KHZ))
+    (folder / "card.il").write_text(processor_rtlil(MACHINE, teams=TEAMS, link_khz=LINK_KHZ))
     run_yosys(
         [
             *("read_rtlil card.il", KEEP, f"{SYNTH} -top {TOP}"),

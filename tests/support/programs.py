@@ -25,6 +25,7 @@ from pinion.processor import Machine, ProgramError, compile_program
 from pinion.processor.backend import ProcessorBackend
 from pinion.processor.card import load
 from pinion.processor.image import Image, Name
+from pinion.processor.machine import TEAMS
 from pinion.processor.manifest import program_manifest
 from pinion.robot import Model, load_text, random_tree
 from pinion.robot import load as load_robot
@@ -92,7 +93,7 @@ def outcome(robot: str, lanes: int, *, requests: int = REQUESTS) -> Outcome:
     result = Outcome(robot, lanes)
     model = ROBOTS[robot]()
     machine = Machine(lanes=lanes)
-    card = SimulatedProcessor(machine=machine)
+    card = SimulatedProcessor(machine=machine, teams=TEAMS)
     flags = 0
     for name in FUNCTIONS:
         row = named_function(name)

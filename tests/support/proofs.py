@@ -27,6 +27,7 @@ from pinion.gateware.link.unpacker import Unpacker
 from pinion.gateware.link.writer import ResponseWriter
 from pinion.gateware.processor.directory import Directory
 from pinion.gateware.processor.loader import Loader
+from pinion.gateware.processor.sequencer import ProgramSequencer
 from pinion.gateware.processor.team import Team
 from pinion.link import REGISTERS
 from pinion.processor import Machine
@@ -267,7 +268,11 @@ PROOFS: tuple[Proof, ...] = (
         for component, harness, settings, depth in (
             (Loader, programs.loader, {"machine": _MACHINE}, 1),
             (Directory, programs.directory, {"machine": _MACHINE}, 3),
-            (Team, programs.team, {"encoding": Encoding(machine=_MACHINE), "rows": 4}, 4),
+            (
+                ProgramSequencer,
+                *(programs.sequencer, {"encoding": Encoding(machine=_MACHINE), "rows": 4}, 4),
+            ),
+            (Team, programs.team, {"encoding": Encoding(machine=_MACHINE)}, 2),
         )
         for mode, ending in _MODES
     ),

@@ -10,8 +10,9 @@ from pinion.gateware.processor.top import ProcessorTop
 from pinion.processor import Machine
 
 
-def processor_rtlil(machine: Machine, *, link_khz: int) -> str:
+def processor_rtlil(machine: Machine, *, link_khz: int, teams: int = 1) -> str:
     """Return the RTLIL of module ``pinion_top`` and of everything in it, for the widest bus."""
-    top = ProcessorTop(parameters=ProcessorParameters(machine=machine, link_khz=link_khz))
+    parameters = ProcessorParameters(machine=machine, teams=teams, link_khz=link_khz)
+    top = ProcessorTop(parameters=parameters)
     text: str = rtlil.convert(top, name=TOP, emit_src=False)
     return text

@@ -12,6 +12,7 @@ from pinion.driver import DriverError, TransportError
 from pinion.gateware import YosysError
 from pinion.link import Layout
 from pinion.processor import Machine
+from pinion.processor.machine import TEAMS
 
 from .transport import WAIT, TopTransport
 
@@ -24,7 +25,7 @@ class SimulatedProcessor(TopTransport):
 
     Parameters
     ----------
-    machine : of the processor.
+    machine, teams : of the processor.
     idle, stall, wait : as for `TopTransport`.
     progress : as for :func:`pinion.cosim.engines.library_of`.
 
@@ -40,6 +41,7 @@ class SimulatedProcessor(TopTransport):
         self,
         *,
         machine: Machine,
+        teams: int = 1,
         idle: Flags | None = None,
         stall: Flags | None = None,
         wait: float = WAIT,
@@ -53,7 +55,7 @@ class SimulatedProcessor(TopTransport):
         try:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "top.il"
-                path.write_text(processor_rtlil(machine, link_khz=LINK_KHZ))
+                path.write_text(processor_rtlil(machine, teams=teams, link_khz=LINK_KHZ))
                 top = CompiledTop.build(rtlil=path, progress=progress)
         except (FileNotFoundError, CompileError, YosysError) as error:
             raise TransportError(f"The simulated processor cannot be built: {error}") from error
@@ -75,4 +77,4 @@ def open_processor(
     del layout
     if address:
         raise DriverError(f"The device 'processor:sim' has no address: leave ':{address}' out.")
-    return SimulatedProcessor(machine=machine, progress=progress)
+    return SimulatedProcessor(machine=machine, teams=TEAMS, progress=progress)

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from pinion.base.amounts import amount
 from pinion.base.installation import require
 from pinion.console.errors import CHECK_FAILED
 from pinion.console.terminal import out, pairs, put_json, steps
+from pinion.processor.machine import MOST_TEAMS, TEAMS
 
 from .bitstream import summary
 from .options import Json
@@ -23,6 +25,15 @@ def command(
     lanes: Annotated[
         int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes that share one sample.")
     ] = 4,
+    teams: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MOST_TEAMS,
+            metavar="T",
+            help="Number of teams, each with a sample of its own.",
+        ),
+    ] = TEAMS,
     clock: Annotated[
         float, typer.Option(min=1.0, metavar="MHZ", help="Clock of the processor and the link.")
     ] = 50.0,
@@ -34,7 +45,9 @@ def command(
     ] = None,
     prebuilt: Annotated[
         bool,
-        typer.Option("--prebuilt", help="Write the bitstream that is shipped: 4 lanes, 100 MHz."),
+        typer.Option(
+            "--prebuilt", help="Write the bitstream that is shipped: 2 teams of 4 lanes, 100 MHz."
+        ),
     ] = False,
     json: Json = False,
 ) -> None:
@@ -49,15 +62,16 @@ def command(
 
     machine = Machine.of(lanes)
     if prebuilt:
-        result = write_prebuilt(output, machine)
+        result = write_prebuilt(output, machine, teams=teams)
     else:
         with steps() as progress:
             result = processor_bitstream(
-                output, machine, clock_mhz=clock, seed=seed, progress=progress
+                output, machine, teams=teams, clock_mhz=clock, seed=seed, progress=progress
             )
     if json:
         put_json(result)
     else:
-        out().print(pairs(summary(result), title=f"The dynamics processor, lanes: {lanes}"))
+        title = f"The dynamics processor, {amount(teams, 'team')} of {amount(lanes, 'lane')}"
+        out().print(pairs(summary(result), title=title))
     if not result["met"]:
         raise typer.Exit(CHECK_FAILED)

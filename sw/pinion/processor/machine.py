@@ -42,6 +42,12 @@ RECIPROCAL_DELAY = 17
 MOST_LANES = 8
 """Number of lanes of the largest team."""
 
+TEAMS = 2
+"""Number of teams of the card that is shipped."""
+
+MOST_TEAMS = 8
+"""Number of teams of the largest card."""
+
 MOST_RESULTS = 4096
 """Largest number of words of a result record."""
 
@@ -88,7 +94,7 @@ class Machine:
 
     Members
     -------
-    lanes : lanes of a team.
+    lanes : lanes of a team; a card has one or more teams, which does not matter to programs.
     word : bits of a word.
     words : words of a lane's memory.
     rows : rows of all programs together.

@@ -13,7 +13,10 @@ from amaranth.sim import Simulator
 
 from pinion.functions import named_function, sample
 from pinion.functions.row import word_columns
+from pinion.gateware import processor as processors
 from pinion.gateware.processor import Processor
+from pinion.gateware.processor import processor as processor_module
+from pinion.gateware.processor.queues import RequestQueue, ResultQueue
 from pinion.processor import CompiledProgram, Machine, ProgramError, compile_program, run
 from pinion.processor.image import Image, Store, depths
 from pinion.processor.machine import OVERHEAD
@@ -127,10 +130,18 @@ class Bench:
         simulator.run()
 
 
-def mixed(lanes: int, count: int, seed: int) -> tuple[list[tuple[int, np.ndarray]], Any]:
-    """Return records of all functions in a random order, and words, flags and ends of results."""
+def mixed(
+    lanes: int, count: int, seed: int, run_length: int = 1, alternate: bool = False
+) -> tuple[list[tuple[int, np.ndarray]], Any]:
+    """Return records of all functions in a random order, and words, flags and ends of results.
+
+    A function has up to `run_length` records in a row, or more by chance; or two alternate.
+    """
     rng = np.random.default_rng(seed)
-    order = rng.integers(0, len(CASES), count)
+    lengths = rng.integers(1, run_length + 1, count)
+    order = np.repeat(rng.integers(0, len(CASES), count), lengths)[:count]
+    if alternate:
+        order = 1 - np.arange(count) % 2
     records: list[Any] = [None] * count
     results: list[Any] = [None] * count
     for number, program in enumerate(programs(lanes)):
@@ -145,12 +156,22 @@ def mixed(lanes: int, count: int, seed: int) -> tuple[list[tuple[int, np.ndarray
     return records, (words, flags, np.cumsum([len(words) for words, _ in results]).tolist())
 
 
-def differs(component: Any, lanes: int, count: int, *, pauses: float = 0.3, hold: int = 0) -> str:
+def differs(
+    lanes: int,
+    count: int,
+    *,
+    teams: int = 1,
+    run_length: int = 1,
+    alternate: bool = False,
+    pauses: float = 0.3,
+    hold: int = 0,
+) -> str:
     """Return what of the results differs from the model, "" for nothing."""
     image = Image.of([program.program for program in programs(lanes)])
-    records, expected = mixed(lanes, count, SEED)
+    records, expected = mixed(lanes, count, SEED, run_length, alternate)
     assert 0 < sum(expected[1]) < count
-    bench = Bench(component(machine=image.machine), image, seed=SEED, pauses=pauses, hold=hold)
+    processor = processors.Processor(machine=image.machine, teams=teams)
+    bench = Bench(processor, image, seed=SEED, pauses=pauses, hold=hold)
     bench.run(records, len(expected[0]))
     for name, values, right in zip(
         ("words", "flags", "ends"), (bench.words, bench.flags, bench.ends), expected, strict=True
@@ -165,39 +186,92 @@ def test_results_are_the_model_s_for_functions_in_any_order(
     lanes: int, pauses: float, hold: int
 ) -> None:
     """Also where nobody takes the results of the first thousands of cycles."""
-    assert differs(Processor, lanes, 12, pauses=pauses, hold=hold) == ""
+    assert differs(lanes, 12, pauses=pauses, hold=hold) == ""
+
+
+@pytest.mark.parametrize(
+    ("teams", "run_length", "pauses", "hold"),
+    [(2, 3, 0.0, 0), (3, 5, 0.0, 4000), (2, 1, 0.3, 0), (4, 9, 0.9, 0)],
+)
+def test_results_of_teams_are_those_of_one(
+    teams: int, run_length: int, pauses: float, hold: int
+) -> None:
+    assert differs(1, 30, teams=teams, run_length=run_length, pauses=pauses, hold=hold) == ""
+
+
+def test_a_team_with_a_full_store_waits() -> None:
+    assert differs(1, 30, teams=2, alternate=True, pauses=0.0, hold=5000) == ""
 
 
 MUTANTS = {
-    "constants are loaded once": ("same = settled & (resident == function)", "same = settled"),
-    "constants are not awaited": ("with m.If(left == 0):", "with m.If(1):"),
-    "flags of inputs are lost": ("team.flag | flag", "team.flag"),
-    "a flag stays": ("lost.eq(~last & (lost", "lost.eq((lost"),
-    "a flag is the next sample's": ("m.d.sync += flag.eq(lost)", "m.d.comb += flag.eq(lost)"),
-    "words do not wait for room": ("self.i_ready.eq(room != 0)", "self.i_ready.eq(1)"),
-    "an entry is not awaited": ("first, looked_up[1], free)", "first, looked_up[0], free)"),
-    "words of samples mix": ("Mux(starts, inputs,", "Mux(starts, inputs - 1,"),
-    "the points of all words are the first's": (
-        "*(place.eq(place + 1), left",
-        "*(place.eq(place), left",
+    "constants are loaded once": (
+        Processor,
+        *("same = settled & (resident == function)", "same = settled"),
     ),
-    "results overwrite those before": ("head.eq(head + sample", "head.eq(0 * sample"),
-    "the points of all results are the first's": ("first + place", "first"),
-    "the store is never full": ("Mux(waiting < WAITING, depth - used, 0)", "depth"),
-    "the way out has no end": ("issue.eq(opened & (room != 0))", "issue.eq(opened)"),
+    "constants are not awaited": (Processor, "with m.If(left == 0):", "with m.If(1):"),
+    "flags of inputs are lost": (Processor, "team.flag | flag", "team.flag"),
+    "a flag stays": (Processor, "lost.eq(~last & (lost", "lost.eq((lost"),
+    "a flag is the next sample's": (
+        Processor,
+        *("flag.eq(request.first[-1])", "flag.eq(flag | request.first[-1])"),
+    ),
+    "words do not wait for room": (RequestQueue, "self.room.eq(room != 0)", "self.room.eq(1)"),
+    "an entry is not awaited": (Processor, "is_known = looked_up[1]", "is_known = looked_up[0]"),
+    "words of samples mix": (RequestQueue, "self.inputs, rest", "self.inputs - 1, rest"),
+    "the points of all words are the first's": (
+        Processor,
+        *("*(place.eq(place + 1), left", "*(place.eq(place), left"),
+    ),
+    "results overwrite those before": (ResultQueue, "head.eq(head + self.size", "head.eq(0"),
+    "the points of all results are the first's": (Processor, "first + place", "first"),
+    "the store is never full": (
+        ResultQueue,
+        *("Mux(waiting < WAITING, depth - used, 0)", "depth"),
+    ),
+    "the way out has no end": (Processor, "issue.eq(opened & (room != 0))", "issue.eq(opened)"),
 }
+OF_TEAMS = {
+    "words go to the first team": (Processor, "valid.eq(valid & whose[k])", "valid.eq(valid)"),
+    "the room is another team's": (
+        Processor,
+        *("_of(turn, (queue.room for", "_of(turn.rotate_left(1), (queue.room for"),
+    ),
+    "all teams give results": (Processor, "team.output & takes", "team.output"),
+    "all teams finish": (Processor, "finished & takes", "finished"),
+    "functions mix": (Processor, "& (request.first[:-1] == function)", ""),
+    "results of a full store": (Processor, '& (result.free >= first["results"])', ""),
+    "the turn stays": (Processor, "Mux(chosen.all(), turn,", "Mux(chosen.any(), turn,"),
+    "the order is the teams'": (Processor, "delay(m, turn, 1, ", "delay(m, turn, 0, "),
+    "constants are the first team's": (Processor, "for team in teams:", "for team in teams[:1]:"),
+}
+HOMES = {Processor: processors, RequestQueue: processor_module, ResultQueue: processor_module}
+
+
+def noticed(change: Any, monkeypatch: pytest.MonkeyPatch, runs: Sequence[Any]) -> bool:
+    """Return whether a changed component gives another result in one of several runs."""
+    component, old, new = change
+    monkeypatch.setattr(HOMES[component], component.__name__, mutant(component, old, new))
+    try:
+        return any(differs(1, **settings) for settings in runs)
+    except AssertionError:  # words that nobody asked for
+        return True
 
 
 @pytest.mark.parametrize("name", some(MUTANTS, ("flags of inputs are lost",)))
-def test_a_broken_processor_is_noticed(name: str) -> None:
-    broken = mutant(Processor, *MUTANTS[name])
-    try:
-        difference = differs(broken, 1, 24, pauses=0.2, hold=5000)
-        # A processor that waits for words.
-        difference = difference or differs(broken, 1, 12, pauses=0.98)
-    except AssertionError:  # words that nobody asked for
-        return
-    assert difference
+def test_a_broken_processor_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = {"count": 12, "pauses": 0.98}  # a processor that waits for words
+    assert noticed(MUTANTS[name], monkeypatch, [{"count": 24, "pauses": 0.2, "hold": 5000}, slow])
+
+
+@pytest.mark.parametrize("name", some(OF_TEAMS, ("functions mix",)))
+def test_broken_teams_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [
+        {"count": 30, "teams": 2, "run_length": 3, "pauses": pauses, "hold": hold}
+        for pauses, hold in ((0.0, 0), (0.0, 5000), (0.98, 0))
+    ]
+    # A team with a full store waits while another one computes.
+    runs.append({"count": 30, "teams": 2, "alternate": True, "pauses": 0.0, "hold": 5000})
+    assert noticed(OF_TEAMS[name], monkeypatch, runs)
 
 
 def test_a_program_that_is_written_again_is_another_one() -> None:
@@ -220,6 +294,18 @@ def test_a_sample_takes_its_rows_and_the_overhead() -> None:
     bench = Bench(Processor(machine=image.machine), image, seed=SEED, pauses=0.0)
     bench.run([(0, record) for record in words], 8 * len(program.outputs))
     apart = np.diff(bench.begins)
+    assert apart.tolist()[-3:] == [program.cycles + OVERHEAD] * 3
+
+
+@pytest.mark.parametrize("teams", [2, 3])
+def test_teams_compute_as_many_samples_at_a_time(teams: int) -> None:
+    program = programs(1)[0].program
+    image = Image.of([program])
+    words = requests(0, 1, 8 * teams, SEED)
+    processor = Processor(machine=image.machine, teams=teams)
+    bench = Bench(processor, image, seed=SEED, pauses=0.0)
+    bench.run([(0, record) for record in words], len(words) * len(program.outputs))
+    apart = np.diff(bench.begins[::teams])
     assert apart.tolist()[-3:] == [program.cycles + OVERHEAD] * 3
 
 

@@ -62,15 +62,16 @@ def layout(number: int) -> Layout:
 
 
 @cache
-def library(folder: Path) -> Path:
-    path = folder / "top.il"
-    path.write_text(processor_rtlil(MACHINE, link_khz=LINK_KHZ))  # as the simulated card has it
+def library(folder: Path, teams: int) -> Path:
+    path = folder / f"top{teams}.il"
+    # As the simulated card has it.
+    path.write_text(processor_rtlil(MACHINE, teams=teams, link_khz=LINK_KHZ))
     return path
 
 
 @pytest.fixture
 def card(tmp_path_factory: pytest.TempPathFactory) -> CompiledTop:
-    return CompiledTop.build(rtlil=library(tmp_path_factory.getbasetemp()))
+    return CompiledTop.build(rtlil=library(tmp_path_factory.getbasetemp(), 1))
 
 
 @dataclass
@@ -154,7 +155,11 @@ def check(exchange: Exchange, numbers: Sequence[int], count: int, seed: int, **p
     return flagged
 
 
-def test_packets_of_all_programs_in_any_order(card: CompiledTop) -> None:
+@pytest.mark.parametrize("teams", [1, 3])
+def test_packets_of_all_programs_in_any_order(
+    teams: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    card = CompiledTop.build(rtlil=library(tmp_path_factory.getbasetemp(), teams))
     exchange = Exchange(card)
     exchange.load()
     rng = np.random.default_rng(1)

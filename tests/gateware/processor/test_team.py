@@ -68,13 +68,6 @@ def simulated(
     flags: list[bool] = []
 
     async def bench(ctx: Any) -> None:
-        ctx.set(team.program_write, 1)
-        for number, row in enumerate(rows):
-            ctx.set(team.program_row, number)
-            ctx.set(team.program_data, row)
-            await ctx.tick()
-        ctx.set(team.program_write, 0)
-        ctx.set(team.last_row, len(rows) - 1)
         for lane, constants in enumerate(program.program.constants):
             for place, integer in constants.items():
                 await store(ctx, lane, place, integer)
@@ -83,17 +76,14 @@ def simulated(
             ctx.set(team.start, 1)
             await ctx.tick()
             ctx.set(team.start, 0)
-            cycles = 0
-            while ctx.get(team.busy):
-                # The first row is executed two cycles later, and then a word is there each cycle.
-                place = cycles - 2
-                inside = 0 <= place < len(fixed)
-                ctx.set(team.input, int(fixed[place][request]) if inside else -1)
+            for cycle in range(len(rows) + 1):
+                # A row is executed in the cycle after, in which the word of its number is there.
+                ctx.set(team.data, rows[cycle] if cycle < len(rows) else 0)
+                inside = 0 < cycle <= len(fixed)
+                ctx.set(team.input, int(fixed[cycle - 1][request]) if inside else -1)
                 if ctx.get(team.output):
                     integers[request, ctx.get(team.output_place)] = ctx.get(team.output_word)
-                cycles += 1
                 await ctx.tick()
-            assert cycles == program.program.cycles + 2
             flags.append(bool(ctx.get(team.flag)))
 
     async def store(ctx: Any, lane: int, place: int, integer: int) -> None:
@@ -129,7 +119,7 @@ def test_a_team_equals_the_model_in_every_bit(robot, function, lanes, precision)
     program = compiled(robot, function, lanes, precision)
     words = requests(program, robot, function, 6, seed=3)
     expected, expected_flags = run(program.program, words)
-    team = Team(encoding=Encoding(machine=program.program.machine), rows=program.program.cycles)
+    team = Team(encoding=Encoding(machine=program.program.machine))
     results, flags = simulated(team, program, words)
     assert np.array_equal(results, expected)
     # An input that does not fit is found at the edge, which a team does not have.
@@ -145,7 +135,7 @@ def test_a_team_equals_the_model_in_every_bit(robot, function, lanes, precision)
 def test_choices_of_a_team_are_the_model_s(lanes: int) -> None:
     program = chosen(lanes)
     words = close_calls(40).astype(np.float32).view(np.uint32)
-    team = Team(encoding=Encoding(machine=program.program.machine), rows=program.program.cycles)
+    team = Team(encoding=Encoding(machine=program.program.machine))
     results, flags = simulated(team, program, words)
     assert np.array_equal(results, run(program.program, words)[0]) and not any(flags)
 
@@ -178,7 +168,7 @@ def is_the_model_s(
     words = np.zeros((1, 0), dtype=np.uint32)
     with monkeypatch.context() as patch:
         patch.setattr("pinion.gateware.processor.team.Lane", lane)
-        team = Team(encoding=Encoding(machine=program.program.machine), rows=program.program.cycles)
+        team = Team(encoding=Encoding(machine=program.program.machine))
         results, flags = simulated(team, program, words)
     expected, expected_flags = run(program.program, words)
     return results.tolist() == expected.tolist() and flags == expected_flags.tolist()
@@ -232,7 +222,7 @@ def test_a_broken_team_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) ->
     for precision in ("fast", "fine"):
         program = compiled("two_link", "aba", 1, precision)
         words = requests(program, "two_link", "aba", 4, seed=5)
-        team = Team(encoding=Encoding(machine=program.program.machine), rows=program.program.cycles)
+        team = Team(encoding=Encoding(machine=program.program.machine))
         if not np.array_equal(simulated(team, program, words)[0], run(program.program, words)[0]):
             return
     raise AssertionError("nothing differs")
@@ -295,8 +285,9 @@ def test_a_lane_and_a_team_have_the_resources_of_the_page(tmp_path: Path) -> Non
     counts = {}
     tops = {
         "lane": Lane(encoding=encoding),
-        "team": Team(encoding=encoding, rows=1024),
+        "team": Team(encoding=encoding),
         "processor": Processor(machine=Machine(lanes=4, rows=1024)),
+        "teams": Processor(machine=Machine(lanes=4, rows=1024), teams=2),
     }
     for name, top in tops.items():
         (tmp_path / f"{name}.il").write_text(rtlil.convert(top, name=name, emit_src=False))
@@ -304,7 +295,7 @@ def test_a_lane_and_a_team_have_the_resources_of_the_page(tmp_path: Path) -> Non
         log = run_yosys(commands, folder=tmp_path, name=name)
         counts[name] = {cell: int(re.findall(rf'"{cell}": +(\d+)', log)[-1]) for cell in CELLS}
     print(counts)
-    lane, team, whole = (
+    lane, team, whole, two = (
         {cell: f"{count:,}" for cell, count in counts[name].items()} for name in tops
     )
     words = " ".join(page.split())
@@ -315,3 +306,4 @@ def test_a_lane_and_a_team_have_the_resources_of_the_page(tmp_path: Path) -> Non
     )
     assert resources in words
     assert "the whole processor {LUT4}, {MULT18X18D} and {DP16KD}".format(**whole) in words
+    assert "with two teams {LUT4}, {MULT18X18D} and {DP16KD}".format(**two) in words

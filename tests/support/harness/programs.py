@@ -113,28 +113,18 @@ def directory(dut: Any) -> Elaboratable:
     return m
 
 
-def team(dut: Any) -> Elaboratable:
-    """Return the harness of a team: each row of a program is executed once, in its cycle, and each
-    lane then writes what the row says, and nothing else."""
+def sequencer(dut: Any) -> Elaboratable:
+    """Return the harness of the sequencer: each row of a program is given to the teams once, in its
+    cycle, and none besides."""
     inside = Inside(dut)
-    machine, encoding = dut.encoding.machine, dut.encoding
-    lanes = [inside.hollow(f"lane{k}") for k in range(machine.lanes)]
-    inverse = inside.hollow("inverse")
-    m = begin(
-        dut,
-        *(dut.program_write, dut.program_row, dut.program_data),
-        *(dut.load, dut.load_to, dut.load_word, dut.input),
-        *(dut.start, dut.first_row),
-        *(signal for lane in lanes for signal in (lane.result, lane.clipped)),
-        *(inverse.o, inverse.lost),
-    )
-    # The age of a sample in cycles, 0 of none; row k of it is executed in cycle k + 3.
+    m = begin(dut, dut.program_write, dut.program_row, dut.program_data, dut.start, dut.first_row)
+    # The age of a program in cycles, 0 of none; row k of it is given in cycle k + 2.
     age = Signal(range(dut.program_rows + 4))
     first, last = Signal.like(dut.first_row), Signal.like(dut.first_row)
     m.d.comb += [
         dut.last_row.eq(last),
-        Assume(~(dut.busy & (dut.program_write | dut.load.any() | dut.start))),
-        Assume(~dut.start | ~(dut.program_write | dut.load.any())),
+        Assume(~(dut.busy & (dut.program_write | dut.start))),
+        Assume(~dut.start | ~dut.program_write),
     ]
     ends = AnySeq(len(last))
     with m.If(dut.start):
@@ -144,11 +134,45 @@ def team(dut: Any) -> Elaboratable:
         m.d.sync += age.eq(0)
     with m.Elif(age != 0):
         m.d.sync += age.eq(age + 1)
-    executed = age >= 3
-    row = Signal.like(first)
-    m.d.comb += [row.eq(first + age - 3), Assert(dut.busy == (age != 0)), Cover(age == 5)]
+    count = Signal(range(dut.program_rows + 1))
+    row, given = Signal.like(first), Signal()
+    m.d.comb += [
+        count.eq(last - first + 1),
+        *(row.eq(first + age - 2), given.eq((age >= 2) & (age <= count + 1))),
+        Assert(dut.busy == (age != 0)),
+        Assert(dut.data == Mux(given, inside.look("program", row), 0)),
+        Cover(age == 5),
+    ]
+    # How the registers hang together with the age.
+    running, executes, follows = map(inside.signal, ("running", "executes", "follows"))
+    m.d.comb += [
+        Assert((first <= last) & (last < dut.program_rows)),
+        Assert(age <= count + 2),
+        Assert(running == ((age >= 1) & (age <= count))),
+        Assert(executes == given),
+        Assert(follows == ((age >= 3) & (age <= count + 2))),
+        Assert(~running | (inside.signal("row") == first + age - 1)),
+    ]
+    return m
 
-    data = Mux(executed, inside.look("program", row), 0)
+
+def team(dut: Any) -> Elaboratable:
+    """Return the harness of a team: a row is executed in the cycle after it is given, and each lane
+    then writes what the row says, and nothing else."""
+    inside = Inside(dut)
+    machine, encoding = dut.encoding.machine, dut.encoding
+    lanes = [inside.hollow(f"lane{k}") for k in range(machine.lanes)]
+    inverse = inside.hollow("inverse")
+    m = begin(
+        dut,
+        *(dut.data, dut.load, dut.load_to, dut.load_word, dut.input, dut.start),
+        *(signal for lane in lanes for signal in (lane.result, lane.clipped)),
+        *(inverse.o, inverse.lost),
+    )
+    data = Signal.like(dut.data)
+    m.d.sync += data.eq(dut.data)
+    m.d.comb += [Assert(inside.signal("row") == data), Cover(data.any())]
+
     results = [*(lane.result for lane in lanes), inverse.o, dut.input]
     for number, lane in enumerate(lanes):
         fields = fields_of(data[number * width_of(encoding.lane) :], encoding.lane)
@@ -183,16 +207,4 @@ def team(dut: Any) -> Elaboratable:
     with m.Elif(dut.start):
         m.d.sync += flag.eq(0)
     m.d.comb += Assert(dut.flag == flag)
-    # How the registers hang together with the age.
-    count = Signal(range(dut.program_rows + 1))
-    running, executes, follows = map(inside.signal, ("running", "executes", "follows"))
-    m.d.comb += [
-        count.eq(last - first + 1),
-        Assert((first <= last) & (last < dut.program_rows)),
-        Assert(age <= count + 2),
-        Assert(running == ((age >= 1) & (age <= count))),
-        Assert(executes == ((age >= 2) & (age <= count + 1))),
-        Assert(follows == ((age >= 3) & (age <= count + 2))),
-        Assert(~running | (inside.signal("row") == first + age - 1)),
-    ]
     return m

@@ -39,13 +39,19 @@ PREBUILT = Path(__file__).with_name("prebuilt")
 
 
 def write_processor(
-    target: Path, machine: Machine, *, clock_mhz: float = CLOCK_MHZ, baud: float = BAUD
+    target: Path,
+    machine: Machine,
+    *,
+    teams: int = 1,
+    clock_mhz: float = CLOCK_MHZ,
+    baud: float = BAUD,
 ) -> None:
     """Write a processor's design for the ULX3S into a folder.
 
     Parameters
     ----------
     target : the folder, created if it is missing.
+    machine, teams : of the processor.
     clock_mhz : as returned by :func:`.bitstream.reachable_mhz`.
     baud : rate of the serial line.
 
@@ -55,7 +61,7 @@ def write_processor(
         If the line is too fast for the clock.
     """
     pll = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=clock_mhz)
-    card = processor_card_rtlil(machine, clock_mhz=pll.mhz, baud=baud)
+    card = processor_card_rtlil(machine, teams=teams, clock_mhz=pll.mhz, baud=baud)
     target.mkdir(parents=True, exist_ok=True)
     (target / CARD).write_text(card)
     (target / BOARD).write_text(board_rtlil(pll))
@@ -66,6 +72,7 @@ def processor_bitstream(
     target: Path,
     machine: Machine,
     *,
+    teams: int = 1,
     clock_mhz: float = CLOCK_MHZ,
     seed: int | None = None,
     progress: Progress = SILENT,
@@ -76,12 +83,14 @@ def processor_bitstream(
     Parameters
     ----------
     target : folder of all files; ``pinion.bit`` is written if timing is met.
+    machine, teams : of the processor.
     clock_mhz : of processor and link; the nearest one that the board can generate is used.
     seed, progress, timeout : as for :func:`.bitstream.bitstream`.
 
     Returns
     -------
-    As for :func:`.bitstream.bitstream`; ``build`` is the machine's digest.
+    As for :func:`.bitstream.bitstream`; ``build`` is the machine's digest, which programs name,
+    and ``teams`` their number.
 
     Raises
     ------
@@ -90,17 +99,22 @@ def processor_bitstream(
     """
     mhz = reachable_mhz(clock_mhz)
     progress.step("Writing the processor's card")
-    write_processor(target, machine, clock_mhz=mhz)
-    result = {"target": NAME, "part": PART, "build": f"{machine.digest:016x}"} | routed(
-        target,
-        clock_mhz=mhz,
-        advice="give it fewer lanes (--lanes)",
-        seed=seed,
-        progress=progress,
-        timeout=timeout,
+    write_processor(target, machine, teams=teams, clock_mhz=mhz)
+    build = {"build": f"{machine.digest:016x}", "teams": teams}
+    result = (
+        {"target": NAME, "part": PART}
+        | build
+        | routed(
+            target,
+            clock_mhz=mhz,
+            advice="give it fewer teams (--teams) or lanes (--lanes)",
+            seed=seed,
+            progress=progress,
+            timeout=timeout,
+        )
     )
     BOARD_REPORT.write(target, result)
-    title = f"Dynamics processor, a team of {amount(machine.lanes, 'lane')}, {machine.rows} rows"
+    title = f"Dynamics processor, {_teams(machine, teams)}, {machine.rows} rows"
     (target / PAGE).write_text(page(title, result))
     return result
 
@@ -115,18 +129,18 @@ def prebuilt_record() -> dict[str, Any]:
     return record
 
 
-def write_prebuilt(target: Path, machine: Machine) -> dict[str, Any]:
+def write_prebuilt(target: Path, machine: Machine, *, teams: int) -> dict[str, Any]:
     """Write the prebuilt bitstream for a machine into a folder, and return its record.
 
     Raises
     ------
     BitstreamError
-        If it is for another machine, or does not match its record.
+        If it is for another machine or number of teams, or does not match its record.
     """
     record = prebuilt_record()
-    if record["build"] != f"{machine.digest:016x}":
+    if (record["build"], record["teams"]) != (f"{machine.digest:016x}", teams):
         raise BitstreamError(
-            f"The prebuilt bitstream is not for a team of {amount(machine.lanes, 'lane')} with "
+            f"The prebuilt bitstream is not for {_teams(machine, teams)} with "
             f"{amount(machine.rows, 'row')}: leave prebuilt (--prebuilt) out to build one."
         )
     data = lzma.decompress((PREBUILT / "processor.bit.xz").read_bytes())
@@ -137,3 +151,8 @@ def write_prebuilt(target: Path, machine: Machine) -> dict[str, Any]:
     target.mkdir(parents=True, exist_ok=True)
     (target / BIT).write_bytes(data)
     return record | {"bitstream": str(target / BIT)}
+
+
+def _teams(machine: Machine, teams: int) -> str:
+    """Return the number of teams and of their lanes in words."""
+    return f"{amount(teams, 'team')} of {amount(machine.lanes, 'lane')}"

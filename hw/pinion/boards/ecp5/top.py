@@ -225,13 +225,18 @@ def card_rtlil(
 
 
 def processor_card_rtlil(
-    machine: Machine, *, clock_mhz: float, baud: float = BAUD, slots: int = SLOTS
+    machine: Machine,
+    *,
+    teams: int = 1,
+    clock_mhz: float,
+    baud: float = BAUD,
+    slots: int = SLOTS,
 ) -> str:
     """Return the RTLIL of module `CARD` with a processor, and of everything in it.
 
     Parameters
     ----------
-    machine : of the processor.
+    machine, teams : of the processor.
     clock_mhz, baud, slots : as in `card_rtlil`.
 
     Raises
@@ -241,6 +246,7 @@ def processor_card_rtlil(
     """
     parameters = ProcessorParameters(
         machine=machine,
+        teams=teams,
         link_khz=round(1000 * clock_mhz),
         depth=DEPTH,
         flights=FLIGHTS,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from .lane import Lane
 from .path import ProcessorParameters
 from .processor import Processor
+from .sequencer import ProgramSequencer
 from .team import Team
 from .top import ProcessorTop
 
-__all__ = ["Lane", "Processor", "ProcessorParameters", "ProcessorTop", "Team"]
+__all__ = ["Lane", "Processor", "ProcessorParameters", "ProcessorTop", "ProgramSequencer", "Team"]

@@ -35,11 +35,12 @@ class ProcessorParameters(LinkParameters):
 
     Members
     -------
-    machine : of the processor.
+    machine, teams : of the processor.
     link_khz : clock rate.
     """
 
     machine: Machine
+    teams: int = 1
     link_khz: int
     crossing: bool = False
 
@@ -191,7 +192,7 @@ class ProcessorPath(LinkPath):
             words_per_beat=bus.words, record=1, lanes=1, beats=1
         )
         self._ask(m, reader, unpacker)
-        m.submodules.processor = processor = Processor(machine=machine)
+        m.submodules.processor = processor = Processor(machine=machine, teams=p.teams)
         m.submodules.loader = loader = Loader(machine=machine)
         m.submodules.directory = directory = Directory(machine=machine)
 
@@ -224,7 +225,7 @@ class ProcessorPath(LinkPath):
             loader.o.ready.eq(results.ready),
             processor.o_ready.eq(results.ready & ~loader.o.valid),
         ]
-        m.d.comb += self.accepted.eq(processor.started | loader.store)
+        m.d.comb += self.accepted.eq(processor.taken | loader.store)
         self._report(m, reader)
         return m
 

@@ -1,6 +1,10 @@
-"""A team between streams of single-precision words, with programs for several functions."""
+"""Teams between streams of single-precision words, with programs for several functions."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.fifo import SyncFIFOBuffered
@@ -16,26 +20,28 @@ from pinion.processor.encoding import Encoding
 from pinion.processor.image import Store, depths, widths
 from pinion.processor.machine import EDGE_FRACS
 
+from .queues import RequestQueue, ResultQueue
+from .sequencer import ProgramSequencer
 from .team import Team, fields_of
-
-WAITING = 4
-"""Samples whose results may wait to be sent."""
 
 SENT = 16
 """Words that may wait behind the converter."""
 
 
 class Processor(Component):
-    """Memories of programs, a team, and converters from and to single precision.
+    """Memories of programs, teams, and converters from and to single precision.
 
-    Words of requests are converted and wait, while samples before them are computed. A sample
-    begins when its function's constants are in the lanes, all its words have come, and the result
-    store has room for its whole record; no program ever waits. Results leave in the order of the
-    requests, each record's words in theirs.
+    The teams take the requests in turn: words are converted and wait in the queue of their team,
+    while samples before them are computed. All teams run the same row at the same time, each for a
+    sample of its own. A sample begins when its function's constants are in the lanes, all its words
+    have come, and its team's result store has room for its whole record; those behind it that are
+    ready and have the same function begin with it, one for each team. No program ever waits.
+    Results leave in the order of the requests, each record's words in theirs.
 
     Parameters
     ----------
     machine : its parameters.
+    teams : number of teams.
 
     Members
     -------
@@ -47,18 +53,20 @@ class Processor(Component):
     o_word, o_last, o_flag, o_valid : Out; o_ready : In
         Results, a float32 word a beat. With the last word of a record its flag: a value overflowed
         its format, or an input did or was not a number.
-    started : Out(1)
-        A sample has its inputs and room for its results, and begins.
+    taken : Out(1)
+        The last word of a request is taken.
     busy : Out(1)
         A sample has begun to be loaded, and its results have not been handed over.
 
     Latency: the inputs (and the constants, if the function changes) at a word a cycle, the rows of
     the program, and about twenty stages of registers.
-    Throughput: one sample in the rows of its program and `pinion.processor.machine.OVERHEAD`.
+    Throughput: a sample of each team in the rows of its program and
+    `pinion.processor.machine.OVERHEAD`; a word of requests and of results each cycle.
     """
 
-    def __init__(self, *, machine: Machine) -> None:
+    def __init__(self, *, machine: Machine, teams: int = 1) -> None:
         self.machine = machine
+        self.teams = teams
         self.encoding = Encoding(machine=machine)
         low, high = EDGE_FRACS
         fmt = Format(machine.word, low)
@@ -85,55 +93,89 @@ class Processor(Component):
                 "o_flag": Out(1),
                 "o_valid": Out(1),
                 "o_ready": In(1),
-                "started": Out(1),
+                "taken": Out(1),
                 "busy": Out(1),
             }
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the memories, the input path, the team, and the output path."""
+        """Build the memories, the input path, the teams, and the output path."""
         m = Module()
-        m.submodules.team = team = Team(encoding=self.encoding, rows=self.machine.rows)
-        m.d.comb += [
-            team.program_write.eq(self.store & (self.store_in == Store.ROWS)),
-            team.program_row.eq(self.store_at),
-            team.program_data.eq(self.store_data),
-        ]
+        machine, encoding = self.machine, self.encoding
+        m.submodules.sequencer = sequencer = ProgramSequencer(encoding=encoding, rows=machine.rows)
+        start = Signal()
         looks, next_entry = self._memory(m, Store.DIRECTORY, 2)
-        # Entries of the sample that is computed and of the one that waits for it.
+        # Entries of the samples that are computed and of those that wait for them.
         coming, current = (Signal.like(next_entry[1], name=n) for n in ("coming", "current"))
         m.d.sync += coming.eq(next_entry[1])
-        with m.If(team.start):
+        with m.If(start):
             m.d.sync += current.eq(coming)
-        first, entry = (fields_of(word, self.encoding.entry) for word in (coming, current))
+        first, entry = (fields_of(word, encoding.entry) for word in (coming, current))
         m.d.comb += [
-            team.first_row.eq(first["first_row"]),
-            team.last_row.eq(entry["last_row"]),
-            self.started.eq(team.start),
+            sequencer.program_write.eq(self.store & (self.store_in == Store.ROWS)),
+            sequencer.program_row.eq(self.store_at),
+            sequencer.program_data.eq(self.store_data),
+            sequencer.start.eq(start),
+            sequencer.first_row.eq(first["first_row"]),
+            sequencer.last_row.eq(entry["last_row"]),
         ]
-        waits, sample, input_word, holds = self._way_in(m, looks, team.start, first["inputs"])
-        function, lost = Signal.like(self.i_function), Signal()
+
+        width = {"requests": len(self.i_function) + 1}
+        width["results"] = 1 + len(Cat(entry["results"], entry["first_result"]))
+        teams, requests, results = [], [], []
+        for k in range(self.teams):
+            teams.append(Team(encoding=encoding))
+            requests.append(RequestQueue(machine=machine, width=width["requests"]))
+            results.append(ResultQueue(machine=machine, width=width["results"]))
+            m.submodules[f"team{k}"] = teams[k]
+            m.submodules[f"requests{k}"] = requests[k]
+            m.submodules[f"results{k}"] = results[k]
+        self._way_in(m, looks, requests)
+
+        # The sample that begins next is the first of the team whose turn it is.
+        turn, chosen = Signal(self.teams, init=1), Signal(self.teams)
+        function, waits = Signal.like(self.i_function), Signal()
         m.d.comb += [
-            Cat(function, lost).eq(sample),
+            function.eq(_of(turn, (queue.first[:-1] for queue in requests))),
+            waits.eq(_of(turn, (queue.waits for queue in requests))),
             next_entry[0].eq(function),
-            team.input.eq(input_word),
         ]
         # An entry is there two cycles after its function.
         looked_up = Signal(2, name="known")
-        m.d.sync += looked_up.eq(Mux(waits & ~team.start, Cat(Const(1, 1), looked_up[0]), 0))
-        free = Signal(range(self.machine.results + 1))
-        finished, works = self._runs(m, team, function, first, looked_up[1], free)
-        flag = Signal()
-        with m.If(team.start):
-            m.d.sync += flag.eq(lost)
-        sends = self._way_out(
-            m,
-            team,
-            finished,
-            Cat(team.flag | flag, entry["results"], entry["first_result"]),
-            Mux(team.start, first["results"], 0),
-            free,
+        m.d.sync += looked_up.eq(Mux(waits & ~start, Cat(Const(1, 1), looked_up[0]), 0))
+        is_known = looked_up[1]
+        ready = [
+            is_known
+            & request.waits
+            & (request.first[:-1] == function)
+            & (result.free >= first["results"])
+            for request, result in zip(requests, results, strict=True)
+        ]
+        group = _together(turn, ready)
+        works, finished = self._runs(
+            m, sequencer, teams, function, first, waits=is_known, group=group, start=start
         )
+        m.d.sync += chosen.eq(group)
+        with m.If(start):
+            # The first team that has not been chosen, unless all have been.
+            m.d.sync += turn.eq(Mux(chosen.all(), turn, chosen.rotate_left(1) & ~chosen))
+
+        for k, (team, request, result) in enumerate(zip(teams, requests, results, strict=True)):
+            begins, takes, flag = start & chosen[k], Signal(), Signal()
+            with m.If(start):
+                m.d.sync += [takes.eq(chosen[k]), flag.eq(request.first[-1])]
+            m.d.comb += [
+                *(team.data.eq(sequencer.data), team.start.eq(start)),
+                *(request.start.eq(begins), request.inputs.eq(first["inputs"])),
+                team.input.eq(request.input),
+                *(result.start.eq(begins), result.results.eq(first["results"])),
+                result.output.eq(team.output & takes),
+                *(result.place.eq(team.output_place), result.word.eq(team.output_word)),
+                *(result.finished.eq(finished & takes), result.size.eq(entry["results"])),
+                result.sample.eq(Cat(team.flag | flag, entry["results"], entry["first_result"])),
+            ]
+        sends = self._way_out(m, results)
+        holds = Cat(queue.holds for queue in (*requests, *results)).any()
         m.d.comb += self.busy.eq(holds | works | sends)
         return m
 
@@ -152,25 +194,17 @@ class Processor(Component):
         m.d.comb += [port.en.eq(1) for port in ports]
         return [(port.addr, port.data) for port in ports]
 
-    def _way_in(
-        self, m: Module, entry: tuple[Value, Value], starts: Value, inputs: Value
-    ) -> tuple[Value, Value, Value, Value]:
-        """Build the input path, which converts request words and stores them for their sample.
+    def _way_in(self, m: Module, entry: tuple[Value, Value], queues: list[RequestQueue]) -> None:
+        """Build the input path, which converts request words and gives them to the teams in turn.
 
         Parameters
         ----------
         entry : address and data of the directory.
-        starts, inputs : a sample begins in this cycle; the number of its words.
-
-        Returns
-        -------
-        Whether a sample has all its words; its function, and whether one of them did not fit; the
-        words of the one that has begun, the k-th k + 3 cycles later; and whether there are any
-        that have not begun.
+        queues : of the teams.
         """
-        depth = self.machine.inputs
         ((at, move),) = self._memory(m, Store.INPUTS)
         function, place = Signal.like(self.i_function), Signal.like(at)
+        turn = Signal(self.teams, init=1)
         fields = fields_of(entry[1], self.encoding.entry)
         left = Signal.like(fields["inputs"])
         m.d.comb += [entry[0].eq(self.i_function), at.eq(place)]
@@ -179,83 +213,73 @@ class Processor(Component):
         # cycle. Then the word is converted.
         comes, ends, arrived = Signal(), Signal(), Signal(32)
         word, its_move = Signal(32), Signal.like(move)
+        whose, lost = Signal.like(turn), Signal()
         m.d.sync += [
-            *(comes.eq(0), ends.eq(0), arrived.eq(self.i_word)),
+            *(comes.eq(0), ends.eq(0), whose.eq(turn), arrived.eq(self.i_word)),
             *(word.eq(arrived), its_move.eq(move)),
         ]
         m.submodules.to_fixed = self.to_fixed
         m.d.comb += [self.to_fixed.i.eq(word), self.to_fixed.move.eq(its_move)]
         steps = 1 + self.to_fixed.latency
         valid, last = _marks(m, comes, steps, "converted"), _marks(m, ends, steps, "last")
-        lost = Signal()
+        whose = delay(m, whose, steps, "whose")
         sample = Cat(delay(m, function, steps, "of"), lost | self.to_fixed.flag)
         with m.If(valid):
             m.d.sync += lost.eq(~last & (lost | self.to_fixed.flag))
-        m.submodules.samples = samples = SyncFIFOBuffered(width=len(sample), depth=WAITING)
-        m.d.comb += [
-            samples.w_en.eq(last),
-            samples.w_data.eq(sample),
-            samples.r_en.eq(starts),
-        ]
 
-        m.submodules.waiting = memory = Memory(
-            shape=signed(self.machine.word), depth=depth, init=[]
-        )
-        write, read = memory.write_port(), memory.read_port()
-        head, tail, rest = Signal(range(depth)), Signal(range(depth)), Signal.like(left)
-        m.d.comb += [
-            write.addr.eq(head),
-            write.data.eq(self.to_fixed.o),
-            write.en.eq(valid),
-            *(read.addr.eq(tail), read.en.eq(1)),
-        ]
-        leaves, input_word = rest != 0, Signal(signed(self.machine.word))
-        m.d.sync += [head.eq(head + valid), tail.eq(tail + leaves), input_word.eq(read.data)]
-        m.d.sync += rest.eq(Mux(starts, inputs, rest - leaves))
-
-        # A word of the memory and a place in the queue are reserved for what comes.
-        room, ahead = Signal(range(depth + 1), init=depth), Signal(range(WAITING + 1))
         begins, accepted = Signal(), self.i_valid & self.i_ready
-        m.d.sync += [room.eq(room - accepted + leaves), ahead.eq(ahead + begins - starts)]
+        for k, queue in enumerate(queues):
+            m.d.comb += [
+                *(queue.begins.eq(begins & turn[k]), queue.accepted.eq(accepted & turn[k])),
+                *(queue.word.eq(self.to_fixed.o), queue.valid.eq(valid & whose[k])),
+                *(queue.sample.eq(sample), queue.last.eq(last & whose[k])),
+            ]
         with m.FSM():
             with m.State("REST"):
                 m.d.sync += function.eq(self.i_function)
-                with m.If(self.i_valid & (ahead != WAITING)):
+                with m.If(self.i_valid & ~_of(turn, (queue.full for queue in queues))):
                     m.d.comb += begins.eq(1)
                     m.next = "LOOK"
             with m.State("LOOK"):
                 m.d.sync += [place.eq(fields["first_input"]), left.eq(fields["inputs"])]
                 m.next = "TAKE"
             with m.State("TAKE"):
-                m.d.comb += self.i_ready.eq(room != 0)
+                m.d.comb += self.i_ready.eq(_of(turn, (queue.room for queue in queues)))
                 with m.If(accepted):
                     m.d.sync += [
                         *(comes.eq(1), ends.eq(left == 1)),
                         *(place.eq(place + 1), left.eq(left - 1)),
                     ]
                     with m.If(left == 1):
+                        m.d.comb += self.taken.eq(1)
+                        m.d.sync += turn.eq(turn.rotate_left(1))
                         m.next = "REST"
-        return samples.r_rdy, samples.r_data, input_word, ahead != 0
 
     def _runs(
         self,
         m: Module,
-        team: Team,
+        sequencer: ProgramSequencer,
+        teams: list[Team],
         function: Value,
         entry: dict[str, Value],
-        looked_up: Value,
-        free: Value,
+        *,
+        waits: Value,
+        group: Value,
+        start: Signal,
     ) -> tuple[Value, Value]:
-        """Build the logic that loads the constants of a function and starts the team.
+        """Build the logic that loads the constants of a function and starts its program.
+
+        Many parameters: all that decides when a sample begins.
 
         Parameters
         ----------
-        function, entry, looked_up : of the sample that waits; whether there is one.
-        free : words of the result store.
+        function, entry, waits : of the sample that waits; whether there is one.
+        group : the teams with a sample that can begin, once the constants are there.
+        start : to be driven: the samples of the group of the cycle before begin.
 
         Returns
         -------
-        Whether a sample ends in this cycle, and whether the team is in use.
+        Whether the teams are in use, and whether their samples end in this cycle.
         """
         ((at, constant),) = self._memory(m, Store.CONSTANTS)
         place, left = Signal.like(at), Signal.like(entry["constants"])
@@ -263,22 +287,23 @@ class Processor(Component):
         resident, settled, finished = Signal.like(function), Signal(), Signal()
         fields = fields_of(record, self.encoding.constant)
         m.d.sync += record.eq(constant)
-        m.d.comb += [
-            at.eq(place),
-            team.load.eq(Mux(_marks(m, reads, 2, "read"), fields["lanes"], 0)),
-            team.load_to.eq(fields["to"]),
-            team.load_word.eq(fields["word"]),
-        ]
+        m.d.comb += at.eq(place)
+        read = _marks(m, reads, 2, "read")
+        for team in teams:
+            m.d.comb += [
+                team.load.eq(Mux(read, fields["lanes"], 0)),
+                *(team.load_to.eq(fields["to"]), team.load_word.eq(fields["word"])),
+            ]
         same = settled & (resident == function)
         # Registered, because the room is late; it only grows until the next sample begins.
         begins = Signal()
-        m.d.sync += begins.eq(looked_up & same & (free >= entry["results"]) & ~team.start)
+        m.d.sync += begins.eq(group.any() & same & ~start)
         with m.FSM() as states:
             with m.State("REST"):
                 with m.If(begins):
-                    m.d.comb += team.start.eq(1)
+                    m.d.comb += start.eq(1)
                     m.next = "RUN"
-                with m.Elif(looked_up & ~same):
+                with m.Elif(waits & ~same):
                     m.d.sync += [place.eq(entry["first_constant"]), left.eq(entry["constants"])]
                     m.next = "LOAD"
             with m.State("LOAD"):
@@ -288,58 +313,28 @@ class Processor(Component):
                     # The first row reads the lanes three cycles after the start.
                     m.d.sync += [resident.eq(function), settled.eq(1)]
                     m.next = "REST"
-            with m.State("RUN"), m.If(~team.busy):
-                m.d.comb += [finished.eq(1), team.start.eq(begins)]
+            with m.State("RUN"), m.If(~sequencer.busy):
+                m.d.comb += [finished.eq(1), start.eq(begins)]
                 with m.If(~begins):
                     m.next = "REST"
         # A program that is written is another one, even under the same number.
         with m.If(self.store):
             m.d.sync += settled.eq(0)
-        return finished, ~states.ongoing("REST")
+        return ~states.ongoing("REST"), finished
 
-    def _way_out(
-        self,
-        m: Module,
-        team: Team,
-        finished: Value,
-        sample: Value,
-        begins: Value,
-        free: Signal,
-    ) -> Value:
-        """Build the result store, which reorders results, and the converter.
-
-        Parameters
-        ----------
-        finished, sample : a sample ends in this cycle; its flag, number of words, and where their
-            points are.
-        begins : words of the sample that begins in this cycle, or 0.
-        free : words of the store, to be driven.
+    def _way_out(self, m: Module, queues: list[ResultQueue]) -> Value:
+        """Build the converter, and the order in which it takes the teams' results.
 
         Returns
         -------
-        Whether results have not been handed over.
+        Whether there are words that have not been handed over.
         """
-        machine = self.machine
-        depth = machine.results
-        m.submodules.store = memory = Memory(shape=signed(machine.word), depth=depth, init=[])
-        write, read = memory.write_port(), memory.read_port()
-        head, tail = Signal(range(depth)), Signal(range(depth))
-        m.d.comb += [
-            write.addr.eq(head + team.output_place),
-            write.data.eq(team.output_word),
-            write.en.eq(team.output),
-            *(read.addr.eq(tail), read.en.eq(1)),
-        ]
+        turn = Signal(self.teams, init=1)
+        waits = _of(turn, (queue.waits for queue in queues))
+        sample = _of(turn, (queue.first for queue in queues))
         number = self.encoding.entry["results"].width
-        with m.If(finished):
-            m.d.sync += head.eq(head + sample[1 : 1 + number])
-
-        # Samples whose results can be sent.
-        m.submodules.finished = queue = SyncFIFOBuffered(width=len(sample), depth=WAITING)
-        m.d.comb += [queue.w_en.eq(finished), queue.w_data.eq(sample)]
-        flag, count = queue.r_data[0], queue.r_data[1 : 1 + number]
-        first = queue.r_data[1 + number :]
-        place = Signal.like(count)
+        flag, count, first = sample[0], sample[1 : 1 + number], sample[1 + number :]
+        place = Signal(number)
         ((moves_at, moves),) = self._memory(m, Store.RESULTS)
         m.d.comb += moves_at.eq(first + place)
 
@@ -347,20 +342,24 @@ class Processor(Component):
         room = Signal(range(SENT + 1), init=SENT)
         # Whether a word is the last of its record is known a cycle before it is issued.
         issue, ends, opened, last = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [
-            issue.eq(opened & (room != 0)),
-            ends.eq(issue & last),
-            queue.r_en.eq(ends),
-        ]
+        m.d.comb += [issue.eq(opened & (room != 0)), ends.eq(issue & last)]
         m.d.sync += [
-            opened.eq(queue.r_rdy & ~ends),
+            opened.eq(waits & ~ends),
             last.eq(place + Mux(issue, 2, 1) == count),
         ]
         with m.If(issue):
-            m.d.sync += [tail.eq(tail + 1), place.eq(Mux(ends, 0, place + 1))]
+            m.d.sync += place.eq(Mux(ends, 0, place + 1))
+        with m.If(ends):
+            m.d.sync += turn.eq(turn.rotate_left(1))
+        for k, queue in enumerate(queues):
+            m.d.comb += [*(queue.issue.eq(issue & turn[k]), queue.ends.eq(ends & turn[k]))]
         # A register behind the memories, which are late in their cycle.
-        stored, move = Signal(signed(machine.word)), Signal.like(moves)
-        m.d.sync += [stored.eq(read.data), move.eq(moves)]
+        stored, move = Signal(signed(self.machine.word)), Signal.like(moves)
+        whose = delay(m, turn, 1, "whose")
+        m.d.sync += [
+            stored.eq(_of(whose, (queue.oldest for queue in queues)).as_signed()),
+            move.eq(moves),
+        ]
         steps = 2 + self.to_float.latency
         m.submodules.to_float = self.to_float
         m.d.comb += [
@@ -374,15 +373,25 @@ class Processor(Component):
         ]
         gone = sent.r_rdy & self.o_ready
         m.d.sync += room.eq(room - issue + gone)
-        # Words of the store and a place in the queue are reserved when a sample begins.
-        used = Signal(range(depth + 1))
-        waiting = Signal(range(WAITING + 2))
-        m.d.sync += [
-            used.eq(used + begins - issue),
-            waiting.eq(waiting + team.start - ends),
-        ]
-        m.d.comb += free.eq(Mux(waiting < WAITING, depth - used, 0))
-        return (used != 0) | (room != SENT)
+        return room != SENT
+
+
+def _of(turn: Value, values: Iterable[Value]) -> Value:
+    """Return the value of the team whose turn it is."""
+    return reduce(or_, (Mux(bit, value, 0) for bit, value in zip(turn, values, strict=True)))
+
+
+def _together(turn: Value, ready: Sequence[Value]) -> Value:
+    """Return the teams that are ready, from the one whose turn it is to the first that is not."""
+    teams = len(ready)
+    return Cat(
+        Cat(
+            turn[(k - before) % teams]
+            & Cat(ready[(k - j) % teams] for j in range(before + 1)).all()
+            for before in range(teams)
+        ).any()
+        for k in range(teams)
+    )
 
 
 def _marks(m: Module, mark: Value, cycles: int, name: str) -> Value:

@@ -1,14 +1,14 @@
-"""A team of lanes that runs one program for one sample after another."""
+"""A team of lanes that computes one sample after another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.gateware.component import Component
+from pinion.gateware.copies import MARK
 from pinion.processor.encoding import NO_SOURCE, Encoding, Field, width_of
 
 from .inverse import InverseUnit
@@ -25,53 +25,41 @@ def fields_of(data: Value, layout: Mapping[str, Field]) -> dict[str, Value]:
 
 
 class Team(Component):
-    """Program memory, sequencer, lanes, crossbar and reciprocal unit.
+    """Lanes, crossbar and reciprocal unit.
 
     Parameters
     ----------
     encoding : of the machine.
-    rows : words of the program memory.
 
     Members
     -------
-    program_write, program_row, program_data : In
-        A row of the program to be stored, while nothing runs.
+    data : In
+        The row that is executed in the next cycle; 0 for none.
     load, load_to, load_word : In
-        A constant to be stored while nothing runs: for each lane whether and where.
-    start, first_row, last_row : In
-        Begin a sample; the rows of its program.
+        A constant to be stored while no row is executed: for each lane whether and where.
+    start : In(1)
+        A sample begins: its flag is cleared.
     input : In
-        Word k of the request, k + 3 cycles after the start.
-    busy : Out(1)
-        A sample is being computed.
+        Word k of the request, while row k is executed.
     output, output_place, output_word : Out
         A result word, with its place in the record.
     flag : Out(1)
-        A value of the sample overflowed its format; valid when it is no longer busy.
-
-    Latency: as many cycles as the program has rows, and three.
-    Throughput: one sample in that time; the next begins in the cycle in which it is not busy.
+        A value of the sample overflowed its format; valid in the cycle after its last row.
     """
 
-    def __init__(self, *, encoding: Encoding, rows: int) -> None:
+    def __init__(self, *, encoding: Encoding) -> None:
         self.encoding = encoding
-        self.program_rows = rows
         machine = encoding.machine
         word = signed(machine.word)
         address = (machine.words - 1).bit_length()
         super().__init__(
             {
-                "program_write": In(1),
-                "program_row": In(range(rows)),
-                "program_data": In(encoding.width),
+                "data": In(encoding.width),
                 "load": In(machine.lanes),
                 "load_to": In(machine.lanes * address),
                 "load_word": In(word),
-                "input": In(word),
                 "start": In(1),
-                "first_row": In(range(rows)),
-                "last_row": In(range(rows)),
-                "busy": Out(1),
+                "input": In(word),
                 "output": Out(1),
                 "output_place": Out(encoding.team["output"].width),
                 "output_word": Out(word),
@@ -80,40 +68,21 @@ class Team(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the sequencer, and a row's control of lanes, crossbar and reciprocal unit."""
+        """Build a row's control of lanes, crossbar and reciprocal unit."""
         m = Module()
         encoding, machine = self.encoding, self.encoding.machine
-        m.submodules.program = program = Memory(
-            shape=encoding.width, depth=self.program_rows, init=[]
-        )
-        write, read = program.write_port(), program.read_port()
-        row = Signal(range(self.program_rows))
-        running, executes, follows = (Signal(name=n) for n in ("running", "executes", "follows"))
-        m.d.comb += [
-            write.addr.eq(self.program_row),
-            write.data.eq(self.program_data),
-            write.en.eq(self.program_write),
-            read.addr.eq(row),
-            read.en.eq(1),
-            self.busy.eq(running | executes | follows),
-        ]
-        m.d.sync += executes.eq(running)
-        with m.If(running):
-            m.d.sync += row.eq(row + 1)
-            with m.If(row == self.last_row):
-                m.d.sync += running.eq(0)
-        with m.Elif(self.start):
-            m.d.sync += [row.eq(self.first_row), running.eq(1), self.flag.eq(0)]
-        # Nothing happens in rows that are not executed. Block RAM is late in its cycle.
-        data = Signal(encoding.width)
-        m.d.sync += [data.eq(Mux(executes, read.data, 0)), follows.eq(executes)]
+        # A register of its own for each team: block RAM is late in its cycle, and teams are apart.
+        row = Signal(encoding.width, attrs=dict(MARK))
+        m.d.sync += row.eq(self.data)
+        with m.If(self.start):
+            m.d.sync += self.flag.eq(0)
 
         lanes, controls, lane_bits = [], [], width_of(encoding.lane)
         for number in range(machine.lanes):
             m.submodules[f"lane{number}"] = lane = Lane(encoding=encoding)
             lanes.append(lane)
-            controls.append(fields_of(data[number * lane_bits :], encoding.lane))
-        team = fields_of(data[machine.lanes * lane_bits :], encoding.team)
+            controls.append(fields_of(row[number * lane_bits :], encoding.lane))
+        team = fields_of(row[machine.lanes * lane_bits :], encoding.team)
         m.submodules.inverse = inverse = InverseUnit(machine=machine)
         results = [*(lane.result for lane in lanes), inverse.o, self.input]
         # The code of no source reads anything, and nobody takes it.
