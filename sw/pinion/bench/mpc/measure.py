@@ -91,7 +91,7 @@ def run(
 
 
 def _build(robot: str, progress: Progress) -> Path:
-    """Return the folder of the controller's core, built if it is missing."""
+    """Return the folder of the controller's core, after building it if it is missing."""
     from pinion.control.plant import gradient_row
     from pinion.flow import build
     from pinion.link.manifest import MANIFEST
