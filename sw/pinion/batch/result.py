@@ -145,7 +145,7 @@ def not_finite(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.boo
 def written(
     out: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]], saturated: NDArray[np.bool_]
 ) -> Result:
-    """Return the result of a run on a CPU or GPU: ``out`` if it is a `Result`, or else a new one."""
+    """Return the result of a run on a CPU or GPU: ``out`` if it is a `Result`, else a new one."""
     if not isinstance(out, Result):
         return Result(arrays=arrays, saturated=saturated, cycles=None)
     object.__setattr__(out, "_arrays", {**arrays, SATURATED: saturated})

@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chain:
-    """A tree of bodies: the links, which are the path from the base to a tip, and side branches.
+    """A tree of bodies: the links on the path from the base to a tip, and side branches.
 
     Coordinates and velocities are in the order of the bodies; those of a joint are adjacent.
 

@@ -31,7 +31,7 @@ def jsiia(
     f_tip: ArrayLike | None = None,
     count: Count | None = None,
 ) -> Array:
-    """Compute forward dynamics by a batch of nv + 1 inverse dynamics and a factorisation.
+    """Compute forward dynamics by nv + 1 batched inverse dynamics and a factorisation of M.
 
     ``qdd = M^-1 (tau - ID(q, qd, 0))``, with the columns of M from ``ID(q, 0, e_j)`` without
     gravity (equation 17). All of them share their transforms: a scan has nv + 1 right-hand sides.

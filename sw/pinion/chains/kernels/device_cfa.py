@@ -1,4 +1,4 @@
-"""Kernels of the constraint force algorithm: data of a chain, source texts and launches.
+"""Kernels of the constraint force algorithm: chain data, source texts and launch configurations.
 
 ``kernels/tridiagonal.cuh`` solves the block tridiagonal system, ``kernels/cfa.cuh`` computes the
 chain with it, ``kernels/closed.cuh`` adds a contact at the tip. They need single-axis joints
@@ -70,7 +70,7 @@ _PARAMETERS = (
 
 
 def cfa_shape(n: int, robots: int, solver: str) -> ThreadShape:
-    """Return the threads that compute one robot's dynamics.
+    """Return the threads to compute one robot's dynamics.
 
     Returns
     -------
