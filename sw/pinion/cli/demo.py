@@ -99,7 +99,7 @@ def command(
 def _other(
     demonstration: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
 ) -> None:
-    """Run the demonstration ``mpc`` or ``trot``; refuse any other name and options of cores."""
+    """Run the demonstration ``mpc`` or ``trot``; refuse other names and options for cores."""
     if demonstration not in ("mpc", "trot"):
         raise UsageError(
             f"There is no demonstration '{demonstration}': give 'mpc', 'trot', or no name."

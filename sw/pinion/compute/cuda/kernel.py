@@ -1,4 +1,4 @@
-"""A function on a GPU, for host batches, computed in chunks, and for device arrays."""
+"""A compiled function on a GPU, for host arrays, computed in chunks, and for device arrays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Crossover = tuple[int, int]
 
 
 class DeviceArray:
-    """An array in a device's memory, which other libraries use without a copy.
+    """An array in device memory, which other libraries can use without a copy.
 
     Members
     -------
@@ -134,7 +134,7 @@ class _Lent:
 
 
 class CudaKernel:
-    """A function of a robot on a device.
+    """A compiled function of a robot on a GPU.
 
     Arrays are (n, ...) or (...). In the layout ``aos`` the elements of a sample are contiguous. In
     the layout ``soa`` arrays on the device may have any strides and the samples of results are
@@ -543,7 +543,7 @@ class CudaKernel:
                 allocated.close()  # takes effect in the stream's order
 
     def measured(self) -> Crossover:
-        """Measure the crossovers of this device, for arrays on the device and on the host.
+        """Measure the batch sizes from which threads beat blocks, in device and pinned host memory.
 
         Each is twice the largest of `SMALL_BATCHES` at which blocks are faster, which is half of
         the next one. Threads may be ahead for fewer samples than that: for 16 gradients of an
@@ -749,7 +749,7 @@ class _Lane:
 
 
 def _unsuitable(values: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
-    """Return what keeps a result from being written to an array of a caller, or ""."""
+    """Return why a result cannot be written to a caller's array, or ""."""
     if not isinstance(values, np.ndarray):
         return f"an object of type {type(values).__name__}, not a NumPy array"
     if values.shape != shape or values.dtype != dtype:

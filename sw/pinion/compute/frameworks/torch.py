@@ -217,7 +217,7 @@ def _gpu(index: int, cache: Path | None) -> TorchGpu:
 
 
 class _Runner:
-    """Runner of functions on a device, with or without their gradients.
+    """Runner of functions on a device, with or without gradients.
 
     Members
     -------
