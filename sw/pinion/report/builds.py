@@ -122,7 +122,7 @@ def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def resource_record(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the result of ``pinion synth`` in a folder; None if missing or perhaps from another build.
+    """Return the result of ``pinion synth`` in a folder; None if absent or from another build.
 
     Raises
     ------
