@@ -133,5 +133,5 @@ def settle(completed: Path, folder: Path) -> None:
 
 
 def holds_us(folder: Path) -> bool:
-    """Return whether the working directory is in or at a folder, which prevents its replacement."""
+    """Return whether a folder is or contains the working directory, and so cannot be replaced."""
     return Path(os.path.realpath(os.curdir)).is_relative_to(os.path.realpath(folder))

@@ -52,7 +52,7 @@ SILENT = Progress()
 
 @contextmanager
 def watching(progress: Progress, look: Callable[[], None]) -> Iterator[None]:
-    """Call ``look`` regularly from another thread while the caller waits for silent work.
+    """Poll ``look`` from another thread while the caller waits for work that reports nothing.
 
     Parameters
     ----------

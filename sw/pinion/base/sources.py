@@ -25,7 +25,7 @@ PACKAGES = (
 
 
 class SourceError(RuntimeError):
-    """Error for Pinion's sources missing as files; the message says what to do."""
+    """Error for sources of Pinion that cannot be read as files; the message says what to do."""
 
 
 def up_to(package: str) -> tuple[str, ...]:

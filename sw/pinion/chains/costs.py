@@ -185,7 +185,7 @@ def schedule(n: int) -> tuple[CostPhase, ...]:
 
 
 def prices() -> dict[str, int]:
-    """Return the operations per processor and level by kind of level, for 5 x 5 blocks.
+    """Return the operations per processor in one level, by kind of level, for 5 x 5 blocks.
 
     A scan combines two displacements and their vectors: a product of rotations and three of a
     rotation and a vector. A local step counts as a link's inverse dynamics.

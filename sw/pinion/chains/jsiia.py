@@ -1,4 +1,4 @@
-"""Forward dynamics by inversion of the joint space inertia (JSIIA).
+"""Forward dynamics by inversion of the joint-space inertia (JSIIA).
 
 Source: Yang, Wu and Pan 2017, III-D and Algorithm 2.
 """
@@ -77,7 +77,7 @@ def jsiia(
 def inertia_and_bias(
     at: ChainState, *, method: str = "hillis_steele", count: Count | None = None
 ) -> tuple[Array, Array]:
-    """Return the joint space inertia M (B, nv, nv) and ``ID(q, qd, 0)`` (B, nv), equation 17.
+    """Return the joint-space inertia M (B, nv, nv) and ``ID(q, qd, 0)`` (B, nv), equation 17.
 
     M is symmetric up to rounding.
     """

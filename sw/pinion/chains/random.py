@@ -175,8 +175,8 @@ def _joint(
     if isinstance(joint, JointKind):
         if joint.nq == joint.nv:
             raise DynamicsError(
-                f"joints contains {joint}: instead, give 'mixed', 'revolute', 'prismatic', "
-                "'helical' or a number of degrees of freedom."
+                f"joints contains {joint}, which is not supported: give 'mixed', 'revolute', "
+                "'prismatic', 'helical' or a number of degrees of freedom."
             )
         return kind_subspace(joint), joint
     if isinstance(joint, str):

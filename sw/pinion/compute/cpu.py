@@ -411,7 +411,7 @@ class Compiled:
         name = array.name
         if not isinstance(values, np.ndarray):
             raise InputError(
-                f"The result '{name}' needs a NumPy array, not an object of type "
+                f"The array for the result '{name}' must be a NumPy array, not an object of type "
                 f"{type(values).__name__}."
             )
         if values.dtype != self.dtype:
@@ -425,7 +425,9 @@ class Compiled:
                 f"{shape}."
             )
         if not values.flags.writeable:
-            raise InputError(f"The array for the result '{name}' is read-only.")
+            raise InputError(
+                f"The array for the result '{name}' is read-only: give a writeable array."
+            )
         placed = (
             row_stride(array, values) is not None
             if self.layout == "soa"

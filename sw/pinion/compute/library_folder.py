@@ -48,7 +48,7 @@ def library_name(name: str | None, *parts: str) -> str:
         )
     if text in _RESERVED:
         raise ComputeError(
-            f"'{text}' is a name of C's own headers and libraries, or of CMake: choose another, "
+            f"'{text}' is reserved by C's headers and libraries or by CMake: choose another name, "
             f"such as robot_{text}."
         )
     return text

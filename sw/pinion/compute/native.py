@@ -119,7 +119,7 @@ class Runtime:
             raise ComputeError(f"The kernel cannot be run: {_ANSWERS.get(answer, answer)}.")
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, reuse: bool) -> Any:
-        """Return an uninitialised array that begins at a cache line, unless it is short.
+        """Return an uninitialised array that begins at a cache line, unless it is small.
 
         Parameters
         ----------
@@ -220,7 +220,10 @@ def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
         library.pinion_get_kernel.restype = ctypes.c_void_p
         address = int(library.pinion_get_kernel())
     except (OSError, AttributeError) as error:
-        raise ComputeError(f"The compiled kernel '{path}' cannot be loaded: {error}.") from None
+        raise ComputeError(
+            f"The compiled kernel '{path}' cannot be loaded ({error}): delete the file to have it "
+            "compiled again."
+        ) from None
     kernel = KernelStruct.from_address(address)
     if kernel.abi != ABI:
         raise ComputeError(

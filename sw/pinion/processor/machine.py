@@ -118,7 +118,7 @@ class Machine:
     def __post_init__(self) -> None:
         lanes: object = self.lanes
         if type(lanes) is not int or not 1 <= lanes <= MOST_LANES:
-            raise ProgramError(f"A team has 1 to {MOST_LANES} lanes, not {lanes!r}.")
+            raise ProgramError(f"A team must have 1 to {MOST_LANES} lanes, not {lanes!r}.")
 
     @property
     def digest(self) -> int:

@@ -96,7 +96,7 @@ def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str
 
 
 def read_batches(path: Path) -> dict[str, Any]:
-    """Read the data of an earlier run.
+    """Read and check the data of an earlier run.
 
     Raises
     ------
@@ -191,7 +191,7 @@ def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
 
 
 def work_of(function: str) -> str:
-    """Return how a function obtains M^-1."""
+    """Return a text on how a function obtains M^-1."""
     return WORK.get(function, NEITHER)
 
 

@@ -1,4 +1,4 @@
-"""The page of ``pinion bench compare``, from its data alone.
+"""The page of ``pinion bench compare``, rendered from its data alone.
 
 Names of robots, machines and sources come from files, so all of them are escaped.
 """

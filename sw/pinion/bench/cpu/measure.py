@@ -267,7 +267,7 @@ def opponents_of(
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Pin this process to one of its CPU cores until the context exits."""
+    """Pin this process to one of its CPU cores within the context."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
     try:

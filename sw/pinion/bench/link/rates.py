@@ -84,7 +84,7 @@ def _row(size: int, spent: Sequence[float], profile: Profile) -> dict[str, Any]:
 def driver_rates(
     manifest: Manifest, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """Measure the driver alone, on a simulated card that answers at once, minus the card's time.
+    """Measure the driver alone, with a stand-in for the card whose time is subtracted.
 
     Returns
     -------

@@ -109,7 +109,7 @@ VERDICTS = (REPRODUCED, REFUTED, OPEN)
 
 
 def read_scaling(path: Path) -> dict[str, Any]:
-    """Read the data of an earlier run.
+    """Read and check the data of an earlier run.
 
     Raises
     ------
@@ -255,7 +255,7 @@ Verdict = tuple[str, str]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, restated, and its test.
+    """A restated claim of a paper, and its test.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Printing of a program as C++: one straight-line template for vectors, scalars and GPU threads.
+"""C++ of a program, as one straight-line template for vectors, scalars and GPU threads.
 
 The printed functions are templates over the vector type ``V`` of ``runtime/vec.hpp`` and over
 accessors, so that the same text serves every layout and machine::
