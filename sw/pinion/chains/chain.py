@@ -85,7 +85,8 @@ class Chain:
                 )
             if not np.all(np.isfinite(array)):
                 raise DynamicsError(
-                    f"{name} of the chain {self.name!r} contains a number that is not finite."
+                    f"{name} of the chain {self.name!r} contains a NaN or an infinity: pass finite "
+                    "numbers."
                 )
         if len(self.kinds) != count:
             raise DynamicsError(

@@ -64,9 +64,9 @@ def jsiia(
         qdd = solve_positive(M, rest[..., None])[..., 0]
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            f"The joint space inertia of the chain {chain.name!r} (nv {chain.nv}) is "
+            f"The joint-space inertia of the chain {chain.name!r} (nv {chain.nv}) is "
             f"not positive definite in {at.dtype}: give every joint mass and inertia to move, "
-            "use a wider type, or use hybrid_aba, which needs no joint space inertia."
+            "use a wider type, or use hybrid_aba, which does not need this matrix."
         ) from None
     if count is not None:
         count.steps("Cholesky columns", chain.nv)

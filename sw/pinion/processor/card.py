@@ -116,8 +116,8 @@ def _transport(device: str, machine: Machine, progress: Progress) -> Transport:
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         raise DriverError(
-            f"There is no processor '{device}': give 'processor:' with one of "
-            f"{', '.join(sorted(points))}, followed by a colon and an address if it needs one."
+            f"There is no processor '{device}': give 'processor:' followed by one of "
+            f"{', '.join(sorted(points))}, with an address after a colon if it needs one."
         )
     opener = points[name].load()
     transport: Transport = opener(machine, loading(machine), address, progress=progress)

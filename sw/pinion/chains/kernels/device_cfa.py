@@ -218,8 +218,7 @@ def _kernel(
         )
     if n < 1 or robots < 1 or refine < 0:
         raise ComputeError(
-            f"At least 1 robot, 1 link and 0 refinements are needed, not {robots}, {n} and "
-            f"{refine}."
+            f"robots, n and refine must be at least 1, 1 and 0, not {robots}, {n} and {refine}."
         )
     T, contact = SCALARS[dtype], damping is not None
     kernel_shape = cfa_shape(n, robots, solver) if shape is None else shape

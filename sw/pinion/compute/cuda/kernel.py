@@ -331,7 +331,7 @@ class CudaKernel:
                     raise ComputeError(
                         f"{self.device.name} has no memory for {_LANES} chunks of "
                         f"{amount(samples, 'sample')} of '{self.function.name}', or the host "
-                        "cannot pin more memory: free some memory."
+                        "cannot pin more memory: free some memory of the device or the host."
                     ) from None
                 samples = max(_SMALLEST, samples // 2)
 
@@ -467,7 +467,7 @@ class CudaKernel:
         apart = _one_distance(shape[extra:], strides[extra:])
         if apart is None or (self.source.layout == "aos" and apart != 1):
             raise InputError(
-                f"The samples of '{array.name}' are not contiguous: make each sample contiguous."
+                f"The samples of '{array.name}' are not contiguous: copy each to contiguous memory."
             )
         if extra == 0:
             return Placed(address, 0, apart, None, value)

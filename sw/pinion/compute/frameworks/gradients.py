@@ -412,8 +412,9 @@ def differentiable(
     for name in ("frames", "reference"):
         if options.pop(name, None):
             raise InputError(
-                f"Gradients do not support the option '{name}': functions of a frame have them "
-                f"only for the robot's tip, in the default reference frame; omit '{name}'."
+                f"Gradients do not support the option '{name}': functions of a frame have "
+                "gradients only for the robot's tip, in the default reference frame; omit "
+                f"'{name}'."
             )
     row, rule = FUNCTIONS[function], RULES[function]
     outputs, parameters = (
