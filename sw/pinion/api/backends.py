@@ -275,7 +275,7 @@ def backend(
 def _with_defaults(
     opened: Backend, model: Model, row: Function, layout: str | None, accept_inertia: bool
 ) -> Backend:
-    """Return the backend, wrapped to make parameters optional if samples are the first axis."""
+    """Wrap a backend to make parameters optional, if it has any and samples are the first axis."""
     if not row.parameters or layout not in (None, "aos"):
         return opened
     return ParametricBackend(

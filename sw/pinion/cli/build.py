@@ -190,7 +190,7 @@ def _leave(manifest: Manifest) -> None:
 
 
 def variant(manifest: Manifest) -> str:
-    """Return the function's name with its options."""
+    """Return the function's name and options as text."""
     options = [f"{name} {value}" for name, value in manifest.options.items()]
     return ", ".join([manifest.function, *options])
 

@@ -122,7 +122,7 @@ def width_of(fields: Mapping[str, Field]) -> int:
 
 
 def packed(fields: Mapping[str, Field], values: Mapping[str, int]) -> int:
-    """Return the values of all fields as one integer, the first field lowest."""
+    """Return the values of all fields as one integer, with the first field in the lowest bits."""
     result = place = 0
     for name, field in fields.items():
         value = values[name]

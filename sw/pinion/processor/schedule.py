@@ -38,7 +38,7 @@ UNIT_HOLD = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Write:
-    """The write of a value in a cycle, from a lane, :data:`UNIT` or :data:`INPUT`.
+    """A write of a value in a cycle, from a lane, :data:`UNIT` or :data:`INPUT`.
 
     Members
     -------
@@ -279,7 +279,7 @@ class _Lister:
         self.last_use[source] = max(uses)
 
     def _when_unit(self, cycle: int) -> int:
-        """Return the first cycle from ``cycle`` on when the reciprocal unit can take an operand."""
+        """Return the first cycle from ``cycle`` on in which the unit can take an operand."""
         free = self.last_use[UNIT] + 1 - RECIPROCAL_DELAY
         return max(cycle, free, max(self.unit.used, default=-UNIT_HOLD) + UNIT_HOLD)
 

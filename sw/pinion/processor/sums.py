@@ -182,7 +182,7 @@ class _Gatherer:
         return Sums(record, tuple(self.values), results)
 
     def result(self, i: int) -> int:
-        """Return the value of a result, which a lane computes even for a constant or an input."""
+        """Return the value for a result, adding a copy if it is a constant or an input."""
         value = self.value(i)
         if self.values[value.number].operands and value[1:] == (1, 0):
             return value.number
@@ -237,7 +237,7 @@ class _Gatherer:
         return self.placed[i]
 
     def _missing(self, i: int) -> list[int]:
-        """Return the nodes that must have values before a node has one."""
+        """Return the nodes that a node needs but that do not have values yet."""
         node = self.graph.nodes[i]
         if node.op in names.LEAVES:
             return []
@@ -304,7 +304,7 @@ class _Gatherer:
         )
 
     def _computed(self, i: int) -> int:
-        """Return a node's value in a result register: its own value, or a copy."""
+        """Return the value of a node in a result register, adding a copy if necessary."""
         value = self.placed[i]
         if self.values[value.number].terms and value[1:] == (1, 0):
             return value.number
@@ -320,7 +320,7 @@ class _Gatherer:
         return self.sum([self.lone(a), self.lone(b, -1)], node, Finish.SIGN)
 
     def _choice(self, node: Node) -> list[Summand]:
-        """Return a choice as terms: the last value, and others in its place if comparisons hold."""
+        """Return the terms of a choice: the last value, or others where comparisons hold."""
         values = [self.placed[k] for k in node.args]
         first, last = values[0], values[-1]
         match node.op:

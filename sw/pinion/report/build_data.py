@@ -86,7 +86,7 @@ def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str
 
 
 def utilisation(schedule: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the operations of each unit in an interval: ``kind, unit, operations, share``.
+    """Return the operations of each unit per interval: ``kind, unit, operations, share``.
 
     A unit takes one operation per cycle, so an interval has as many slots as cycles.
     """

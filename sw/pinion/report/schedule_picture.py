@@ -52,7 +52,7 @@ class _Sheet:
 
 
 def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links: int) -> None:
-    """Draw units against cycles, coloured by link.
+    """Draw a schedule: units against cycles, coloured by link.
 
     Parameters
     ----------

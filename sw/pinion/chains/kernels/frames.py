@@ -130,7 +130,7 @@ class Frames:
         )
 
     def bodies(self, name: str, dtype: str) -> NDArray[np.void]:
-        """Return the records of the bodies.
+        """Return the records of the bodies for the kernels.
 
         Parameters
         ----------

@@ -281,7 +281,7 @@ def source(
     dtype: str = "float32",
     outputs: Sequence[str] = (),
 ) -> CooperativeSource:
-    """Generate the kernel of a function of a robot.
+    """Generate the kernel for a function of a robot, with one block per sample.
 
     Parameters
     ----------

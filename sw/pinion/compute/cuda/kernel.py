@@ -439,7 +439,7 @@ class CudaKernel:
             others.append((a, begin, end))
 
     def _strides(self, array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the strides of a new array: contiguous samples in the layout ``soa``."""
+        """Return the strides of a new array; its samples are contiguous in the layout ``soa``."""
         if self.source.layout == "aos" or len(shape) == len(array.shape):
             return contiguous(shape)
         count = max(1, shape[0])
@@ -729,7 +729,7 @@ class _Lane:
         stream.download(self.fetched[: frame.sizes[1]], self.answers)
 
     def finish(self) -> None:
-        """Wait for the chunk and copy its results to their arrays."""
+        """Wait for the chunk and copy its results to the output arrays."""
         if self.pending is None:
             return
         first, frame, count, results = self.pending

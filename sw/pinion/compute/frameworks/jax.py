@@ -148,7 +148,7 @@ def dynamics(
     cache: Path | None = None,
     **options: Unpack[RowOptions],
 ) -> Callable[..., Any]:
-    """Return a differentiable function of arrays.
+    """Return a function of a robot as a differentiable function of JAX arrays.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ def dynamics(
     device: str | torch.device | TorchGpu = "cpu",
     **options: Any,
 ) -> Callable[..., Any]:
-    """Return a differentiable function of tensors.
+    """Return a function of a robot as a differentiable function of tensors.
 
     Parameters
     ----------
