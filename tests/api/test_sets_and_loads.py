@@ -240,7 +240,7 @@ SAMPLE_4[4, 4] = 0.3
         ({HAND: np.ones(9)}, "give 10 numbers or a dictionary of mass, com and inertia"),
         ({HAND: {"com": (0, 0, 0)}}, "give 10 numbers or a dictionary of mass, com and inertia"),
         ({"gravity": {"mass": 1.0}}, "give 3 numbers, once for all"),
-        ({HAND: SAMPLE_4, "gravity": np.ones((2, 3))}, r"numbers of samples \(2, 33\)"),
+        ({HAND: SAMPLE_4, "gravity": np.ones((2, 3))}, r"numbers of samples \(2 and 33\)"),
     ],
 )
 def test_a_set_that_no_body_can_have_is_a_sentence(inertia: Any, message: str) -> None:

@@ -174,7 +174,7 @@ class ParametricBackend(Backend):
         if len(lengths) > 1:
             raise InputError(
                 "The sets of 'inertia' have different numbers of samples "
-                f"({', '.join(map(str, sorted(lengths)))}): give the same number in each, or one "
+                f"({' and '.join(map(str, sorted(lengths)))}): give the same number in each, or one "
                 "set for all samples."
             )
         batch = tuple(lengths)
