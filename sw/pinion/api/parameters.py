@@ -174,8 +174,8 @@ class ParametricBackend(Backend):
         if len(lengths) > 1:
             raise InputError(
                 "The sets of 'inertia' have different numbers of samples "
-                f"({' and '.join(map(str, sorted(lengths)))}): give the same number in each, or one "
-                "set for all samples."
+                f"({' and '.join(map(str, sorted(lengths)))}): give the same number in each, or "
+                "one set for all samples."
             )
         batch = tuple(lengths)
         replaced = np.concatenate(
