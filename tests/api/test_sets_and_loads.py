@@ -201,7 +201,7 @@ def test_sets_of_another_form_are_a_sentence() -> None:
     inverse = pinion.backend("iiwa14", "rnea", device="float", parameters=names)
     for sets, message in (
         (5, "'inertia' must be a dictionary of parameters by link name, not '5'"),
-        ({"iiwa_link_6": np.ones(4), "iiwa_link_6:on-axis": np.ones(4)}, "name one link twice"),
+        ({"iiwa_link_6": np.ones(4), "iiwa_link_6:on-axis": np.ones(4)}, "name the same link"),
         (
             {"iiwa_link_6": np.ones(5)},
             "10 numbers, the 4 of 'iiwa_link_6:on-axis' or a dictionary of mass, com",
@@ -239,8 +239,8 @@ SAMPLE_4[4, 4] = 0.3
         ({"nothing": np.ones(10)}, f"no parameters of 'nothing', only of '{HAND}', 'gravity'"),
         ({HAND: np.ones(9)}, "give 10 numbers or a dictionary of mass, com and inertia"),
         ({HAND: {"com": (0, 0, 0)}}, "give 10 numbers or a dictionary of mass, com and inertia"),
-        ({"gravity": {"mass": 1.0}}, "give 3 numbers, for all"),
-        ({HAND: SAMPLE_4, "gravity": np.ones((2, 3))}, "for 2 and 33 samples"),
+        ({"gravity": {"mass": 1.0}}, "give 3 numbers, once for all"),
+        ({HAND: SAMPLE_4, "gravity": np.ones((2, 3))}, r"numbers of samples \(2 and 33\)"),
     ],
 )
 def test_a_set_that_no_body_can_have_is_a_sentence(inertia: Any, message: str) -> None:

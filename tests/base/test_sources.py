@@ -98,5 +98,5 @@ def test_headers_of_the_runtime_are_part_of_the_sources() -> None:
 
 
 def test_a_missing_package_is_named() -> None:
-    with pytest.raises(SourceError, match=r"^There is no package pinion\.nonsense: .*\.$"):
+    with pytest.raises(SourceError, match=r"^The package pinion\.nonsense is missing: .*\.$"):
         package_digest(["nonsense"])

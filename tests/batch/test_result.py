@@ -33,7 +33,7 @@ def test_unknown_names_are_refused_with_those_there_are(result: Result) -> None:
         _ = result.taw
     with pytest.raises(KeyError, match="no 'taw'; it has tau"):
         result["taw"]
-    with pytest.raises(KeyError, match=r"write result\.cycles"):
+    with pytest.raises(KeyError, match=r"use result\.cycles"):
         result["cycles"]
     assert not hasattr(result, "taw") and "taw" not in result and result.get("taw") is None
 

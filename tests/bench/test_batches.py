@@ -189,5 +189,5 @@ def test_a_damaged_data_file_is_one_sentence(tmp_path: Path) -> None:
     for change in ({"kind": "heard"}, {"source": "nowhere"}, {"us_per_batch": {"16": "fast"}}):
         bad = {**good, "rows": [{**good["rows"][0], **change}]}
         path.write_text(json.dumps(bad))
-        with pytest.raises(ReportError, match="is not intact"):
+        with pytest.raises(ReportError, match="is invalid or damaged"):
             published_batches(path)

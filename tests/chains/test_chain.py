@@ -117,7 +117,7 @@ def test_chains_that_are_none_are_refused() -> None:
     chain = random_chain(3, 1)
     bad = {
         "expected": {"E": chain.E[:2]},
-        "not finite": {"r": chain.r * np.nan},
+        "a NaN or an infinity": {"r": chain.r * np.nan},
         "0 to 6": {"dof": np.array([1, 7, 1])},
         "independent columns": {"S": chain.S * 0},
         "must precede": {"parent": np.array([-1, 2, 1])},

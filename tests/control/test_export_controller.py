@@ -299,7 +299,7 @@ def test_efforts_end_at_their_limits(scene: Scenario, motion: Motion, quick: Pat
 
 def test_names_of_c_are_refused_and_all_others_compile(scene: Scenario, motion: Motion) -> None:
     for name in ("abi", "math", "c", "all"):
-        with pytest.raises(ComputeError, match=f"'{name}' is a name of C's own"):
+        with pytest.raises(ComputeError, match=f"'{name}' is reserved by C's headers"):
             export_controller(horizon(scene), motion, Path("nowhere"), name=name)
     for name in ("name", "MY_NAME", "unnamed"):
         library = export._ControllerLibrary(

@@ -1,4 +1,4 @@
-"""Backends that compute a function, by name: ``backend("iiwa14", "rnea", device="cpu")``."""
+"""Backends, opened by device name: ``backend("iiwa14", "rnea", device="cpu")``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GROUP = "pinion.backends"
 
 
 class CardOptions(CoreOptions, total=False):
-    """Options of the build that is made for a card.
+    """Options of the build that a card runs.
 
     Members
     -------
@@ -53,7 +53,7 @@ class CardOptions(CoreOptions, total=False):
 
 
 class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
-    """All options of :func:`backend`: of the function, the robot and the devices.
+    """All options of :func:`backend`: those of the function, the robot and the devices.
 
     Members
     -------
@@ -77,7 +77,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
 
 
 class FloatBackend(Backend):
-    """The float model on the host: float64 results for the float32 requests of a card.
+    """The float model on the host: float64 results for requests rounded to float32, as for a card.
 
     The states of a function continue from batch to batch, until `reset_state`. Pickling and copying
     keep the robot, the function and the states of the stream.
@@ -100,7 +100,7 @@ class FloatBackend(Backend):
         self._state = None
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch; ``saturated`` says which results are not finite, ``cycles`` is None.
+        """Compute a batch; ``saturated`` marks results that are not finite, and ``cycles`` is None.
 
         Raises
         ------
@@ -275,7 +275,7 @@ def backend(
 def _with_defaults(
     opened: Backend, model: Model, row: Function, layout: str | None, accept_inertia: bool
 ) -> Backend:
-    """Return the backend, wrapped to make parameters optional if samples are the first axis."""
+    """Wrap a backend to make parameters optional, if it has any and samples are the first axis."""
     if not row.parameters or layout not in (None, "aos"):
         return opened
     return ParametricBackend(
@@ -363,7 +363,7 @@ def _card(
     progress: Progress = SILENT,
     **options: Unpack[CoreOptions],
 ) -> tuple[CardBackend, Model]:
-    """Build a core and open a card with it; return the card and the robot of the core."""
+    """Build a core and open a card that runs it; return the card and the core's robot."""
     with installation.needs(DriverError):  # the float model only needs NumPy
         from pinion.flow import build
     path = Path(tempfile.mkdtemp(prefix="pinion-")) / "build" if folder is None else Path(folder)
@@ -388,7 +388,7 @@ def _card(
 
 
 def _holds(folder: Path, *, model: Model, row: Function, request: BuildRequest) -> bool:
-    """Return whether a folder has an intact build of this request for an equal robot.
+    """Return whether a folder contains an intact build of this request for an equal robot.
 
     A build with formats from a file is never reused: the file may have changed.
     """

@@ -179,7 +179,7 @@ class BuiltCore:
         arrays: Mapping[str, ArrayLike] | None = None,
         progress: Progress = SILENT,
     ) -> NetlistCheck:
-        """Simulate Yosys's netlist for the ECP5, and compare results with the integer model."""
+        """Simulate Yosys's netlist for the ECP5, and compare its results with the integer model."""
         with installation.needs(DriverError):
             from pinion.cosim.netlist import check_netlist
         return NetlistCheck.of(
@@ -212,7 +212,7 @@ class BuiltCore:
         force: bool = False,
         progress: Progress = SILENT,
     ) -> BuildReport:
-        """Return the known figures of the build; None for those not measured.
+        """Return the build's figures, with None for each one that was not measured.
 
         Parameters
         ----------
@@ -386,7 +386,7 @@ def build_requested(
     goal: Callable[[Model, Function], Goal] | None = None,
     progress: Progress = SILENT,
 ) -> BuiltCore:
-    """Build a core of a row of the function table; row options in the request are only stored."""
+    """Build a core for a `Function`; function options in the request are recorded, not applied."""
     with installation.needs(DriverError):
         from pinion.flow import build as build_core
         from pinion.flow.objective import PLAN_SUFFIX

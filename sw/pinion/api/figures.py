@@ -18,7 +18,7 @@ from .pages import ReportPage
 
 
 def frozen(value: Any) -> Any:
-    """Return JSON-able data as read-only mappings and tuples."""
+    """Return JSON-serialisable data as read-only mappings and tuples."""
     if isinstance(value, Mapping):
         return MappingProxyType({key: frozen(inner) for key, inner in value.items()})
     if isinstance(value, list | tuple):
@@ -177,7 +177,7 @@ class PromiseCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesis:
-    """Resources that Yosys counts for a part, and an estimate of the clock without placement.
+    """Resources of a part as counted by Yosys, and a clock estimate made without placement.
 
     Members
     -------
@@ -216,7 +216,7 @@ class Synthesis:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedFolder:
-    """A core as a folder that other designs and tools can use.
+    """A folder with an exported core, for other designs and tools.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""The HTML page of builds, for ``pinion report -o`` and :meth:`.BuiltCore.report`."""
+"""The HTML report page of builds, for ``pinion report -o`` and :meth:`.BuiltCore.report`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.link import Manifest
 
 @dataclass(frozen=True, kw_only=True)
 class ReportPage:
-    """A report page that was written.
+    """A report page written to a file.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Parameters of a backend by link: sets for one call, and loads for all later calls."""
+"""Parameters of a backend by link: values for one call, and loads for all later calls."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ class ParametricBackend(Backend):
                 return parameter
         listed = ", ".join(repr(p.name) for p in self._parameters)
         raise InputError(
-            f"There are no parameters of {name!r}, only of {listed}: name {name!r} in "
-            "parameters= when you open the backend."
+            f"The backend has no parameters of {name!r}, only of {listed}: add {name!r} to "
+            "parameters= when you open it."
         )
 
     def _of_link(self, name: str) -> Parameter:
@@ -164,8 +164,8 @@ class ParametricBackend(Backend):
             same = [name for name in named if named[name] is parameter]
             if len(same) > 1:
                 raise InputError(
-                    f"The sets of 'inertia' for {' and '.join(map(repr, same))} name one link "
-                    "twice: give one set per link."
+                    f"The sets of 'inertia' for {' and '.join(map(repr, same))} name the "
+                    "same link: give one set per link."
                 )
         for name, value in sets.items():
             parameter = named[name]
@@ -173,8 +173,9 @@ class ParametricBackend(Backend):
         lengths = {len(part) for part in parts if part.ndim > 1}
         if len(lengths) > 1:
             raise InputError(
-                f"The sets of 'inertia' are for {' and '.join(map(str, sorted(lengths)))} samples: "
-                "give each for the same number of samples, or one set for all."
+                "The sets of 'inertia' have different numbers of samples "
+                f"({' and '.join(map(str, sorted(lengths)))}): give the same number in each, or "
+                "one set for all samples."
             )
         batch = tuple(lengths)
         replaced = np.concatenate(
@@ -217,7 +218,7 @@ def _possible(parameter: Parameter) -> bool:
 
 
 def _set_of(parameter: Parameter, value: Any) -> Array:
-    """Return the parameter values of a set in any of its forms, (count,) or (n, count)."""
+    """Return a parameter's values, (count,) or (n, count), from a set in any accepted form."""
     numbers = len(parameter.file)
     try:
         if isinstance(value, Mapping):
@@ -236,7 +237,7 @@ def _set_of(parameter: Parameter, value: Any) -> Array:
             described = f", the {parameter.count} of {parameter.name!r}{described}"
         raise InputError(
             f"The set of {parameter.name!r} has the wrong form: give "
-            f"{amount(numbers, 'number')}{described}, for all samples or for each."
+            f"{amount(numbers, 'number')}{described}, once for all samples or once per sample."
         )
     if not parameter.of_link:
         return array
@@ -255,7 +256,7 @@ def _rigid_body(parameter: Parameter, described: Mapping[str, Any]) -> Array:
 
 
 def _values(parameter: Parameter, numbers: Array, basis: Array, origin: Any = 0.0) -> Array:
-    """Return a parameter's values from ten numbers (..., 10), which its basis must represent."""
+    """Return a parameter's values for ten inertial numbers (..., 10) in the span of its basis."""
     values = numbers @ parameter.reading.T
     beside = np.abs(numbers - origin - values @ basis.T).max(axis=-1)
     if np.any(beside > ROUND * np.abs(numbers).max(axis=-1)):

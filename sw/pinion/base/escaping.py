@@ -23,7 +23,7 @@ _CONTROL = ("Cc", "Cf", "Zl", "Zp", "Cs")
 
 
 def control_in(text: str) -> str:
-    """Return the first control, line-separator or invisible formatting character, or ""."""
+    """Return a text's first control, line-break or invisible character, or "" if it has none."""
     return next((c for c in text if unicodedata.category(c) in _CONTROL), "")
 
 
@@ -53,7 +53,7 @@ def line_comment(text: object) -> str:
 
 
 def markdown(text: object) -> str:
-    """Escape a text for Markdown, also in tables, so that nothing in it acts as markup."""
+    """Escape a text for Markdown, including tables, so that nothing in it acts as markup."""
     marked = _MARKED.sub(r"\\\g<0>", one_line(text))
     # After the backslashes, since entities contain characters that would be escaped.
     safe = html.escape(marked, quote=False).replace("://", "&#58;//").replace("@", "&#64;")

@@ -22,7 +22,7 @@ def html_table(
     heads: Sequence[object] = (),
     note: object = "",
 ) -> str:
-    """Return an HTML table; without heads, the first cell of each row is a header cell.
+    """Return an HTML table; without headings, the first cell of each row is a header cell.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ _IMPORTED_AS = {
 
 
 class MissingExtraError(ModuleNotFoundError):
-    """Missing packages of extras; the message tells the user how to install them."""
+    """Error for missing packages of extras; the message tells the user how to install them."""
 
 
 def version() -> str:
@@ -110,7 +110,7 @@ def needs(refusal: Callable[[str], Exception]) -> Iterator[None]:
 
 
 def install_hint(*extras: str) -> str:
-    """Return how to install extras, to end a sentence: ``install ... with `pip install ...```.
+    """Return the end of a sentence on installing extras: ``install ... with `pip install ...```.
 
     If Pinion is not installed (a source tree on the path), this is the command for a clone.
 

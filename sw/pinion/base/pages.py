@@ -17,7 +17,7 @@ _MARKED = re.compile(r"<!-- table: (\w+) -->\n(.*?)<!-- end -->", flags=re.DOTAL
 
 
 class PageError(ValueError):
-    """A page cannot be written; the message says what is missing."""
+    """Error for a page that cannot be written; the message says what is missing."""
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -27,7 +27,7 @@ def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> st
 
 
 def rewritten(page: str, tables: Tables) -> str:
-    """Return a page's text with every table between markers rendered again.
+    """Return a page's text with the tables between its markers rendered again.
 
     Raises
     ------

@@ -62,7 +62,7 @@ def obstacle(path: Path) -> str:
 
 @contextmanager
 def scratch_beside(folder: Path) -> Iterator[Path]:
-    """Create a scratch folder beside an output folder, on the same file system; remove it later.
+    """Yield a scratch folder next to an output folder, on the same file system; then remove it.
 
     Scratch folders of killed processes are removed, except those that hold an earlier build,
     `BEFORE`: their process ended while it exchanged the two.
@@ -85,7 +85,7 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _claimed(scratch: Path) -> Iterator[None]:
-    """Hold a lock on a file in a folder; the kernel releases it when the process dies.
+    """Hold a lock on a file in a scratch folder; the kernel releases it when the process dies.
 
     The file gets its name once it is locked, so that the folder never looks abandoned.
     """
@@ -107,7 +107,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _lock(file: BinaryIO) -> bool:
-    """Try to lock an open file; return False if another process holds it, and on Windows."""
+    """Try to lock an open file; return False if another process holds it, and always on Windows."""
     if sys.platform == "win32":
         return False
     try:
@@ -118,7 +118,7 @@ def _lock(file: BinaryIO) -> bool:
 
 
 def settle(completed: Path, folder: Path) -> None:
-    """Move a completed folder to a path that is free or is an empty folder.
+    """Move a completed folder to a path that does not exist or is an empty folder.
 
     An empty folder that cannot be replaced, the working directory or a mount point, is filled.
     """
@@ -133,5 +133,5 @@ def settle(completed: Path, folder: Path) -> None:
 
 
 def holds_us(folder: Path) -> bool:
-    """Return whether the working directory is in a folder, which then cannot be replaced."""
+    """Return whether a folder is or contains the working directory, and so cannot be replaced."""
     return Path(os.path.realpath(os.curdir)).is_relative_to(os.path.realpath(folder))

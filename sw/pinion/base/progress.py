@@ -16,7 +16,7 @@ EVERY = 0.25
 
 @dataclass(frozen=True)
 class Progress:
-    """Receiver of steps and shares of work; ``Progress(print)`` prints a line at each step.
+    """Receiver of progress reports; ``Progress(print)`` prints a line at each step.
 
     Members
     -------
@@ -40,7 +40,7 @@ class Progress:
             self.shares(share)
 
     def part(self, begin: float, end: float) -> Progress:
-        """Return a receiver for a part of the step, from one share to another."""
+        """Return a receiver for a part of the step: it maps 0 to 1 onto `begin` to `end`."""
         if self.shares is None:
             return self
         return Progress(self.lines, lambda share: self.advance(begin + (end - begin) * share))
@@ -52,7 +52,7 @@ SILENT = Progress()
 
 @contextmanager
 def watching(progress: Progress, look: Callable[[], None]) -> Iterator[None]:
-    """Call ``look`` from another thread while the caller waits for work that reports nothing.
+    """Poll ``look`` from another thread while the caller waits for work that reports nothing.
 
     Parameters
     ----------

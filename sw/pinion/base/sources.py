@@ -25,11 +25,11 @@ PACKAGES = (
 
 
 class SourceError(RuntimeError):
-    """Pinion's sources are not available as files; the message says what to do."""
+    """Error for sources of Pinion that cannot be read as files; the message says what to do."""
 
 
 def up_to(package: str) -> tuple[str, ...]:
-    """Return the packages up to this one in `PACKAGES`, which include everything it uses."""
+    """Return the packages of `PACKAGES` up to and including one, which cover all its imports."""
     return PACKAGES[: PACKAGES.index(package) + 1]
 
 
@@ -82,12 +82,12 @@ def source_digest(packages: Sequence[str]) -> str:
 def _folders(package: str) -> Sequence[str]:
     spec = importlib.util.find_spec(f"pinion.{package}")
     if spec is None or not spec.submodule_search_locations:
-        raise SourceError(f"There is no package pinion.{package}: install all of Pinion.")
+        raise SourceError(f"The package pinion.{package} is missing: reinstall Pinion.")
     return list(spec.submodule_search_locations)
 
 
 def _files(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Yield every file below a folder in order, except those that Python or an editor wrote."""
+    """Yield every file below a folder in order, except hidden files and ``__pycache__``."""
     try:
         with os.scandir(folder) as scan:
             entries = sorted(scan, key=lambda entry: entry.name)

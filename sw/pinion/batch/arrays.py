@@ -1,4 +1,4 @@
-"""One-time checks of a caller's arrays, with errors that name the array."""
+"""Checks of a caller's arrays, with errors that name the array."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _numeric(array: Array, value: ArrayLike, dtype: type[np.floating[Any]]) -> N
 
 
 def _masked(value: ArrayLike) -> bool:
-    """Return whether elements are masked, even in a list of arrays: NumPy would drop the mask."""
+    """Return whether an array, or one in a list, has masked elements; NumPy would drop the mask."""
     if type(value) is np.ndarray:
         return False
     if isinstance(value, list | tuple):

@@ -46,7 +46,7 @@ class Backend(Closing, Protocol):
     def run(self, /, *values: ArrayLike, **arrays: Any) -> Result:
         """Compute a batch from arrays (...) or (n, ...), and return named arrays.
 
-        Arrays by position are the function's inputs in their order; the others go by name.
+        Positional arrays are the function's inputs in order; pass the others by name.
         """
 
     def __call__(self, /, *values: ArrayLike, **arrays: Any) -> Result:
@@ -61,7 +61,7 @@ class Backend(Closing, Protocol):
         com: Sequence[float] = (0.0, 0.0, 0.0),
         inertia: Sequence[float] | None = None,
     ) -> None:
-        """Fix a rigid load to a link for the following calls, in place of an earlier one on it.
+        """Fix a rigid load to a link for all later calls; it replaces an earlier load on that link.
 
         Calls in progress keep the load with which they began.
 

@@ -82,7 +82,7 @@ class Result(Mapping[str, NDArray[Any]]):
         except KeyError:
             wrong = self._unknown(name)
             if name == "cycles":
-                wrong = "The cycles of a result are not an array: write result.cycles."
+                wrong = "The cycles of a result are not an array: use result.cycles."
             raise KeyError(wrong) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -122,7 +122,7 @@ class Result(Mapping[str, NDArray[Any]]):
         )
 
     def _of_a_card(self) -> list[str]:
-        """Return the flags and cycles of a card as text; empty for float results without a flag."""
+        """Return a card's flags and cycles as text; empty for float results without a flag."""
         flagged = int(np.count_nonzero(self.saturated))
         counted = self._cycles is not None
         parts = [f"saturated: {flagged} of {self.saturated.size}"] if counted or flagged else []
@@ -145,7 +145,7 @@ def not_finite(arrays: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.boo
 def written(
     out: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]], saturated: NDArray[np.bool_]
 ) -> Result:
-    """Return the result of a run on a CPU or GPU, which is ``out`` itself if that is a `Result`."""
+    """Return the result of a run on a CPU or GPU: ``out`` if it is a `Result`, else a new one."""
     if not isinstance(out, Result):
         return Result(arrays=arrays, saturated=saturated, cycles=None)
     object.__setattr__(out, "_arrays", {**arrays, SATURATED: saturated})

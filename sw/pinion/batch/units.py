@@ -1,4 +1,4 @@
-"""Units that depend on the joint: ``N m | N`` is N m for rotation and N for translation."""
+"""Units that depend on the joint type: ``N m | N`` is N m for rotation and N for translation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ row's unit is for two joints of the same kind.)"""
 
 
 def mixed_units_sentence(arrays: Iterable[Array]) -> str:
-    """Return sentences that explain arrays with two units, or an empty string if there are none.
+    """Return an explanation of arrays with two units, or an empty string if there are none.
 
     Parameters
     ----------

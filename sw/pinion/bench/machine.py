@@ -1,4 +1,4 @@
-"""Descriptions of the measuring machine and of the software versions."""
+"""Description of the measuring machine and its software versions."""
 
 from __future__ import annotations
 

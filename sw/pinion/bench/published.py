@@ -8,7 +8,7 @@ from typing import Any
 
 
 def published_designs() -> dict[str, Any]:
-    """Return the data file: ``sources`` (texts by key), ``design`` and ``end_to_end`` (times)."""
+    """Return the data file: ``sources`` (texts by key), ``design``, and times in ``end_to_end``."""
     return tomllib.loads((files("pinion.bench") / "published.toml").read_text())
 
 

@@ -17,7 +17,7 @@ Rows = list[dict[str, Any]]
 def robots_and_functions(
     target: Sequence[str], default: Sequence[str] = ()
 ) -> tuple[dict[str, Model], tuple[str, ...]]:
-    """Return the models, by robot, and the names of the functions.
+    """Return the models by robot name, and the names of the functions.
 
     Parameters
     ----------

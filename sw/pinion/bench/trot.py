@@ -1,4 +1,4 @@
-"""Table and picture of a walk that follows commands."""
+"""Table and picture of a walk that follows velocity commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pinion.report.palette import ALARM, DPI, FAINT, INK
 def speeds_by_command(
     walked: Walk, commands: Mapping[str, tuple[float, ...]], duration: float
 ) -> list[dict[str, Any]]:
-    """Return the mean speeds of each command, from a second after its begin to its end.
+    """Return the mean speeds during each command, from one second after its start to its end.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def draw_walk(path: Path, walked: Walk, pushes: list[Push]) -> None:
 
 
 def _speeds(x: np.ndarray, period: float, window: float = 0.5) -> np.ndarray:
-    """Return speeds forward, to the left, and of turning, (3, m), as means over a window [s]."""
+    """Return forward, leftward and yaw speeds, (3, m), as moving averages over a window [s]."""
     raw = base_speeds(x, period)
     raw = np.concatenate([raw, raw[:, -1:]], axis=1)
     rows = max(1, round(window / period))

@@ -32,7 +32,7 @@ PINOCCHIO = "Pinocchio"
 
 
 def forward_algorithms() -> dict[str, Algorithm]:
-    """Return the forward dynamics algorithms that use recursions and scans, by name."""
+    """Return the forward dynamics algorithms other than the constraint force algorithm, by name."""
     return {
         "ABA": aba,
         "JSIIA": jsiia,
@@ -42,7 +42,7 @@ def forward_algorithms() -> dict[str, Algorithm]:
 
 
 def constraint_force_algorithms() -> dict[str, Algorithm]:
-    """Return the constraint force algorithm with each solver, unrefined and refined once."""
+    """Return the constraint force algorithm by name: each solver, unrefined and refined once."""
     return {
         f"CFA, {solver}{', refined' * refine}": partial(cfa, solver=solver, refine=refine)
         for refine in (0, 1)
@@ -51,7 +51,7 @@ def constraint_force_algorithms() -> dict[str, Algorithm]:
 
 
 def inverse_algorithms() -> dict[str, Algorithm]:
-    """Return the inverse dynamics by recursion, and by scans of every form and method."""
+    """Return the inverse dynamics algorithms by name: recursion, and each kind of scan."""
     scans = {
         f"{form}, {method}": partial(rnea_scan, form=form, method=method)
         for form in FORMS

@@ -273,7 +273,7 @@ def condition(chain: Chain, q: ArrayLike, *, solver: str = "oee") -> Array:
 
 
 def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
-    """Return bases of the forces that do no work on motions H, and which columns are unused.
+    """Return bases of the forces that do no work on motions H, and a mask of unused columns.
 
     Parameters
     ----------

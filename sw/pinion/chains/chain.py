@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Chain:
-    """A tree of bodies: the links, which are the path from the base to a tip, and side branches.
+    """A tree of bodies: the links on the path from the base to a tip, and side branches.
 
     Coordinates and velocities are in the order of the bodies; those of a joint are adjacent.
 
@@ -85,7 +85,8 @@ class Chain:
                 )
             if not np.all(np.isfinite(array)):
                 raise DynamicsError(
-                    f"{name} of the chain {self.name!r} contains a number that is not finite."
+                    f"{name} of the chain {self.name!r} contains a NaN or an infinity: pass finite "
+                    "numbers."
                 )
         if len(self.kinds) != count:
             raise DynamicsError(

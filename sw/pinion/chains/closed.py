@@ -52,7 +52,7 @@ from .state import ChainState, state_of
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TypeI:
-    """A contact that constrains the tip in some directions and sets its wrench in the others.
+    """A contact that constrains the tip in some directions and prescribes its wrench in the others.
 
     ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with the unknown K_C (eq. 27-29).
 
@@ -75,7 +75,7 @@ class TypeI:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TypeII:
-    """A contact, as with friction, whose wrench in free directions depends on the other one.
+    """A contact, as with friction, whose free wrench components depend on the constraint wrench.
 
     ``W^T Vdot = G_C`` and ``F = W K_C + H K_F`` with ``K_F = phi K_C + d`` (eq. 25).
 
@@ -113,7 +113,7 @@ class Lathrop:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Closed:
-    """The motion of a closed chain; members have a batch axis if q has one.
+    """Motion and tip wrench of a closed chain; members have a batch axis if q has one.
 
     Members
     -------
@@ -260,7 +260,7 @@ def _tip(frame: tuple[ArrayLike, ArrayLike] | None, dtype: np.dtype[np.floating]
 
 
 def _from_base(at: ChainState, terms: Array, method: str, count: Count | None) -> Array:
-    """Return the links' motions (B, n, 6) for each joint's contribution and a fixed base."""
+    """Return the links' motions (B, n, 6), accumulated over the joints from a fixed base."""
     X = at.X[:, at.chain.main]
     return scan(affine, (X, terms[..., None]), method, count)[1][..., 0]
 
@@ -268,13 +268,13 @@ def _from_base(at: ChainState, terms: Array, method: str, count: Count | None) -
 def _tip_acceleration(
     at: ChainState, X: Array, drift: Array, qdd: Array, method: str, count: Count | None
 ) -> Array:
-    """Compute eq. 86 with velocity terms: drift (B, n, 6) is ``v x S qd``, qdd (B, nv)."""
+    """Return the tip's acceleration (B, 6): eq. 86 plus the velocity terms ``drift`` (B, n, 6)."""
     terms = times(at.S, at.chain.padded(qdd))[:, at.chain.main] + drift
     return times(X, _from_base(at, terms, method, count)[:, -1])
 
 
 def _pushed(at: ChainState, f: Array, method: str, count: Count | None) -> Array:
-    """Return the efforts (B, bodies, k) for a wrench (B, 6) of the last link, eq. 87 and 88."""
+    """Return the efforts (B, bodies, k) of a wrench (B, 6) on the last link, eq. 87 and 88."""
     forces = np.zeros((at.count, at.chain.bodies, 6, 1), at.dtype)
     forces[:, at.chain.main[-1], :, 0] = f
     return columns_of_efforts(at, forces, method=method, count=count)[..., 0]
@@ -282,7 +282,7 @@ def _pushed(at: ChainState, f: Array, method: str, count: Count | None) -> Array
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Terms:
-    """``F = N z + f`` and ``Q Vdot - R z = g``: N (6, m), Q (m, 6), R (m, m), f, g (B, ...)."""
+    """Terms of ``F = N z + f``, ``Q Vdot - R z = g``: N (6, m), Q (m, 6), R (m, m), f and g."""
 
     N: Array
     f: Array

@@ -88,7 +88,7 @@ _COLUMNS = 5
 
 
 def rnea_operations() -> Operations:
-    """Return the operations per link of recursive Newton-Euler with qdd = 0."""
+    """Return the operations per link of the recursive Newton-Euler algorithm with qdd = 0."""
     velocity = _MOVED + Operations(0, 1)
     acceleration = Operations(4, 0) + _MOVED + Operations(0, 4)
     force = _RIGID.times(2) + _CROSSED + Operations(0, 6)
@@ -96,7 +96,7 @@ def rnea_operations() -> Operations:
 
 
 def aba_operations() -> Operations:
-    """Return the operations per link of forward dynamics by articulated bodies.
+    """Return the operations per link of the articulated-body algorithm.
 
     ``U = IA S`` is a column, ``U / D`` has a one, and ``IA - U D^-1 U^T`` has a row of zeros.
     """
@@ -185,7 +185,7 @@ def schedule(n: int) -> tuple[CostPhase, ...]:
 
 
 def prices() -> dict[str, int]:
-    """Return the operations per processor in a level of each kind, for 5 x 5 blocks.
+    """Return the operations per processor in one level, by kind of level, for 5 x 5 blocks.
 
     A scan combines two displacements and their vectors: a product of rotations and three of a
     rotation and a vector. A local step counts as a link's inverse dynamics.

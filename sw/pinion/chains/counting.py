@@ -29,7 +29,7 @@ class Count:
     sequential: dict[str, int] = field(default_factory=dict)
 
     def level(self, combines: int) -> None:
-        """Count a level of `combines` operations; zero operations are not a level."""
+        """Count a level of `combines` operations, or nothing if there are none."""
         if combines:
             self.levels += 1
             self.combines += combines
@@ -39,6 +39,6 @@ class Count:
         self.solves += 1
 
     def steps(self, name: str, steps: int) -> None:
-        """Count successive steps: a recursion over links, or the rows of a factorisation."""
+        """Count sequential steps, such as those of a recursion over links or of a factorisation."""
         if steps:
             self.sequential[name] = self.sequential.get(name, 0) + steps

@@ -90,7 +90,7 @@ def _row(name: str, n: int, count: Count) -> dict[str, Any]:
 
 
 def facts() -> dict[str, Any]:
-    """Compute the evidence for claims that are not about run times, by the key in the claim."""
+    """Compute the evidence for claims that are not about run times, by the keys that claims use."""
     return {
         "hybrid": _hybrid(),
         "upper_blocks": _upper_blocks(),
@@ -103,7 +103,7 @@ def facts() -> dict[str, Any]:
 
 
 def _hybrid() -> dict[str, int]:
-    """Count the scans, by their levels, and the recursions over links of the combined form."""
+    """Count the scans, from their levels, and the recursions over links in the combined form."""
     chain = random_chain(_LINKS, 1)
     state = random_state(chain, 1)
     count = Count()
@@ -124,7 +124,7 @@ def _hybrid() -> dict[str, int]:
 
 
 def _upper_blocks(seeds: int = 10) -> dict[str, Any]:
-    """Compute condition numbers of the upper blocks, for joints with one degree of freedom."""
+    """Compute condition numbers of the off-diagonal blocks, for one-degree-of-freedom joints."""
     conditions_by_chain = []
     for inertias in ("unit", "arm", "taper", "finger"):
         for seed in range(seeds):
@@ -190,7 +190,7 @@ def _branch_lengths(chain: Chain) -> list[int]:
 
 
 def _serial_cfa() -> dict[str, float]:
-    """Compute the operations of the serial constraint force algorithm relative to the ABA's."""
+    """Compute the serial constraint force algorithm's operation count relative to the ABA's."""
     return {
         "ratio": cfa_operations().total / aba_operations().total,
         "refined": cfa_operations(1).total / aba_operations().total,

@@ -1,4 +1,4 @@
-r"""Forward dynamics by articulated bodies: inertias by recursion, everything else by scans.
+r"""The articulated-body algorithm with inertias by recursion and everything else by scans.
 
 Yang, Wu and Pan 2017, III-E and Algorithm 3, with k columns of S for a joint with k velocities. The
 recursion of the articulated inertias J^ is not linear and stays serial (equation 7). Then
@@ -48,7 +48,7 @@ def hybrid_aba(
     f_tip: ArrayLike | None = None,
     count: Count | None = None,
 ) -> Array:
-    """Compute forward dynamics for any joints, a floating base and side branches.
+    """Compute forward dynamics by recursion and scans, for any joints, base and side branches.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ def resting(at: ChainState) -> ChainState:
 
 
 def forces(at: ChainState, *, method: str, form: str, count: Count | None = None) -> Array:
-    """Return F^, the force that moves each body, (B, bodies, 6).
+    """Return F^, the force needed to move each body, (B, bodies, 6).
 
     A link's includes those of its side branches and the tip; a side body's those of its children.
     """
@@ -169,7 +169,7 @@ def folded(op: Operator, x: Elements, base: Elements) -> Elements:
 
 
 def note_branches(chain: Chain, count: Count | None) -> None:
-    """Count the steps out and back along the longest side branch: branches run in parallel."""
+    """Count the steps out and back along the longest side branch; branches run in parallel."""
     depth = np.zeros(chain.bodies, np.int64)
     for i in chain.branches:
         depth[i] = 1 + (depth[chain.parent[i]] if chain.parent[i] >= 0 else 0)
@@ -180,7 +180,7 @@ def note_branches(chain: Chain, count: Count | None) -> None:
 def _motion(
     at: ChainState, method: str, form: str, count: Count | None
 ) -> tuple[Array, Array, Array | None]:
-    """Return velocities and accelerations of the links, (B, n, 6), and F^ if computed."""
+    """Return the links' velocities, accelerations and, for the form ``linear``, F^: (B, n, 6)."""
     main = at.chain.main
     X, vel, acc = at.X[:, main], at.along("qd")[:, main], at.along("qdd")[:, main]
     base = np.broadcast_to(at.base, (at.count, 1, 6))

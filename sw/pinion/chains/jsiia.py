@@ -1,4 +1,4 @@
-"""Forward dynamics by inversion of the joint space inertia (JSIIA).
+"""Forward dynamics by inversion of the joint-space inertia (JSIIA).
 
 Source: Yang, Wu and Pan 2017, III-D and Algorithm 2.
 """
@@ -31,7 +31,7 @@ def jsiia(
     f_tip: ArrayLike | None = None,
     count: Count | None = None,
 ) -> Array:
-    """Compute forward dynamics by a batch of nv + 1 inverse dynamics and a factorisation.
+    """Compute forward dynamics by nv + 1 batched inverse dynamics and a factorisation of M.
 
     ``qdd = M^-1 (tau - ID(q, qd, 0))``, with the columns of M from ``ID(q, 0, e_j)`` without
     gravity (equation 17). All of them share their transforms: a scan has nv + 1 right-hand sides.
@@ -64,9 +64,9 @@ def jsiia(
         qdd = solve_positive(M, rest[..., None])[..., 0]
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            f"The joint space inertia of the chain {chain.name!r} (nv {chain.nv}) is "
+            f"The joint-space inertia of the chain {chain.name!r} (nv {chain.nv}) is "
             f"not positive definite in {at.dtype}: give every joint mass and inertia to move, "
-            "use a wider type, or use hybrid_aba, which needs no joint space inertia."
+            "use a wider type, or use hybrid_aba, which does not need this matrix."
         ) from None
     if count is not None:
         count.steps("Cholesky columns", chain.nv)
@@ -77,7 +77,7 @@ def jsiia(
 def inertia_and_bias(
     at: ChainState, *, method: str = "hillis_steele", count: Count | None = None
 ) -> tuple[Array, Array]:
-    """Return the joint space inertia M (B, nv, nv) and ``ID(q, qd, 0)`` (B, nv), equation 17.
+    """Return the joint-space inertia M (B, nv, nv) and ``ID(q, qd, 0)`` (B, nv), equation 17.
 
     M is symmetric up to rounding.
     """

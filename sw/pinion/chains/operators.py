@@ -216,7 +216,7 @@ def quadratic_matrix(X: Array, acc: Array, vel: Array, I: Array) -> Array:  # no
 
 
 def _once(like: Array) -> Array:
-    """Return (6,): 0 for squares of w's components, 1 for products, which ``w w^T`` has twice."""
+    """Return (6,): 0 for squares of w's components, 1 for mixed products (twice in ``w w^T``)."""
     return np.asarray([a != b for a, b in zip(_FIRST, _SECOND, strict=True)], like.dtype)
 
 

@@ -50,7 +50,7 @@ def random_chain(
     inertias: str = "unit",
     branches: int = 0,
 ) -> Chain:
-    """Return a chain of n links in random directions.
+    """Return a random chain of n links, reproducible by its seed.
 
     Parameters
     ----------
@@ -171,12 +171,12 @@ def _directions(rng: np.random.Generator, count: int, width: int) -> Array:
 def _joint(
     rng: np.random.Generator, joint: str | int | JointKind, length: float
 ) -> tuple[Array, JointKind | None]:
-    """Return a joint's columns of S, and its kind if its displacement is not the exponential."""
+    """Return a joint's motion subspace, and its kind; None if its displacement is ``exp(S q)``."""
     if isinstance(joint, JointKind):
         if joint.nq == joint.nv:
             raise DynamicsError(
-                f"joints contains {joint}: instead, give 'mixed', 'revolute', 'prismatic', "
-                "'helical' or a number of degrees of freedom."
+                f"joints contains {joint}, which is not supported: give 'mixed', 'revolute', "
+                "'prismatic', 'helical' or a number of degrees of freedom."
             )
         return kind_subspace(joint), joint
     if isinstance(joint, str):
@@ -199,7 +199,7 @@ def _joint(
 def _inertias(
     rng: np.random.Generator, mass: Array, length: Array, gyration: tuple[float, float]
 ) -> Array:
-    """Return inertias (count, 6, 6) of bodies with their mass around the middle of their length."""
+    """Return inertias (count, 6, 6) of bodies whose mass is centred near their mid-length."""
     count = len(mass)
     # Any second moments along three axes give the tensor of a real body.
     least, most = gyration

@@ -1,4 +1,4 @@
-r"""The serial algorithms of a chain: recursive Newton-Euler and articulated bodies.
+r"""Serial algorithms for chains: recursive Newton-Euler and articulated-body.
 
 They are the reference of the parallel algorithms (Featherstone 2008, tables 5.1 and 7.1, in body
 coordinates):
@@ -31,7 +31,7 @@ from .state import ChainState, state_of
 def rnea(
     chain: Chain, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike, f_tip: ArrayLike | None = None
 ) -> Array:
-    """Compute inverse dynamics (recursive Newton-Euler algorithm).
+    """Compute inverse dynamics by the recursive Newton-Euler algorithm.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def velocities(at: ChainState) -> Array:
 
 
 def accelerations(at: ChainState, terms: Array) -> Array:
-    """Return the bodies' accelerations, including gravity's at the base, (B, bodies, 6).
+    """Return the bodies' accelerations, with gravity as a base acceleration, (B, bodies, 6).
 
     terms : (B, bodies, 6) contribution of each joint.
     """
@@ -101,7 +101,7 @@ def inwards(at: ChainState, f: Array, which: Iterable[int]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class ArticulatedBodies:
-    """Articulated inertias and bias forces; bodies not requested keep their initial values.
+    """Articulated-body inertias and bias forces; bodies not requested keep their initial values.
 
     Members
     -------
@@ -119,7 +119,7 @@ class ArticulatedBodies:
 
 
 def articulated(at: ChainState, bias: Array, c: Array, which: Iterable[int]) -> ArticulatedBodies:
-    """Return articulated inertias and their bias forces.
+    """Return articulated-body inertias and their bias forces.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def answers(
 def aba(
     chain: Chain, q: ArrayLike, qd: ArrayLike, tau: ArrayLike, f_tip: ArrayLike | None = None
 ) -> Array:
-    """Compute forward dynamics (articulated-body algorithm), as `rnea` but from tau, not qdd."""
+    """Compute forward dynamics by the articulated-body algorithm; like `rnea`, but from tau."""
     tip = {} if f_tip is None else {"f_tip": f_tip}
     at = state_of(chain, q, wrenches=tip, qd=qd, tau=tau, **tip)
     v = velocities(at)

@@ -1,4 +1,4 @@
-"""Prefix sums over any associative operator, by three parallel methods and the sequential one.
+"""Prefix sums over any associative operator, by three parallel methods or sequentially.
 
 The scan of ``a_1, ..., a_n`` is ``x_i = a_i (+) x_(i-1)``. The newer element is the first operand,
 as for matrices that act on columns and in equations 12 to 14 of Yang, Wu and Pan 2017; their
@@ -132,7 +132,7 @@ def scan(
 
 @dataclass(frozen=True)
 class _Line:
-    """Operations on elements along an axis."""
+    """An operator applied to elements along an axis, with counted levels."""
 
     op: Operator
     axis: int

@@ -12,7 +12,7 @@ from .chain import Array
 
 
 def solve_positive(A: Array, R: Array) -> Array:
-    """Solve ``A x = R`` by L D L^T for A symmetric and positive definite.
+    """Solve ``A x = R`` by L D L^T factorisation, for symmetric positive definite A.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def solve_factored(L: Array, d: Array, R: Array) -> Array:
 
 
 def solve_general(A: Array, R: Array) -> Array:
-    """Solve ``A x = R`` by L U with partial pivoting: A (..., k, k), R (..., k, m).
+    """Solve ``A x = R`` by LU factorisation with partial pivoting: A (..., k, k), R (..., k, m).
 
     Raises
     ------

@@ -33,7 +33,7 @@ _TERMS = 14
 
 @dataclass(frozen=True, kw_only=True)
 class ChainState:
-    """Bodies in a batch of B states.
+    """A batch of B states of a chain: the bodies' transforms, and the other arguments.
 
     Members
     -------
@@ -87,7 +87,7 @@ class ChainState:
         return times(cross_motion(v), self.along(name))
 
     def along(self, name: str) -> Array:
-        """Return S times velocities or accelerations by name, (B, bodies, 6)."""
+        """Return S times the named velocities or accelerations, (B, bodies, 6)."""
         return times(self.S, self.velocities[name])
 
     def gyroscopic(self, v: Array) -> Array:
@@ -190,7 +190,7 @@ def _displacements(chain: Chain, q: Array) -> tuple[Array, Array]:
 
 
 def exponential(twist: Array) -> tuple[Array, Array]:
-    """Return R (..., 3, 3) and p (..., 3) of the displacement along a twist (..., 6).
+    """Return the exponential of a twist (..., 6) as R (..., 3, 3) and p (..., 3).
 
     Source: Murray, Li and Sastry 1994, equations 2.14 and 2.36, with the coefficients written so
     that none loses digits at small angles.

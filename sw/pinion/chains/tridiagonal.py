@@ -1,4 +1,4 @@
-r"""Block tridiagonal systems by odd-even elimination, odd-even reduction and L D L^T.
+r"""Solution of block tridiagonal systems by odd-even elimination or reduction, or L D L^T.
 
 Row i of the system is ``L_(i-1) x_(i-1) + D_i x_i + U_i x_(i+1) = R_i``. All three methods subtract
 multiples of rows from others until each row has one unknown; they differ in the order of rows.

@@ -31,7 +31,7 @@ def again(context: typer.Context) -> str:
 
 
 def interrupted(finished: int, noun: str, file: Path, context: typer.Context) -> str:
-    """Return a message on what an interrupted job has finished, and how to resume it."""
+    """Return a message that says what an interrupted job has finished and how to resume it."""
     left = (
         f"with {amount(finished, noun)} finished, which {'is' if finished == 1 else 'are'} kept in "
         f"{file}"

@@ -170,7 +170,7 @@ def _run(arguments: list[str] | None) -> int:
 
 
 def _usage(error: Exception) -> str:
-    """Return an error of the command line as one message that names the help page."""
+    """Return a command-line error as one line that points to the help page."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "pinion"
     text = _number(error) or " ".join(error.format_message().split()).rstrip(".")  # type: ignore[attr-defined]
@@ -211,7 +211,7 @@ _LIMITS = (
 
 
 def _such_as(value: str, *, whole: bool) -> str:
-    """Return, as an example, the number meant by ``1e4``, ``10,000`` or ``1%``, or ""."""
+    """Return ", such as N" with the number meant by ``1e4``, ``10,000`` or ``1%``, or ""."""
     plain = value.replace(",", "") if re.fullmatch(_THOUSANDS, value) else value
     try:
         number = float(plain.removesuffix("%")) / (100.0 if plain.endswith("%") else 1.0)

@@ -33,7 +33,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     except OSError as error:
         raise UsageError(
             f"The requests '{path}' cannot be read ({error.strerror or error}): give an .npz file "
-            "of arrays by name, as numpy.savez writes."
+            "with named arrays, as written by numpy.savez."
         ) from None
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         # NumPy treats unknown content as pickled objects, and advises how to load them.
@@ -42,7 +42,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             f"'{path}' cannot be read as an .npz file of plain arrays ({why}): write it with "
             "numpy.savez."
         ) from None
-    raise UsageError(f"'{path}' contains a single array: write arrays by name with numpy.savez.")
+    raise UsageError(f"'{path}' contains a single array: write named arrays with numpy.savez.")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

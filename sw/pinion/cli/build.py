@@ -182,7 +182,7 @@ def command(
 
 
 def _leave(manifest: Manifest) -> None:
-    """Exit with code 1 if formats that were chosen for an error limit do not achieve it."""
+    """Exit with code 1 if formats that were chosen for an error limit do not meet it."""
     from pinion.flow.promises import misses_target
 
     if misses_target(manifest):
@@ -190,7 +190,7 @@ def _leave(manifest: Manifest) -> None:
 
 
 def variant(manifest: Manifest) -> str:
-    """Return the function's name with its options."""
+    """Return the function's name and options as text."""
     options = [f"{name} {value}" for name, value in manifest.options.items()]
     return ", ".join([manifest.function, *options])
 

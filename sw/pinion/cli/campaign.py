@@ -51,7 +51,7 @@ class RequestArguments:
     workers: Workers = None
 
     def check(self) -> None:
-        """Refuse options that exclude each other.
+        """Raise an error if options exclude each other.
 
         Raises
         ------

@@ -99,7 +99,7 @@ def command(
 def _other(
     demonstration: str, folder: Path, functions: list[str] | None, requests: int | None, json: bool
 ) -> None:
-    """Run the demonstration ``mpc`` or ``trot``; refuse any other name and options of cores."""
+    """Run the demonstration ``mpc`` or ``trot``; refuse other names and options for cores."""
     if demonstration not in ("mpc", "trot"):
         raise UsageError(
             f"There is no demonstration '{demonstration}': give 'mpc', 'trot', or no name."
@@ -139,7 +139,7 @@ def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str,
 
 
 def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[str, Any] | None:
-    """Measure the function compiled for this machine in float32; None without a compiler.
+    """Measure the function compiled in float32 for this CPU; return None without a compiler.
 
     The figures are its time for the same number of requests, with one thread and with all, and its
     error relative to the float model.

@@ -29,7 +29,7 @@ def command(
     ] = HERE,
     json: Json = False,
 ) -> None:
-    """List the cards and the content of their registers.
+    """List the cards and the contents of their registers.
 
     Cards are those of the Xilinx DMA driver: xdma0_h2c_0, xdma0_c2h_0 and xdma0_user. Their
     registers are only read, so programs that use the cards are not disturbed.

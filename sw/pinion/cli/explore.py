@@ -124,9 +124,7 @@ def command(
     """
     require("hw", *(() if scheduler is None else ("campaign",)))
     if scheduler is not None and jobs is not None:
-        raise UsageError(
-            f"The points go to the workers of the scheduler '{scheduler}': leave out --jobs."
-        )
+        raise UsageError(f"The scheduler '{scheduler}' has its own workers: leave out --jobs.")
     from pinion.cosim.explore import explore
     from pinion.flow.explore import Measurements, grid
     from pinion.functions import named_function as row

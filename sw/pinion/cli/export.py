@@ -202,7 +202,7 @@ def _controller(
 def _refuse_robot_options(
     robot_options: RobotArguments, row_options: RowArguments, *, snap: bool
 ) -> None:
-    """Refuse options of a robot or function for a build folder, which defines both."""
+    """Refuse robot and function options for a build folder, which already defines both."""
     for option in (*_changed(robot_options), *_changed(row_options), *["--snap"] * snap):
         raise UsageError(
             f"A build folder already has its robot and function: give {option} to 'pinion "

@@ -1,4 +1,4 @@
-"""``pinion info``: a robot's joints, links and terms, and the notes of its canonicalisation."""
+"""``pinion info``: a robot's joints, links and terms, and notes on its canonicalisation."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def _show_terms(summary: Summary) -> None:
 
 
 def _orders(linear: float, higher: list[float]) -> float | str:
-    """Return the coefficients by order; a single figure if there is only the linear one."""
+    """Return polynomial coefficients as text, lowest order first, or the linear one if alone."""
     return " ".join(f"{value:g}" for value in (linear, *higher)) if any(higher) else linear
 
 

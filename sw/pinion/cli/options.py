@@ -222,7 +222,7 @@ class RowArguments:
 
 
 def grouped(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Replace each parameter whose type is a dataclass by that class's members, as options."""
+    """Replace each dataclass-typed parameter of a command by that class's members, as options."""
     hints = get_type_hints(verb, include_extras=True)
     groups: dict[str, Any] = {n: hint for n, hint in hints.items() if is_dataclass(hint)}
     parameters = []
@@ -358,13 +358,13 @@ def interval(text: str) -> int | None:
 
 
 def names(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of an option that may be repeated and may hold comma-separated names."""
+    """Return the names in a repeatable option with comma-separated names, without duplicates."""
     parts = (name.strip() for text in texts or () for name in text.split(","))
     return tuple(dict.fromkeys(name for name in parts if name))
 
 
 def frame_texts(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the frames of an option that may be repeated; commas in offsets do not separate."""
+    """Split a repeatable option into frames at its commas, except at commas within offsets."""
     from pinion.functions.frames import split_frames
 
     return tuple(frame for text in texts or () for frame in split_frames(text))

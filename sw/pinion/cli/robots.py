@@ -44,7 +44,7 @@ def command(*, json: Json = False) -> None:
 
 
 def _builtin(name: str) -> dict[str, Any]:
-    """Return name, degrees of freedom, and the source named at the head of the URDF."""
+    """Return a built-in robot's name, degrees of freedom, and the source named in its URDF."""
     from pinion.robot import coupled, load, urdf_text
 
     comment = re.search(r"<!--(.*?)-->", urdf_text(name), flags=re.DOTALL)

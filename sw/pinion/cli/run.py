@@ -133,7 +133,7 @@ class _Work:
 
 
 def _of_folder(folder: Path, device: str | None) -> _Work:
-    """Return the work for the folder of a build or a program."""
+    """Return the work for a build folder or a program folder."""
     from pinion.link import Manifest
     from pinion.processor.folder import PROGRAM, ProgramFolder, open_program_folder
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def task_goal(path: Path, model: Model, row: Function, *, progress: Progress) -> Goal:
-    """Return the goal by which a build's formats are chosen, from a task file.
+    """Return the goal for choosing a build's formats, from a task file.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def export_task_controller(
 
 
 def task_sentence(manifest: Manifest) -> str:
-    """Return the task's choice, its costs and savings, and its limits, as text."""
+    """Return a text on the formats that a task chose: their cost, savings and errors."""
     figures = manifest.tracking
     choice = (
         f"Formats chosen by the task '{manifest.task['name']}': {figures['wide']:g} x "

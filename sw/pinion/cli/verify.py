@@ -366,7 +366,7 @@ def _promises(result: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _none_valid(result: Mapping[str, Any]) -> str:
-    """Return why no errors could be judged, and which core is made for such states."""
+    """Return why no error could be judged, and how to build a core for such states."""
     samples, flagged = amount(result["samples"], "request"), result["flagged"]
     bits = "Every bit agrees, but no accuracy" if not result["mismatches"] else "No accuracy"
     if flagged < result["samples"]:
@@ -398,7 +398,7 @@ def _flags(result: Mapping[str, Any]) -> str:
 
 
 def _task(task: Mapping[str, Any]) -> str:
-    """Return how well formats chosen by a task perform it, and what is not promised."""
+    """Return the tracking loss with formats chosen by a task, and what is not promised."""
     return (
         f"Formats chosen by the task '{task['name']}': the build measured a loss of "
         f"{task['found']:.2g} of float64's tracking error there ({task['loss']:g} stated), and of "

@@ -1,4 +1,4 @@
-"""Compilation of graphs for CPUs and GPUs (:mod:`pinion.compute.cpu`).
+"""Compilation of graphs for CPUs (:mod:`pinion.compute.cpu`) and GPUs (:mod:`pinion.compute.cuda`).
 
 A graph is lowered to instructions (:mod:`.instructions`), ordered (:mod:`.order`), given registers
 (:mod:`.allocate`), printed as C++ (:mod:`.printer`, :mod:`.source`) and compiled to a library

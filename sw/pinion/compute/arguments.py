@@ -37,7 +37,7 @@ def dtype_name(dtype: DTypeLike) -> str:
 
 
 def check_threads(threads: object) -> int:
-    """Check the largest number of threads and return it as an int; 0 means one per CPU core.
+    """Check a limit on threads and return it as an int; 0 means one thread per CPU core.
 
     Raises
     ------

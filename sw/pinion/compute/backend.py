@@ -1,4 +1,4 @@
-"""The CPU as a backend, the entry point ``cpu`` of ``pinion.backends``."""
+"""The backend for the CPU: the entry point ``cpu`` of ``pinion.backends``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .native import called_by
 
 
 class CpuBackend(Backend):
-    """A function on this machine's CPU.
+    """A backend that computes a function on this machine's CPU.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Batches of dynamics on this machine's CPU.
+"""Batched dynamics on this machine's CPU.
 
 >>> from pinion.compute import cpu
 >>> from pinion.robot import load
@@ -258,7 +258,7 @@ class Compiled:
             )
 
     def _restrictions(self) -> tuple[tuple[int, int, int], ...]:
-        """Return the places of unit vectors and mask elements as (input, first element, size)."""
+        """Return the position (input, first element, size) of each unit vector and mask element."""
         restrictions = []
         for k, array in enumerate(self.inputs):
             for vector, _ in self._rotations.get(array.name, ()):
@@ -283,7 +283,7 @@ class Compiled:
     def _compute(
         self, /, *values: ArrayLike, out: Mapping[str, Any] | None = None, **named: ArrayLike
     ) -> Result:
-        """Compute a batch with every check and conversion."""
+        """Compute a batch, with all checks and conversions."""
         count, single, views, converted = self._inputs(by_name(self.inputs, values, named))
         arrays = self._outputs(out, count, converted, single=single)
         native = self._native
@@ -411,7 +411,7 @@ class Compiled:
         name = array.name
         if not isinstance(values, np.ndarray):
             raise InputError(
-                f"The result '{name}' needs a NumPy array, not an object of type "
+                f"The array for the result '{name}' must be a NumPy array, not an object of type "
                 f"{type(values).__name__}."
             )
         if values.dtype != self.dtype:
@@ -425,7 +425,9 @@ class Compiled:
                 f"{shape}."
             )
         if not values.flags.writeable:
-            raise InputError(f"The array for the result '{name}' is read-only.")
+            raise InputError(
+                f"The array for the result '{name}' is read-only: give a writeable array."
+            )
         placed = (
             row_stride(array, values) is not None
             if self.layout == "soa"

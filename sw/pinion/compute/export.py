@@ -118,12 +118,12 @@ class _FunctionLibrary(LibraryFolder):
         return f"{self.name}_{_TYPES[dtype][1]}_{isa.name}.cpp"
 
     def units(self) -> dict[str, InstructionSet]:
-        """Return the instruction set of each source file that is compiled for only one."""
+        """Return the instruction set of each source file that is specific to one."""
         units = {self._unit(dtype, isa): isa for dtype in self.dtypes for isa in INSTRUCTION_SETS}
         return units | {f"runtime_{isa.name}.cpp": isa for isa in INSTRUCTION_SETS}
 
     def sources(self, progress: Progress) -> dict[str, str]:
-        """Return all sources and their headers by file name."""
+        """Return the contents of all sources and headers, by file name."""
         model, function = self.model, self.function
         texts = {file: (HEADERS / file).read_text() for file in _RUNTIME}
         progress.step("tracing")
@@ -228,7 +228,7 @@ const char *{self.name}_isa(void);
 """
 
     def _dispatcher(self) -> str:
-        """Return the source that picks the best instruction set and calls the runtime."""
+        """Return the C++ source that selects the best instruction set and calls its runtime."""
         declared, rows = [], {}
         for isa in INSTRUCTION_SETS:
             declared += [

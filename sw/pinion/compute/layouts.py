@@ -35,7 +35,7 @@ def check_layout(layout: str) -> None:
 
 
 def batch_shape(layout: str, shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return the shape of an array of ``count`` samples."""
+    """Return the shape of an array of ``count`` samples of a given shape in a layout."""
     if layout == "aos":
         return (count, *shape)
     if layout == "soa":

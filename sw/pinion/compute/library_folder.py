@@ -1,4 +1,4 @@
-"""Folders of C libraries: sources for all instruction sets, header, CMake and pkg-config files."""
+"""Folders with C libraries: sources for all instruction sets, header, CMake, pkg-config files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def library_name(name: str | None, *parts: str) -> str:
         )
     if text in _RESERVED:
         raise ComputeError(
-            f"'{text}' is a name of C's own headers and libraries, or of CMake: choose another, "
+            f"'{text}' is reserved by C's headers and libraries or by CMake: choose another name, "
             f"such as robot_{text}."
         )
     return text
@@ -77,7 +77,7 @@ def host_sets() -> tuple[InstructionSet, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class LibraryFolder(ABC):
-    """A C library with its sources, which other machines compile too.
+    """A C library with sources that also compile on other machines.
 
     Members
     -------
@@ -90,11 +90,11 @@ class LibraryFolder(ABC):
 
     @abstractmethod
     def units(self) -> dict[str, InstructionSet]:
-        """Return the instruction set of each source file that is compiled for only one."""
+        """Return the instruction set of each source file that is specific to one."""
 
     @abstractmethod
     def sources(self, progress: Progress) -> dict[str, str]:
-        """Return all sources and their headers by file name."""
+        """Return the contents of all sources and headers, by file name."""
 
     @abstractmethod
     def header(self) -> str:
@@ -102,7 +102,7 @@ class LibraryFolder(ABC):
 
     @abstractmethod
     def files(self) -> dict[str, bytes]:
-        """Return the contents of the other files by path."""
+        """Return the contents of all other files, by path."""
 
     def export(self, folder: Path, *, compiler: str | None, progress: Progress) -> list[str]:
         """Write the folder, compile the library for this machine, and return the files' paths.

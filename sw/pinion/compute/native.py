@@ -36,13 +36,13 @@ _ANSWERS = {
 
 
 class ArrayStruct(ctypes.Structure):
-    """``pinion_array`` of ``runtime/abi.h``."""
+    """The struct ``pinion_array`` of ``runtime/abi.h``."""
 
     _fields_ = (("name", ctypes.c_char_p), ("size", ctypes.c_uint32))
 
 
 class KernelStruct(ctypes.Structure):
-    """``pinion_kernel`` of ``runtime/abi.h``."""
+    """The struct ``pinion_kernel`` of ``runtime/abi.h``."""
 
     _fields_ = (
         ("abi", ctypes.c_uint32),
@@ -58,7 +58,7 @@ class KernelStruct(ctypes.Structure):
 
 
 class View(ctypes.Structure):
-    """``pinion_view`` of ``runtime/abi.h``."""
+    """The struct ``pinion_view`` of ``runtime/abi.h``."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -119,7 +119,7 @@ class Runtime:
             raise ComputeError(f"The kernel cannot be run: {_ANSWERS.get(answer, answer)}.")
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, reuse: bool) -> Any:
-        """Return an uninitialised array that begins at a cache line, unless it is short.
+        """Return an uninitialised array that begins at a cache line, unless it is small.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ def cached_library(
     include: Sequence[Path] = (HEADERS,),
     defines: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the path of the sources' shared library, compiling it if it is not in the cache.
+    """Return the path of a shared library, compiling its sources if it is not in the cache.
 
     Parameters
     ----------
@@ -220,7 +220,10 @@ def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
         library.pinion_get_kernel.restype = ctypes.c_void_p
         address = int(library.pinion_get_kernel())
     except (OSError, AttributeError) as error:
-        raise ComputeError(f"The compiled kernel '{path}' cannot be loaded: {error}.") from None
+        raise ComputeError(
+            f"The compiled kernel '{path}' cannot be loaded ({error}): delete the file to have it "
+            "compiled again."
+        ) from None
     kernel = KernelStruct.from_address(address)
     if kernel.abi != ABI:
         raise ComputeError(
@@ -231,7 +234,7 @@ def load_kernel(path: Path) -> tuple[ctypes.CDLL, int]:
 
 
 def called_by(kind: type[Any], call: Any) -> type[Any]:
-    """Return a subclass whose ``__call__`` is a callable of the runtime.
+    """Return a subclass whose ``__call__`` is the given callable of the runtime.
 
     Python looks up ``__call__`` in the class of an object; a Python method there that passes its
     arguments on would take as long as a short request.

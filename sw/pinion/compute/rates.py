@@ -1,4 +1,4 @@
-"""Measurement of kernels' speed on this machine, and of the limits of that speed.
+"""Measurement of kernels' speed on this machine, and of the limits on it.
 
 Every time is compared with two limits. *Arithmetic*: the kernel's vector instructions, each at the
 time of one fused multiply-add of this machine. *Bytes*: a copy of as many bytes as a request and
@@ -36,7 +36,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True)
 class Probe:
-    """Measurement of the limits of a kernel's speed.
+    """Probe of the machine's limits on a kernel's speed.
 
     Members
     -------
@@ -127,7 +127,7 @@ def kernel_case(
 
 
 def copy_cases(probe: Probe, kernel: Kernel, count: int) -> dict[str, KernelCall]:
-    """Return copies that read and write as many bytes as a batch's requests and results.
+    """Return timed copies that read and write as many bytes as a batch's requests and results.
 
     One stores through the caches and one around them; which is faster depends on the machine.
     """
@@ -211,7 +211,7 @@ def states_of(model: Model, function: Function, *, seed: int) -> dict[str, NDArr
 
 
 def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy to memory that begins at a page boundary.
+    """Return a copy that begins at a page boundary.
 
     Loads wait for stores to the same offset in another page: with arrays wherever memory is free, a
     kernel takes up to a third longer in one process than in the next.
@@ -224,7 +224,7 @@ def _aligned_copy(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _padded(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy into rows a cache line longer than needed, which avoids strides of powers of two."""
+    """Return a copy with padded rows, which avoids strides of powers of two."""
     count = values.shape[-1]
     stride = -(-count // 16) * 16 + 16
     memory = _aligned_copy(np.zeros((*values.shape[:-1], stride), dtype=values.dtype))

@@ -34,7 +34,7 @@ NOTHING_KEPT = "Interrupted: unfinished work is not kept, and the same command s
 
 
 class InterruptionError(RuntimeError):
-    """Ctrl-C, with a message on what is finished and how to resume, if the command knows."""
+    """Error for Ctrl-C; the message says what is finished and how to resume, if that is known."""
 
 
 def interruptible(verb: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Progress of long work: step, percent and time left on a terminal, periodic lines in a pipe.
+"""Display of progress: step, percent and time left on a terminal, periodic lines in a pipe.
 
 Work reports its steps and their shares to the :class:`~pinion.base.progress.Progress` of
 :func:`steps`, or the number of finished items to the function of :func:`counted`. A command
@@ -79,7 +79,7 @@ class Work:
             self._now = _Now(text, self._clock())
 
     def advance(self, share: float, text: str | None = None) -> None:
-        """Set the share of the step that is done, and perhaps its text."""
+        """Set the share of the step that is done, and optionally its text."""
         before = self._now
         self._now = _Now(
             before.text if text is None else text,
@@ -270,7 +270,7 @@ def _terminal(work: Work, bar: bool) -> Iterator[Callable[[], None]]:
 
 
 class Lines:
-    """Printer of a line of progress every `EVERY` seconds, whether or not it has changed.
+    """Printer of a progress line every `EVERY` seconds, even if it has not changed.
 
     It is a context manager with a thread that watches the clock.
     """

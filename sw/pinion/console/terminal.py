@@ -37,7 +37,7 @@ _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
 class _Trimmed(Console):
-    """Console for files, without trailing blanks in tables."""
+    """Console for files and pipes, which removes trailing blanks."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print without trailing blanks."""
@@ -57,7 +57,7 @@ def out() -> Console:
 
 
 def _columns() -> int:
-    """Return the number of columns of the terminal, or of a pipe."""
+    """Return the width of the terminal in columns, or the width to use in a pipe."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return Console().width
     return PIPE_WIDTH

@@ -1,4 +1,4 @@
-"""Programs for the dynamics processor: a function of a robot compiled for a machine's lanes.
+"""Programs for the dynamics processor: functions of a robot compiled for a team of lanes.
 
 A graph becomes sums of products (:mod:`.sums`) with a binary point for each value (:mod:`.points`),
 a schedule for the lanes of a team (:mod:`.schedule`) and the rows of a program (:mod:`.program`),

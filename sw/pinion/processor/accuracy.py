@@ -28,7 +28,7 @@ from .compile import (
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramErrors:
-    """Relative errors over states of one distribution, as for a core (:mod:`pinion.link.relative`).
+    """Relative errors on states of one distribution, as for a core (:mod:`pinion.link.relative`).
 
     Members
     -------
@@ -87,7 +87,7 @@ def accuracies(
 
 
 def program_scales(model: Model, function: Function, graph: Graph) -> dict[str, float]:
-    """Return the scale of each result block over the states that the compiler uses."""
+    """Return the scale of each result block on the states that the compiler uses."""
     return block_scales(graph, state_columns(model, function, HOME, STATES, SEED))
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic of a lane and of the reciprocal unit on integers."""
+"""Integer arithmetic of a lane and of the reciprocal unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def product(a: Ints, b: Ints, half: int, shift: int, *, negate: bool, machine: M
 
 
 def finished(total: Ints, finish: int, machine: Machine) -> tuple[Ints, Flags]:
-    """Return a sum as a word, as `finish` specifies, and whether it was clipped."""
+    """Return a sum converted to a word as `finish` specifies, and whether it was clipped."""
     value = total >> GUARD
     if finish != Finish.CLIP:
         spare = 64 - machine.word
@@ -37,7 +37,7 @@ def finished(total: Ints, finish: int, machine: Machine) -> tuple[Ints, Flags]:
 
 
 def narrow(b: Ints, half: int, machine: Machine) -> Ints:
-    """Return the half of B that a slot multiplies, as integers of ``NARROW`` bits."""
+    """Return the bits of B that a slot multiplies, as integers of ``NARROW`` bits."""
     match half:
         case Half.LOW:
             return np.asarray(b & (1 << machine.low) - 1)
@@ -50,12 +50,12 @@ def narrow(b: Ints, half: int, machine: Machine) -> Ints:
 
 @cache
 def mantissa_reciprocal() -> Reciprocal:
-    """Return the table of reciprocals of numbers from 1 to 2."""
+    """Return the reciprocal table for numbers from 1 to 2."""
     return Reciprocal(source=Format(MANTISSA + 2, MANTISSA), target=Format(MANTISSA + 2, MANTISSA))
 
 
 def reciprocal(x: Ints, points: int, machine: Machine) -> tuple[Ints, Flags]:
-    """Return ``2**points / x``, from the operand's leading bits, and whether it overflows.
+    """Return ``2**points / x``, computed from the leading bits of x, and whether it overflows.
 
     Parameters
     ----------

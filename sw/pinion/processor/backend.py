@@ -1,4 +1,4 @@
-"""A function on the model of the dynamics processor: the device ``processor``."""
+"""The backend for the dynamics processor: the device ``processor``."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def open_processor(
     precision: str = "fine",
     progress: Progress = SILENT,
 ) -> Backend:
-    """Compile a function for the processor, and open it: the entry point ``processor``.
+    """Compile a function for the processor and open it: the entry point ``processor``.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def open_processor(
 def open_program(
     manifest: Manifest, program: Program, address: str, *, progress: Progress = SILENT
 ) -> Backend:
-    """Open a compiled program on the model or on a card, as :func:`open_processor` does."""
+    """Open a compiled program on the processor's model or on a card."""
     if not address:
         return ProcessorBackend(manifest=manifest, program=program)
     from .card import open_programs

@@ -32,7 +32,7 @@ def open_programs(
     *,
     progress: Progress = SILENT,
 ) -> tuple[Device, ...]:
-    """Load programs side by side into the processor of a card, replacing those that it holds.
+    """Load programs into the processor of a card, replacing those that it holds.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def load(
     *,
     progress: Progress = SILENT,
 ) -> tuple[Device, ...]:
-    """Load programs through a transport, as :func:`open_programs` does, and open them."""
+    """Load programs through a transport, and return a device for each."""
     progress.step("loading programs")
     try:
         connection = Connection(transport=transport, card=loading(image.machine))
@@ -87,7 +87,7 @@ def load(
 
 
 def _load(connection: Connection, image: Image) -> None:
-    """Write programs to a card's memories; after a fault, write all of them again.
+    """Write programs to a card's memories, and start again after a fault.
 
     Names come last and alone, so that a program is resident only if all of it arrived.
 
@@ -116,8 +116,8 @@ def _transport(device: str, machine: Machine, progress: Progress) -> Transport:
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
         raise DriverError(
-            f"There is no processor '{device}': give 'processor:' with one of "
-            f"{', '.join(sorted(points))}, followed by a colon and an address if it needs one."
+            f"There is no processor '{device}': give 'processor:' followed by one of "
+            f"{', '.join(sorted(points))}, with an address after a colon if it needs one."
         )
     opener = points[name].load()
     transport: Transport = opener(machine, loading(machine), address, progress=progress)

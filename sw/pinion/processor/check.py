@@ -1,4 +1,4 @@
-"""A check of programs that shares no code with their compiler.
+"""Check of compiled programs, which shares no code with the compiler.
 
 The program is run on symbols: a word of memory holds the value that it should, and a slot is right
 if it multiplies two operands of the sum that it is part of, shifted as the values' binary points
@@ -24,7 +24,7 @@ _Key = tuple[tuple[tuple[int, int, bool, int], ...], Finish]
 
 
 class _Slot(NamedTuple):
-    """A slot: operands, half of b, sign, and fraction bits after the shift."""
+    """A slot: its operands, the half of b, the sign, and the fraction bits after the shift."""
 
     a: int
     b: int
@@ -34,7 +34,7 @@ class _Slot(NamedTuple):
 
 
 class ProgramCheckError(ProgramError):
-    """A program does not compute its function; the message says where."""
+    """Error for a program that does not compute its function; the message says where."""
 
 
 def check_program(program: Program, sums: Sums, points: Points) -> None:
@@ -74,7 +74,7 @@ class _Symbols:
         self.results: dict[int, int] = {}
 
     def _representatives(self) -> list[int]:
-        """Return for each value the first with the same integer, whatever its binary point."""
+        """Return, for each value, the first one with the same integer at any binary point."""
         first: dict[object, int] = {}
         same: list[int] = []
         for number, value in enumerate(self.sums.values):
@@ -91,7 +91,7 @@ class _Symbols:
         return same
 
     def _terms(self, number: int, same: Sequence[int]) -> list[tuple[int, int, bool, int]]:
-        """Return a sum's products as (a, b, negated, point), with representatives a and b."""
+        """Return a sum's products as (a, b, negated, point), where a and b are representatives."""
         fracs, ends, terms = self.points.fracs, self.points.ends, []
         for t in self.sums.values[number].terms:
             a, b = same[t.a], same[t.b]
@@ -106,7 +106,7 @@ class _Symbols:
         return self.integers[integer]
 
     def _sums(self) -> dict[_Key, int]:
-        """Return the representatives of sums, by their products and `Finish`."""
+        """Return the representatives of the sums by their products and `Finish`."""
         return {
             (tuple(self._terms(number, self.same)), value.finish): self.same[number]
             for number, value in enumerate(self.sums.values)

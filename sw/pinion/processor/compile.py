@@ -180,7 +180,7 @@ def _fewest_slots(
     keeps: Callable[[Points], bool],
     progress: Progress,
 ) -> tuple[Points, float]:
-    """Return the binary points with the fewest slots within :data:`MAX_ERROR`, and their error.
+    """Return the binary points with the fewest slots that meet :data:`MAX_ERROR`, and their error.
 
     A product gets one slot if rounding a factor changes the results by less than a threshold, which
     is found by bisection, and lowered until more states keep the limit.
@@ -242,7 +242,7 @@ def program_errors(
 def largest_errors(
     graph: Graph, values: Floats, columns: dict[str, Floats], scales: dict[str, float]
 ) -> Floats:
-    """Return the largest relative error (n,) over the result blocks of values (n, words)."""
+    """Return each state's largest relative error over the result blocks, (n,)."""
     expected = evaluate_floats(graph, columns)
     references = np.stack(
         [np.broadcast_to(expected[word], len(values)) for word, _ in graph.outputs], axis=1

@@ -1,4 +1,4 @@
-"""Binary encoding of a program's rows, each field in the cycle in which hardware uses it.
+"""Binary encoding of a program's rows, with each field in the cycle in which it is used.
 
 A slot passes through stages, and its fields are needed some cycles after its addresses. They are
 stored as many rows later, so that lanes need no registers to delay them.
@@ -25,7 +25,7 @@ and the words of the request the one after."""
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a row: its width, and how many cycles after its row it is used."""
+    """A field of a row: its width, and the number of cycles after its row when it is used."""
 
     width: int
     skew: int = 0
@@ -44,7 +44,7 @@ class Encoding:
 
     @property
     def sources(self) -> int:
-        """Width of a field that selects a source."""
+        """Width in bits of a field that selects a source."""
         return (self.machine.lanes + 2).bit_length()
 
     @property
@@ -78,7 +78,7 @@ class Encoding:
 
     @property
     def constant(self) -> Mapping[str, Field]:
-        """Fields of an initial constant: its lanes, its address in each, and its word."""
+        """Fields of an initial constant: its lanes, its address in each lane, and its word."""
         machine = self.machine
         return {
             "lanes": Field(machine.lanes),
@@ -88,7 +88,7 @@ class Encoding:
 
     @property
     def move(self) -> int:
-        """Width of the field that holds a word's fraction bits above the minimum."""
+        """Width in bits of the field for a word's fraction bits above the minimum."""
         return (EDGE_FRACS[1] - EDGE_FRACS[0]).bit_length()
 
     @property
@@ -112,17 +112,17 @@ class Encoding:
 
     @property
     def width(self) -> int:
-        """Width of a row."""
+        """Width of a row in bits."""
         return self.machine.lanes * width_of(self.lane) + width_of(self.team)
 
 
 def width_of(fields: Mapping[str, Field]) -> int:
-    """Return the total width of fields."""
+    """Return the total width of fields in bits."""
     return sum(field.width for field in fields.values())
 
 
 def packed(fields: Mapping[str, Field], values: Mapping[str, int]) -> int:
-    """Return the values of all fields as one integer, the first field lowest."""
+    """Return the values of all fields as one integer, with the first field in the lowest bits."""
     result = place = 0
     for name, field in fields.items():
         value = values[name]

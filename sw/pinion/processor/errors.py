@@ -1,11 +1,11 @@
-"""Errors of the compiler."""
+"""Errors of the compiler for the dynamics processor."""
 
 from __future__ import annotations
 
 
 class ProgramError(ValueError):
-    """A function cannot be compiled for a processor; the message says why."""
+    """Error for a function that cannot be compiled for a processor; the message says why."""
 
 
 class WordsError(ProgramError):
-    """A program needs more words of memory than a lane has."""
+    """Error for a program that needs more words of memory than a lane has."""

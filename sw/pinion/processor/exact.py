@@ -1,4 +1,4 @@
-"""Exact integer evaluation of a function's sums, value by value, without lanes or cycles."""
+"""Bit-exact integer evaluation of a function's sums, without modelling lanes or cycles."""
 
 from __future__ import annotations
 

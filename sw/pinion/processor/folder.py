@@ -74,7 +74,7 @@ _NUMBERS = np.dtype("<i4")
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramFolder:
-    """A program folder that was read and found intact.
+    """The contents of an intact program folder.
 
     Members
     -------
@@ -134,7 +134,7 @@ _DAMAGE = (
 def open_program_folder(
     folder: ProgramFolder, device: str = DEVICE, *, progress: Progress = SILENT
 ) -> Backend:
-    """Open a program folder's program as a backend.
+    """Open the program in a program folder as a backend.
 
     Parameters
     ----------

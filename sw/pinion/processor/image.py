@@ -19,7 +19,7 @@ from .program import Program
 
 
 class Store(IntEnum):
-    """A memory of the processor that a host writes."""
+    """Memories of the processor that the host writes."""
 
     ROWS = 0
     """Rows of programs."""
@@ -51,7 +51,7 @@ STORE_PLACE = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Name:
-    """Identifiers of a program and its function in the headers of packets.
+    """Identifiers of a program and its function in packet headers.
 
     Members
     -------
@@ -78,7 +78,7 @@ class Image:
 
     @classmethod
     def of(cls, programs: Sequence[Program], names: Sequence[Name] = ()) -> Image:
-        """Place programs one after another; the functions are numbered in this order.
+        """Create an image with programs one after another; functions are numbered in this order.
 
         Parameters
         ----------
@@ -145,12 +145,12 @@ class Image:
 
 
 def record_words(machine: Machine) -> int:
-    """Return the number of words in a record that loads a word of a memory."""
+    """Return the number of 32-bit words in a record that loads one word of a memory."""
     return 1 + -(-max(widths(machine).values()) // 32)
 
 
 def widths(machine: Machine) -> Mapping[Store, int]:
-    """Return the width of a word of each memory."""
+    """Return the width in bits of a word of each memory."""
     encoding = Encoding(machine=machine)
     return {
         Store.ROWS: encoding.width,
@@ -185,7 +185,7 @@ _HELD = {
 
 
 def _constants(program: Program, encoding: Encoding) -> list[int]:
-    """Return the words of constants; lanes with the same word share one."""
+    """Return the encoded constants; lanes with the same constant share one."""
     places: dict[tuple[int, int], dict[int, int]] = {}
     for lane, constants in enumerate(program.constants):
         times = Counter[int]()  # a lane may hold a word twice, at different binary points

@@ -1,4 +1,4 @@
-"""Programs as text: a line for each slot, with the value that it belongs to."""
+"""Programs as text: a line for each slot, with the value that it contributes to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDS = {Finish.CLIP: " =>", Finish.WRAP: " => wrapped", Finish.SIGN: " => negat
 
 
 def listing(compiled: CompiledProgram) -> str:
-    """Return a program as text, one line for what each lane or the team does in a row.
+    """Return a program as text, with a line for each action of a lane or the team in a row.
 
     ``12 L0 acc = r3 * r17~ >> 20`` is a slot of lane 0 in row 12: ``acc =`` begins a sum, ``+=``
     and ``-=`` continue it, ``=>`` ends it; ``~``, ``>`` and ``<`` after B are its rounded, high
@@ -63,7 +63,7 @@ def _rows(compiled: CompiledProgram) -> Iterator[str]:
 
 
 def _origin(compiled: CompiledProgram, number: int) -> str:
-    """Return the pass, the body and the source line of a value, as a comment."""
+    """Return a value's pass, body and source line as a comment."""
     value = compiled.sums.values[number]
     words = [str(part) for part in (value.region, value.line) if part]
     return f"  ; {' '.join(words)}" if words else ""

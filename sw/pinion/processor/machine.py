@@ -90,7 +90,7 @@ class Finish(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Parameters of a processor.
+    """Parameters of a dynamics processor.
 
     Members
     -------
@@ -117,14 +117,14 @@ class Machine:
 
     @classmethod
     def of(cls, lanes: int) -> Machine:
-        """Return the machine of a card, with as many rows as fit a ULX3S alongside its lanes."""
+        """Return the machine of a card, with as many rows as fit next to the lanes in a ULX3S."""
         machine = cls(lanes=lanes)
         return machine if lanes <= 4 else replace(machine, rows=4096)
 
     def __post_init__(self) -> None:
         lanes: object = self.lanes
         if type(lanes) is not int or not 1 <= lanes <= MOST_LANES:
-            raise ProgramError(f"A team has 1 to {MOST_LANES} lanes, not {lanes!r}.")
+            raise ProgramError(f"A team must have 1 to {MOST_LANES} lanes, not {lanes!r}.")
 
     @property
     def digest(self) -> int:
@@ -134,7 +134,7 @@ class Machine:
 
     @property
     def low(self) -> int:
-        """Number of bits of a word below those of :attr:`Half.HIGH`."""
+        """Number of bits of a word below :attr:`Half.HIGH`."""
         return self.word - NARROW
 
     @property

@@ -1,4 +1,4 @@
-"""The manifest of a program, by which driver and card identify it like a build."""
+"""The manifest of a program, by which the driver and the card identify it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def program_manifest(
 
 
 def content_digest(program: Program) -> str:
-    """Return a digest of a program as a card holds it."""
+    """Return a digest of a program's contents in a card's memories."""
     image = Image.of([program]).words
     content = json.dumps([[int(store), list(words)] for store, words in sorted(image.items())])
     return sha256(f"{program.machine.digest} {content}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A cycle-exact model of the processor on integers, which the hardware must match."""
+"""A cycle-exact integer model of the processor, which the hardware must match."""
 
 from __future__ import annotations
 

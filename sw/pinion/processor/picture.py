@@ -119,7 +119,7 @@ def _label(text: str, y: float) -> str:
 
 
 def _legend(bodies: int) -> Iterator[str]:
-    """Yield the SVG elements of the legend, which explains the colours."""
+    """Yield the SVG elements of the legend for the colours."""
     text = "links from base to tip; dark: passes from tip to base; grey: no link, and writes"
     for link in range(1, bodies):
         x = LEFT + 12 * (link - 1)

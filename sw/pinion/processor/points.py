@@ -70,7 +70,7 @@ class Reach:
 
     @classmethod
     def of(cls, sums: Sums, distributions: Iterable[Mapping[str, Floats]]) -> Reach:
-        """Measure the magnitudes over states of each distribution, columns (n,) by input word."""
+        """Measure the magnitudes over all distributions' states, columns (n,) by input word."""
         count = len(sums.values)
         largest, smallest = np.zeros(count), np.full(count, np.inf)
         for columns in distributions:
@@ -157,7 +157,7 @@ def _product_frac(term: Summand, fracs: Sequence[int], machine: Machine) -> int:
 
 
 def _finest(term: Summand, fracs: Sequence[int], machine: Machine) -> int:
-    """Return the largest number of fraction bits of a sum to which a term can be shifted."""
+    """Return the largest number of fraction bits that a sum with this term can have."""
     return _product_frac(term, fracs, machine) - GUARD - SHIFTS[0]
 
 
@@ -170,7 +170,7 @@ def _slots(
     machine: Machine,
     allowed: float,
 ) -> list[Slot]:
-    """Return the slots of a product: one rounded, or one for each half of B."""
+    """Return the slots of a product: one with B rounded, or one for each half of B."""
     losses = {
         (a, b): 0.0
         if _is_short(sums.values[b], fracs[b], machine)

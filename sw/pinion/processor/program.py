@@ -1,4 +1,4 @@
-"""A compiled program: its rows, and the constants that lanes hold before it starts."""
+"""A compiled program: its rows, and the constants in the lanes' memories at the start."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ points : fraction bits of its operand and its result together.
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A compiled program for a machine: rows, constants, and formats of records.
+    """A compiled program for a machine: rows, constants, and record formats.
 
     Members
     -------
@@ -92,12 +92,12 @@ class Program:
 
     @property
     def slots(self) -> int:
-        """Number of slots: one or two for each product."""
+        """Number of slots; each product has one or two."""
         return int(np.count_nonzero(self.lanes["half"]))
 
     @property
     def words(self) -> int:
-        """Number of memory words of the fullest lane."""
+        """Number of memory words used in the fullest lane."""
         return 1 + max(
             max([*constants, written])
             for constants, written in zip(self.constants, self._written(), strict=True)
@@ -185,7 +185,7 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
 
 
 def _inputs(sums: Sums, points: Points, machine: Machine) -> tuple[tuple[Word, Format], ...]:
-    """Return the request's words with their formats, the widest for words never read."""
+    """Return the request's words with their formats; words never read get the widest one."""
     fracs = {place: points.fracs[number] for number, place in sums.arrivals.items()}
     return tuple(
         (word, Format(machine.word, fracs.get(place, EDGE_FRACS[0])))
@@ -194,7 +194,7 @@ def _inputs(sums: Sums, points: Points, machine: Machine) -> tuple[tuple[Word, F
 
 
 def _remedy(machine: Machine, *, rows: bool = False) -> str:
-    """Return advice for a program that exceeds a machine, in ``rows`` or in the words of a lane."""
+    """Return advice for a program that exceeds a machine's ``rows`` or the words of a lane."""
     lanes = machine.lanes + 1
     if lanes > MOST_LANES or (rows and Machine.of(lanes).rows < machine.rows):
         return "build a core"

@@ -38,7 +38,7 @@ UNIT_HOLD = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Write:
-    """The write of a value in a cycle, from a lane, :data:`UNIT` or :data:`INPUT`.
+    """A write of a value in a cycle, from a lane, :data:`UNIT` or :data:`INPUT`.
 
     Members
     -------
@@ -76,7 +76,7 @@ class ProgramSchedule:
 
 
 def schedules(sums: Sums, points: Points, machine: Machine) -> Iterator[ProgramSchedule]:
-    """Yield schedules of a function's sums: the first few by length, then the others.
+    """Yield schedules of a function's sums: the first few sorted by length, then the others.
 
     The others are for a machine with too few words for the first ones.
     """
@@ -164,7 +164,7 @@ class _Lister:
         self.earliest: dict[int, int] = {}
 
     def _ways(self) -> list[int]:
-        """Return the negated number of cycles from each value's start to the last result."""
+        """Return minus the cycles on the longest path from each value's start to a result."""
         ways = [0] * len(self.sums.values)
         for number in reversed(range(len(ways))):
             value = self.sums.values[number]
@@ -257,7 +257,7 @@ class _Lister:
         self._send(number, lane, result)
 
     def _send(self, number: int, source: int, result: int) -> None:
-        """Schedule the writes of a result to every place where it is read."""
+        """Schedule the writes of a result to all its readers."""
         self.ready[number][UNIT] = result + 1
         if self.fixed is None:
             return
@@ -279,7 +279,7 @@ class _Lister:
         self.last_use[source] = max(uses)
 
     def _when_unit(self, cycle: int) -> int:
-        """Return when the unit can take an operand, whose result replaces the previous one."""
+        """Return the first cycle from ``cycle`` on in which the unit can take an operand."""
         free = self.last_use[UNIT] + 1 - RECIPROCAL_DELAY
         return max(cycle, free, max(self.unit.used, default=-UNIT_HOLD) + UNIT_HOLD)
 

@@ -1,4 +1,4 @@
-"""Sensitivity of results to errors in a factor: it shows which products need both halves."""
+"""Sensitivity of results to errors in factors, which shows the products that need both halves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def effects(
     blocks: Mapping[str, Sequence[int]],
     scales: Mapping[str, float],
 ) -> Effects:
-    """Return, for each factor of a product, the relative error of results per unit of its error.
+    """Return the relative error of the results per unit error in each factor of each product.
 
     It is the largest over states, blocks and distributions of the root mean square over the words
     of a block. The other factor is taken state by state: a factor that is large only where results

@@ -1,4 +1,4 @@
-"""A graph as what the processor computes: sums of products, and reciprocals.
+"""A graph in the operations of the processor: sums of products, and reciprocals.
 
 Products go into each sum that reads them, since a slot costs the same there as a copy of the value
 would; so do sums with one reader. Sines and cosines become polynomials of half the angle, which is
@@ -115,7 +115,7 @@ class Sums:
         return out
 
     def users(self) -> list[list[int]]:
-        """Return the values computed from each value."""
+        """Return, for each value, the numbers of the values computed from it."""
         users: list[list[int]] = [[] for _ in self.values]
         for number, value in enumerate(self.values):
             for operand in dict.fromkeys(value.operands):
@@ -124,7 +124,7 @@ class Sums:
 
 
 def sums_of(graph: Graph, record: Sequence[Word]) -> Sums:
-    """Return a real graph as sums.
+    """Return a graph of the real dialect as sums of products.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class _Gatherer:
         return Sums(record, tuple(self.values), results)
 
     def result(self, i: int) -> int:
-        """Return the value of a result, which a lane computes even for a constant or an input."""
+        """Return the value for a result, adding a copy if it is a constant or an input."""
         value = self.value(i)
         if self.values[value.number].operands and value[1:] == (1, 0):
             return value.number
@@ -210,7 +210,7 @@ class _Gatherer:
         return _Scaled(number, sign * known_sign, power - known_power)
 
     def _copy(self, value: _Scaled, like: Node) -> int:
-        """Add a sum that copies one value, with its sign and power of two; return its number."""
+        """Add a sum that copies a value, with its sign and power of two, and return its number."""
         alone = Value(terms=(self.lone(value),), region=like.region, line=like.line)
         return self.add(alone)
 
@@ -218,11 +218,11 @@ class _Gatherer:
         return Summand(sign * a.sign * b.sign, a.number, b.number, power + a.power + b.power)
 
     def lone(self, value: _Scaled, sign: int = 1) -> Summand:
-        """Return the term of a value that is not multiplied by another."""
+        """Return a term for a single value, multiplied by 1."""
         return self.term(sign, value, self.constant(1.0))
 
     def value(self, i: int) -> _Scaled:
-        """Return the value of a node, creating it and those that it needs if they do not exist."""
+        """Return the value of a node, creating it and its operands if they do not exist."""
         # Iterative, because graphs are deeper than Python's stack.
         pending = [i]
         while pending:
@@ -237,7 +237,7 @@ class _Gatherer:
         return self.placed[i]
 
     def _missing(self, i: int) -> list[int]:
-        """Return the nodes that must have values before a node has one."""
+        """Return the nodes that a node needs but that do not have values yet."""
         node = self.graph.nodes[i]
         if node.op in names.LEAVES:
             return []
@@ -246,7 +246,7 @@ class _Gatherer:
         return [k for k in node.args if k not in self.placed]
 
     def _leaves(self, i: int) -> list[int]:
-        """Return the nodes whose values the terms of a linear node read."""
+        """Return the nodes that the terms of a linear node read."""
         leaves: list[int] = []
         for _, a, b in self._products(i):
             leaves += [a] if b is None else [a, b]
@@ -304,7 +304,7 @@ class _Gatherer:
         )
 
     def _computed(self, i: int) -> int:
-        """Return a node's value in a result register: its own value, or a copy."""
+        """Return the value of a node in a result register, adding a copy if necessary."""
         value = self.placed[i]
         if self.values[value.number].terms and value[1:] == (1, 0):
             return value.number
@@ -316,11 +316,11 @@ class _Gatherer:
         return self.term(sign, self.placed[a], self.placed[b])
 
     def _less(self, a: _Scaled, b: _Scaled, node: Node) -> _Scaled:
-        """Return the value of a comparison: 1 where a < b, else 0."""
+        """Return the value of the comparison a < b: 1 if true, else 0."""
         return self.sum([self.lone(a), self.lone(b, -1)], node, Finish.SIGN)
 
     def _choice(self, node: Node) -> list[Summand]:
-        """Return a choice as terms: the last value, and others in its place if comparisons hold."""
+        """Return the terms of a choice: the last value, or others where comparisons hold."""
         values = [self.placed[k] for k in node.args]
         first, last = values[0], values[-1]
         match node.op:
@@ -344,7 +344,7 @@ class _Gatherer:
         return terms
 
     def _wave(self, node: Node) -> _Scaled:
-        """Return a sine or cosine: ``2 s c`` or ``1 - 2 s^2`` of half the angle."""
+        """Return a sine or cosine from those of half the angle, as ``2 s c`` or ``1 - 2 s^2``."""
         angle = self.placed[node.args[0]]
         sine = self._half(angle, "sin", node)
         if node.op == names.COS:

@@ -1,4 +1,4 @@
-"""Elements that several sections of a build's page share."""
+"""HTML elements that several sections of a build's page use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def beside(*parts: str) -> str:
 
 
 def folded(title: str, inner: str, *, open_: bool = False) -> str:
-    """Return HTML content that a click on its title unfolds."""
+    """Return HTML content that is collapsed under its title."""
     attributes = {"open": "open"} if open_ else {}
     return element("details", attributes, element("summary", {}, text(title)) + inner)
 

@@ -37,7 +37,7 @@ _SIMULATORS = {
 
 
 def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the data of one build for its page.
+    """Return the data for a build's page.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def build_data(folder: Path, facts: Mapping[str, Any] | None = None) -> dict[str
 
 
 def utilisation(schedule: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the operations of each unit in an interval: ``kind, unit, operations, share``.
+    """Return the operations of each unit per interval: ``kind, unit, operations, share``.
 
     A unit takes one operation per cycle, so an interval has as many slots as cycles.
     """
@@ -132,7 +132,7 @@ def _board(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
 
 
 def _verified(errors: ErrorDistribution, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the result of ``pinion verify``, or None if it is of another build."""
+    """Return the result of ``pinion verify``, or None if it is for another build."""
     if errors.build != f"{manifest.hash:016x}":
         return None
     return {
@@ -145,7 +145,7 @@ def _verified(errors: ErrorDistribution, manifest: Manifest) -> dict[str, Any] |
 
 
 def _nearest(block: BlockErrors) -> dict[str, Any]:
-    """Return the word of a block whose error is nearest to its budget, or farthest beyond it.
+    """Return the word of a block whose error is the largest share of its budget.
 
     The last values are None if no request was valid.
     """
@@ -163,7 +163,7 @@ def _nearest(block: BlockErrors) -> dict[str, Any]:
 def _tools(
     folder: Path, resources: Mapping[str, Any] | None, verified: ErrorDistribution | None
 ) -> list[list[str]]:
-    """Return which tool did what, with its version, as far as the folder records this."""
+    """Return each tool's task and version, as far as the folder records them."""
     headers = []
     with (folder / VERILOG).open(encoding="utf-8", errors="replace") as file:
         wrote = _GENERATED.match(file.readline(_LINE))

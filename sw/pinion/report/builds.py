@@ -1,4 +1,4 @@
-"""Comparison of the figures of builds."""
+"""Comparison of builds by their figures."""
 
 from __future__ import annotations
 
@@ -116,13 +116,13 @@ def _verified(folder: Path, manifest: Manifest) -> str | None:
 
 
 def _shares(counts: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return percentages of the part and of one of its dies; LUTs used as memory count as LUTs."""
+    """Return the percentages used of the part and of one of its dies; memory LUTs count as LUTs."""
     part = counts["share"]
     return {"part": part, "die": {name: of * counts["dies"] for name, of in part.items()}}
 
 
 def resource_record(folder: Path, manifest: Manifest) -> dict[str, Any] | None:
-    """Return the result of ``pinion synth`` in a folder; None if it may be from another build.
+    """Return the result of ``pinion synth`` in a folder; None if absent or from another build.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def promise_table(result: Mapping[str, Any]) -> FigureTable:
 
 
 def largest_error(figures: Mapping[str, Any]) -> float | str | None:
-    """Return the largest relative error on a distribution, or a text if none was valid."""
+    """Return the largest relative error on a distribution, or a text if no request was valid."""
     largest: float | None = figures["largest"]
     return largest if figures["valid"] else NONE_VALID
 
@@ -63,7 +63,7 @@ def budget_table(result: Mapping[str, Any]) -> FigureTable:
 
 
 def bound_table(result: Mapping[str, Any]) -> FigureTable:
-    """Return the table of the largest sampled errors of blocks, with budgets and bounds."""
+    """Return the table of the largest sampled errors by block, with budgets and bounds."""
     return FigureTable(
         columns=("results", "largest error", "budget", "bound", "bound / error"),
         rows=[

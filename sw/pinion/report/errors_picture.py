@@ -138,7 +138,7 @@ def _margin(error: Floats, budget: Floats) -> str:
 
 
 def _title(title: str, blocks: Sequence[BlockErrors]) -> str:
-    """Return the title and the finding: whether budgets hold, and the word nearest to one."""
+    """Return the title and the finding: whether budgets hold, and which word is nearest to one."""
     words = [word for block in blocks for word in block.words]
     used = [share for block in blocks for share in block.shares]
     invalid = sum(block.invalid for block in blocks)

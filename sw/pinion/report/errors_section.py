@@ -19,7 +19,7 @@ _LABEL = 36  # width of a power of ten on the axis
 
 
 def errors_section(build: Mapping[str, Any], k: int) -> str:
-    """Return histograms of the integer model's errors, and the result of a verification."""
+    """Return HTML with histograms of the integer model's errors, and a verification's result."""
     errors = build["facts"].get("errors")
     body = ""
     if errors is None:

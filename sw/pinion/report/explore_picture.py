@@ -46,7 +46,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class _Key:
-    """Encoding of the points: markers by format, fills by the other axes, colours by rate."""
+    """Visual encoding of the points: markers by format, fills by other axes, colours by rate."""
 
     markers: Mapping[str, str]
     fills: Mapping[str, _Fill]
@@ -246,7 +246,7 @@ def _edge(row: Mapping[str, Any], colour: Colour) -> Colour | str:
 
 
 def _range_latency(axes: Axes, rows: Rows) -> None:
-    """Widen the axis of latency, so that a difference of one cycle does not look large."""
+    """Widen the latency axis, so that a difference of one cycle does not look large."""
     latencies = [row["latency_cycles"] for row in rows]
     low, high = min(latencies), max(latencies)
     room = max(0.12 * (high - low), 0.03 * high, 1.0)

@@ -1,4 +1,4 @@
-"""Operations of a graph as expressions of other operations' values."""
+"""Operations of a graph as expressions in the values of other operations."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _FEW = 12  # largest number of rows that is shown unfolded
 
 
 def formats_section(build: Data, k: int) -> str:
-    """Return widths of signals and products, binary points, and a table of all signals."""
+    """Return HTML with widths of signals and products, binary points, and a table of signals."""
     data = build["formats"]
     body = ""
     if data["uniform"]:

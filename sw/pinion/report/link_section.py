@@ -12,7 +12,7 @@ from .table import FigureTable
 
 
 def link_section(build: Data, k: int) -> str:
-    """Return records and arrays, bytes, beats, the bottleneck, and a model of a card's link."""
+    """Return HTML with records, arrays, bytes, beats, the bottleneck, and a model of the link."""
     m = build["manifest"]
     arrays = FigureTable(
         columns=("array", "of the", "unit", "shape", "words"),

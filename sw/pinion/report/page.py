@@ -18,7 +18,7 @@ __all__ = ["all_or_nothing", "code_line", "escaped", "escaped_table", "one_line"
 
 
 def code_line(text: object) -> str:
-    """Return a text as an indented line of code, without line breaks."""
+    """Return a text as one indented line of code in Markdown."""
     return "    " + one_line(text)
 
 

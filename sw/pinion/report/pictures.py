@@ -50,7 +50,7 @@ def draw_build(folder: Path, into: Path) -> dict[str, str]:
 
 
 def draw_schedule_of(folder: Path, path: Path) -> None:
-    """Draw a build's units against cycles."""
+    """Draw a build's schedule: units against cycles."""
     # Matplotlib takes half a second to load, and tables do not need it.
     from .schedule_picture import draw_schedule
 

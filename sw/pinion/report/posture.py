@@ -20,7 +20,7 @@ _WITHIN = 0.1  # share of a range that is kept free at its ends
 
 
 def posture(robot: Model) -> list[float]:
-    """Return the joint positions [rad | m] of a drawing, within the limits.
+    """Return the joint positions [rad | m] for drawing a robot, within its limits.
 
     Joints with several coordinates and helical joints are at their neutral position.
     """

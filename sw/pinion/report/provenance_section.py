@@ -8,7 +8,7 @@ from .table import FigureTable
 
 
 def provenance_section(build: Data, k: int) -> str:
-    """Return the build's origin, the tools that made it, and whether it is unchanged."""
+    """Return HTML with the build's origin, the tools that made it, and whether it is unchanged."""
     m = build["manifest"]
     rows: list[tuple[str, object]] = [
         ("folder", build["folder"]),

@@ -25,7 +25,7 @@ _NO_PATHS: dict[str, Any] = {"table": "", "note": "", "paths": [], "ns": {}, "mh
 
 
 def resources_section(build: Data, k: int) -> str:
-    """Return the counts of a core, compared with the resources of parts."""
+    """Return HTML with a core's resource counts, compared with the resources of parts."""
     resources, board = build["resources"], build["board"]
     target = build["manifest"]["target"]
     parts = build["facts"].get("parts") or {}
@@ -101,7 +101,7 @@ def _taken(counts: Data, capacity: Data, title: str) -> str:
 
 
 def timing_section(build: Data, k: int) -> str:
-    """Return the estimated clock and the slowest paths."""
+    """Return HTML with the estimated clock and the slowest paths."""
     resources = build["resources"]
     if resources is None:
         line = "No estimate yet: make one with " + element("code", {}, "pinion synth")

@@ -40,7 +40,7 @@ _ROW, _ROWS, _LINE = 0.17, 13.0, 0.16
 
 @dataclass(frozen=True, kw_only=True)
 class _Sheet:
-    """Encoding of the operations: rows by unit, colours by link, styles by pass."""
+    """Visual encoding of the operations: rows by unit, colours by link, styles by pass."""
 
     rows: Mapping[tuple[str, int], int]
     colours: Sequence[Colour]
@@ -52,7 +52,7 @@ class _Sheet:
 
 
 def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links: int) -> None:
-    """Draw units against cycles, coloured by link.
+    """Draw a schedule: units against cycles, coloured by link.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def draw_schedule(path: Path, *, title: str, schedule: Mapping[str, Any], links:
 
 
 def _rows(schedule: Mapping[str, Any]) -> dict[tuple[str, int], int]:
-    """Return the row of each unit: kinds together, the units that are needed first on top."""
+    """Return the row of each unit: grouped by kind, with the units that are needed first on top."""
     units: Mapping[str, int] = schedule["units"]
     listed = [kind for kind in _KINDS if kind in units]
     order = listed + sorted(set(units) - set(listed))
@@ -149,7 +149,7 @@ def _styles(schedule: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _region(region: str) -> tuple[str, int]:
-    """Return the pass and the link number of a region, "" and 0 if it has another form."""
+    """Return the pass and the link number of a region, or "" and 0 if it names none."""
     match = re.fullmatch(r"(\w+)\[(\d+)\]", region)
     return (match[1], int(match[2])) if match else ("", 0)
 

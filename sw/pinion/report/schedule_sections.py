@@ -21,7 +21,7 @@ _NAMES = {
 
 
 def passes_section(build: Data, k: int) -> str:
-    """Return the operations after each pass, as a table with bars."""
+    """Return HTML with the operations after each pass, as a table with bars."""
     passes = build["facts"].get("passes")
     if passes is None:
         ops = build["manifest"]["ops"]
@@ -61,7 +61,7 @@ def passes_section(build: Data, k: int) -> str:
 
 
 def schedule_section(build: Data, k: int) -> str:
-    """Return the schedule chart, which the script draws, and a table of it by region."""
+    """Return HTML with the schedule chart, which the script draws, and a table of it by region."""
     schedule = build["schedule"]
     operations = schedule["operations"]
     count, units = len(operations), sum(schedule["units"].values())
@@ -117,7 +117,7 @@ def schedule_section(build: Data, k: int) -> str:
 
 
 def _key(schedule: Data, formats: str) -> str:
-    """Return the legend of the schedule chart."""
+    """Return the legend of the schedule chart as HTML."""
     parts = [
         element("i", {"class": "box"}) + "a unit takes the operation in this cycle",
         element("i", {"class": "box tail"}) + "until its result is ready",
@@ -131,7 +131,7 @@ def _key(schedule: Data, formats: str) -> str:
 
 
 def utilisation_section(build: Data, k: int) -> str:
-    """Return how busy the units are, and how wide their operand selectors are."""
+    """Return HTML with the utilisation of the units and the widths of their operand selectors."""
     ii = build["schedule"]["ii"]
     kinds: dict[str, list[Data]] = {}
     for row in build["utilisation"]:

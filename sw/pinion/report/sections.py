@@ -17,7 +17,7 @@ from .table import FigureTable
 
 
 def summary(build: Data) -> str:
-    """Return a build's title and main figures."""
+    """Return HTML with a build's title and main figures."""
     m = build["manifest"]
     per_second = m["clock_mhz"] / m["ii"]
     home = m["budget_distribution"]
@@ -59,7 +59,7 @@ def summary(build: Data) -> str:
 
 
 def _verification(verdict: Data | None) -> tuple[str, str, str]:
-    """Return the tile of a verification: value, text and kind."""
+    """Return the summary tile of a verification: value, text and kind."""
     if verdict is None:
         return (
             "not yet",
@@ -75,7 +75,7 @@ def _verification(verdict: Data | None) -> tuple[str, str, str]:
 
 
 def robot_section(build: Data, k: int) -> str:
-    """Return views of the robot from several sides, and its joints."""
+    """Return HTML with views of the robot from several sides, and its joints."""
     robot = build["robot"]
     if not robot["joints"]:
         return element("p", {}, "This function takes no robot.")

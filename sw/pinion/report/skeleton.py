@@ -123,7 +123,7 @@ def projected(points: Floats, azimuth: float, elevation: float) -> Floats:
 
 
 def drawing(robot: dict[str, Any], view: tuple[str, float, float], *, turns: bool = False) -> str:
-    """Return one view as SVG; ``turns`` marks the view that a script may rotate."""
+    """Return one view of a robot as SVG; ``turns`` marks a view that a script may rotate."""
     caption, azimuth, elevation = view
     points = np.array(robot["points"], dtype=np.float64)
     middle = (points.max(axis=0) + points.min(axis=0)) / 2

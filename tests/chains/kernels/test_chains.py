@@ -315,7 +315,7 @@ def test_chains_that_kernels_do_not_take(built: Built) -> None:
     massless[2] = 0.0
     for message, bad in {
         "Joint 1 of the chain .* has 3 degrees of freedom": random_chain(3, 1, joints=[1, 3, 1]),
-        "needs at least one moving joint": random_chain(2, 1, joints=[0, 0]),
+        "has no moving joint": random_chain(2, 1, joints=[0, 0]),
         "joint 1 .* is not that of a rigid body": replace(chain, I=bent),
         "joint 2 .* is singular": replace(chain, I=massless),
         "Joint 1 .* an armature of 0.5, which the kernel 'cfa'": replace(

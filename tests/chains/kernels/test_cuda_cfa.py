@@ -177,7 +177,7 @@ def test_shapes_and_memory() -> None:
     with pytest.raises(DynamicsError, match="solver"):
         cfa_shape(3, 7, "lu")
     assert [words_a_link(512, s) for s in ("oee", "oer", "ldl")] == [590, 130, 130]
-    with pytest.raises(ComputeError, match=r"At least 1 robot, .* not 0, 5 and 1"):
+    with pytest.raises(ComputeError, match=r"robots, n and refine .* not 0, 5 and 1"):
         cfa_kernel(5, 0)
     with pytest.raises(ComputeError, match="float16"):
         cfa_kernel(5, 1, "float16")

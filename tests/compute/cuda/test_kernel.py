@@ -294,7 +294,7 @@ def broken(**change: Any) -> dict[str, Any]:
         (broken(q=There(np.zeros((6, 7), np.float32))), "is read as float64, but is float32"),
         (broken(q=There(np.zeros((6, 8)))), "'q' has the shape"),
         (broken(q=There(np.zeros((5, 7)))), "different numbers of requests"),
-        (broken(q=There(np.asfortranarray(np.zeros((6, 7))))), "make each sample contiguous"),
+        (broken(q=There(np.asfortranarray(np.zeros((6, 7))))), "copy each to contiguous"),
         (broken(out={"tau": There(np.zeros((5, 7)))}), "must have the shape"),
         (broken(out={}), "no array for the result 'tau'"),
         (broken(out={"tau": There(np.zeros((6, 7))), "x": 1}), "There is no result 'x'"),

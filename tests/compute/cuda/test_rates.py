@@ -122,5 +122,5 @@ def test_limits_are_those_of_the_device(tmp_path: Path, compiled: dict[str, Host
     limits = measured_limits(device, size=1 << 16)
     assert limits.copy_bytes_ns > 0 and limits.cycles_ns == 4.0
     assert device.used == 0
-    with pytest.raises(ComputeError, match="no room for the two arrays of 65,536 bytes"):
+    with pytest.raises(ComputeError, match="cannot allocate the two arrays of 65,536 bytes"):
         measured_limits(HostDevice(tmp_path, memory=100_000), size=1 << 16)

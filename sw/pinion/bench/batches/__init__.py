@@ -1,1 +1,1 @@
-"""Times of batches on every backend and in publications."""
+"""Times of batches on every backend, and from publications."""

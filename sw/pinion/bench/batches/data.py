@@ -81,7 +81,7 @@ _KIND_WORDS = {"published": "published", "figure": "read off a plot", "derived":
 
 
 def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str, Any]:
-    """Return the members of a row that state the time of a batch, in microseconds.
+    """Return the entries of a row for a batch's size and time [us].
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def batch(samples: int, *, us: float, least_us: float | None = None) -> dict[str
 
 
 def read_batches(path: Path) -> dict[str, Any]:
-    """Read the data of an earlier run.
+    """Read and check the data of an earlier run.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path, error: object) -> str:
     fault = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    return f"The file '{path}' is not intact ({fault}): generate or copy it again."
+    return f"The file '{path}' is invalid or damaged ({fault}): generate or copy it again."
 
 
 def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
@@ -191,12 +191,12 @@ def sections(data: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Row]]]:
 
 
 def work_of(function: str) -> str:
-    """Return how a function obtains M^-1."""
+    """Return a text on how a function obtains M^-1."""
     return WORK.get(function, NEITHER)
 
 
 def series(rows: Sequence[Row]) -> dict[tuple[str, ...], dict[int, Row]]:
-    """Return rows by implementation and machine, then by number of samples."""
+    """Return the rows by implementation and machine, then by batch size."""
     by_target: dict[tuple[str, ...], dict[int, Row]] = {}
     for row in rows:
         key = tuple(str(row[k]) for k in ("label", "by", "work", "machine", "source"))
@@ -211,7 +211,7 @@ def label_words(row: Row) -> str:
 
 
 def us_text(us: float) -> str:
-    """Return microseconds as text, with three significant digits, whole from 1000 on."""
+    """Return microseconds as text: three significant digits, whole numbers from 1000 on."""
     return f"{us:,.0f}" if us >= 1000 else f"{us:.3g}"
 
 
@@ -240,7 +240,7 @@ def _cell(row: Row) -> str:
 
 
 def is_own(row: Row) -> bool:
-    """Return whether a row has a time of Pinion, not of another implementation."""
+    """Return whether a row is a time of Pinion, not of another implementation."""
     return str(row["by"]).startswith(OWN)
 
 
@@ -275,7 +275,7 @@ def fastest_table(robot: str, function: str, rows: Sequence[Row]) -> FigureTable
 
 
 def losses(data: Mapping[str, Any]) -> list[str]:
-    """Return a line for every size and rival that beats Pinion's fastest row.
+    """Return a line for every batch size and rival implementation that beats Pinion's fastest row.
 
     Only rows of the same work are compared: rivals measured in this run on equal terms, and
     published ones with Pinion's fastest.

@@ -1,4 +1,4 @@
-"""``pinion bench compare``: batches on CPU, GPU and card, compared with others' code and papers.
+"""``pinion bench compare``: batches on CPU, GPU and card, compared with other code and papers.
 
 This module collects the rows; :mod:`pinion.bench.batches.page` shows them. Whatever this
 machine lacks is listed with the reason, and the rest is measured.
@@ -138,7 +138,7 @@ def run(
 
 
 class Collected:
-    """Rows of the comparison collected so far, and reasons for the missing ones.
+    """Rows of a comparison, collected target by target, and the reasons for missing ones.
 
     Members
     -------
@@ -199,7 +199,7 @@ class Collected:
             self._leave_out(label, why, target)
 
     def opponents(self, target: Target, *, largest: int, rounds: int, native: bool) -> None:
-        """Measure other implementations on this machine's CPU, the fastest of each kind."""
+        """Measure other implementations on this machine's CPU; keep the fastest variant of each."""
         opponents, missing = opponents_of(*target, native=native, states=SERIAL)
         if not native:
             missing["pinocchio_native"] = "It was disabled (--no-native)."
@@ -234,7 +234,7 @@ class Collected:
             self._leave_out("GRiD", why, target)
 
     def fpga(self, manifests: dict[Path, Manifest], *, largest: int) -> None:
-        """Compute the model of the card and its link, for each build."""
+        """Add the modelled times of each build on a card, including its link."""
         targets = {(self._models[robot].name, name): (robot, name) for robot, name in self._targets}
         built: set[tuple[str, str]] = set()
         for path, manifest in manifests.items():
@@ -279,7 +279,7 @@ class Collected:
                 self._leave_out("Published figures", why, (robot, name))
 
     def left_out(self) -> dict[str, str]:
-        """Return the reason for each missing item by label, which names the targets if not all."""
+        """Return the reason for each missing item by label, with the targets unless all lack it."""
         reasons = {}
         for (label, why), targets in self._missing.items():
             words = "; ".join(f"{self._models[robot].name} {name}" for robot, name in targets)
@@ -317,7 +317,7 @@ class Collected:
 
 
 def fpga_rows(manifest: Manifest, samples: int) -> list[Row]:
-    """Return the model's rows for one build and one batch size, one for each link."""
+    """Return the modelled times of one build at one batch size, a row for each link."""
     rows = []
     for link in LINKS:
         estimated = estimate_time(manifest, layout_of(manifest), link, samples)

@@ -1,4 +1,4 @@
-"""The page of ``pinion bench compare``, from its data alone.
+"""The page of ``pinion bench compare``, rendered from its data alone.
 
 Names of robots, machines and sources come from files, so all of them are escaped.
 """
@@ -86,7 +86,7 @@ def write_batches(folder: Path, data: Mapping[str, Any]) -> list[Path]:
 
 
 def pictures(data: Mapping[str, Any]) -> list[str]:
-    """Return the pictures' file names, of letters, digits and underscores, in the tables' order."""
+    """Return unique file names for the tables' pictures, of letters, digits and underscores."""
     lines: list[str] = []
     for robot, function, _ in sections(data):
         stem = "_".join(re.findall(r"[A-Za-z0-9]+", f"compare_{robot[:40]}_{function[:40]}"))
@@ -122,7 +122,7 @@ def page(data: Mapping[str, Any]) -> str:
 
 
 def _paper(data: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the section with the 2021 paper's figures, none without data for it."""
+    """Return the lines of the section on the 2021 paper's figures; none if there is no data."""
     files = figures(data)
     if not files:
         return []

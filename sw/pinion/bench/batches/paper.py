@@ -26,7 +26,7 @@ TITLES: Mapping[int, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
-    """A bar of a picture: the time of a batch with one implementation.
+    """A bar in a figure: the time of a batch with one implementation.
 
     Members
     -------

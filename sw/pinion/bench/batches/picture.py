@@ -107,7 +107,7 @@ def legend_text(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    """Return a text folded into at most two lines."""
+    """Return a text wrapped onto at most two lines."""
     words = legend_text(text)
     if len(words) <= _WIDEST:
         return words

@@ -1,4 +1,4 @@
-"""Times of whole batches on this machine, on the CPU and on a GPU.
+"""Times of whole batches on this machine's CPU and GPU.
 
 A call is given the arrays for its results, so that it allocates nothing large. Batches are arrays
 of structures, (n, ...), as users of NumPy have them.
@@ -78,7 +78,7 @@ def cpu_times(
 def cuda_times(
     kernel: CudaKernel, *, sizes: Sequence[int], rounds: int, seconds: float
 ) -> tuple[list[Row], dict[str, str]]:
-    """Measure batches on a GPU: from the host's arrays and back, and on arrays on the GPU.
+    """Measure batches on a GPU: of host arrays, including both transfers, and of device arrays.
 
     Returns
     -------
@@ -160,6 +160,6 @@ def _times(
 
 
 def summary(rounds: Sequence[float]) -> dict[str, float]:
-    """Return the rounds' median, and their interquartile range relative to it."""
+    """Return the median of the rounds' times [ns] and the relative interquartile range."""
     low, middle, high = np.percentile(np.asarray(rounds), [25, 50, 75])
     return {"ns_per_sample": float(middle), "spread": float((high - low) / middle)}

@@ -1,1 +1,1 @@
-"""Cores: rnea at many intervals and for many robots, compared with published designs."""
+"""Cores for rnea at many intervals and for many robots, compared with published designs."""

@@ -51,7 +51,7 @@ class CoreCase:
 
     @property
     def distribution(self) -> str:
-        """Distribution of states for which the core is made, and with which it is measured."""
+        """Distribution of states for which the core is built and on which it is measured."""
         return str(self.options.get("ranges", "reference"))
 
     def point(self) -> SweepPoint:

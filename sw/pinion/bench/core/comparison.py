@@ -18,7 +18,7 @@ _MARKS = {"published": "", "figure": " f", "derived": " d"}
 
 
 def published_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return the table of others' figures (:func:`pinion.bench.published.published_designs`)."""
+    """Return the table of published figures (:func:`pinion.bench.published.published_designs`)."""
     designs = data["design"]
     keys = ("clock_mhz", "latency_cycles", "cycles_per_result", "end_to_end_per_second")
     functions = ", ".join(dict.fromkeys(design["function"] for design in designs))

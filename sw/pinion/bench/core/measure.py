@@ -62,7 +62,7 @@ def run(*, json: bool, measure: bool, folder: Path, jobs: int) -> None:
 
 
 def _against(measure: bool, folder: Path, jobs: int) -> dict[str, Any]:
-    """Return published, measured and compared figures by key."""
+    """Return the published, measured and compared figures by key."""
     designs, published, finished = cases.CASES, published_designs(), 0
     with counted("Measuring cores", total=len(designs)) as advance:
 

@@ -1,1 +1,1 @@
-"""Compiled functions on one CPU core, compared with their bounds and others' code."""
+"""Compiled functions on one CPU core, compared with their bounds and other implementations."""

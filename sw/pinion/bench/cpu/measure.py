@@ -1,4 +1,4 @@
-"""``pinion bench cpu``: compiled functions compared with their bounds and others' code.
+"""``pinion bench cpu``: compiled functions compared with their bounds and other code.
 
 Everything is measured in turn, round after round, on one core, so that other jobs slow all alike;
 ratios are of medians of one run.
@@ -122,7 +122,7 @@ def write_page(folder: Path, data: dict[str, Any]) -> None:
 def measured(
     robot: str, name: str, *, model: Any, largest: int, seconds: float, rounds: int, native: bool
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Measure one function of one robot: every dtype, layout and size, and others' code.
+    """Measure one function of one robot: every dtype, layout and size, and other implementations.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def opponents_of(
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Pin this process to one of its CPU cores until the context is left."""
+    """Pin this process to one of its CPU cores within the context."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(allowed)})
     try:

@@ -156,7 +156,7 @@ def _panel(axes: Axes, rows: Sequence[Mapping[str, Any]], title: str) -> None:
 
 
 def _escaped(text: str) -> str:
-    """Return a text from a file or a command as plain text of a page."""
+    """Escape a text from a file or command for a page."""
     printable = "".join(c if c.isprintable() else " " for c in text).replace("`", "'")
     return html.escape(printable, quote=False).replace("|", "\\|")
 

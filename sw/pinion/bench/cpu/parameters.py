@@ -81,7 +81,7 @@ def run(target: Sequence[str], *, largest: int, seconds: float, rounds: int, jso
 def measured(
     robot: str, name: str, model: Model, *, samples: int, seconds: float, rounds: int
 ) -> list[dict[str, Any]]:
-    """Measure one function: a row per load, each with and without gravity as a parameter.
+    """Measure one function: a row per load and choice of parameters, relative to constants.
 
     Returns
     -------

@@ -95,7 +95,7 @@ def measured(
     rounds: int,
     cache: Path | None,
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Measure one function of one robot: both dtypes, by threads and blocks, on device and host.
+    """Measure one function of one robot: by dtype, by threads or blocks, on device or host arrays.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def measured(
 def _ways(
     kernel: CudaKernel, states: Mapping[str, NDArray[Any]], count: int, rounds: int
 ) -> dict[str, list[float]]:
-    """Return nanoseconds per sample of every round: by threads, by blocks, on host arrays."""
+    """Return the ns per sample of every round, by threads, by blocks and on host arrays."""
     cases: dict[str, KernelCall] = {}
     resident = OnDevice(kernel, states, count)
     try:

@@ -38,7 +38,7 @@ _COPIED = 1 << 28  # bytes of the copy whose rate is measured
 
 @dataclass(frozen=True)
 class Limits:
-    """Rates of a device, which bound the time of a kernel from below.
+    """Rates of a device that give a lower bound on a kernel's time.
 
     Members
     -------
@@ -63,7 +63,7 @@ class Limits:
 
 
 def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
-    """Measure a device's copy rate; the clock is the one that the device reports.
+    """Return a device's limits: its measured copy rate and its reported clock.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
         stream.wait()
     except MemoryError:
         raise ComputeError(
-            f"{device.name} has no room for the two arrays of {size:,} bytes with which copies are "
+            f"{device.name} cannot allocate the two arrays of {size:,} bytes with which copies are "
             "timed: free some of its memory."
         ) from None
     finally:
@@ -97,14 +97,14 @@ def measured_limits(device: CudaDevice, *, size: int = _COPIED) -> Limits:
 
 
 def host_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
-    """Return a call of a kernel on the host's arrays, including transfers."""
+    """Return a timed call of a kernel on host arrays, including transfers."""
     requests = _requests(kernel, states, count)
     out = {a.name: np.zeros((count, *a.shape), kernel.dtype) for a in kernel.results}
     return KernelCall(partial(kernel, out=out, **requests), count)
 
 
 def device_case(kernel: CudaKernel, states: States, count: int) -> KernelCall:
-    """Return a call of a kernel on the device's arrays that waits for the results."""
+    """Return a timed call of a kernel on device arrays, which waits for the results."""
     rows = _requests(kernel, states, count)
     device_inputs = {a.name: sent(kernel, a, rows[a.name]) for a in kernel.inputs}
     out = {a.name: placed(kernel, a, count) for a in kernel.results}
@@ -160,7 +160,7 @@ def _requests(kernel: CudaKernel, states: States, count: int) -> dict[str, NDArr
 
 
 class OnDevice:
-    """A batch of requests on the device, computed there by threads or by blocks.
+    """A batch of requests in device memory, computed by threads or by blocks.
 
     Launches are recorded and start with one call of the driver: for small batches, launches from
     Python one by one would measure the calls.
@@ -229,7 +229,7 @@ class OnDevice:
         return KernelCall(call, runs * self.samples)
 
     def results(self) -> dict[str, NDArray[Any]]:
-        """Fetch the results, (n, ...)."""
+        """Copy the results to the host, (n, ...) by name."""
         results, kernel = {}, self._kernel
         for a, array in zip(kernel.results, self._arrays[len(kernel.inputs) :], strict=True):
             pinned = kernel.device.pinned(array._memory.size)
@@ -243,7 +243,7 @@ class OnDevice:
         return results
 
     def close(self) -> None:
-        """Free the device's memory; errors of the device are ignored."""
+        """Free the device memory; device errors are ignored."""
         with contextlib.suppress(ComputeError):
             self._stream.wait()
         for graph in self._graphs:

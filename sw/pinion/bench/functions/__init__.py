@@ -1,1 +1,1 @@
-"""Cores of every function of the iiwa14, and their errors."""
+"""Cores for every function of the iiwa14, and their errors."""

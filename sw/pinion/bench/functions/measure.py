@@ -80,7 +80,7 @@ def _leave(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def function_row(name: str, derivatives: str) -> dict[str, Any]:
-    """Return the hardware and the errors of one function of the iiwa14."""
+    """Return the hardware figures and the errors of one function of the iiwa14."""
     from pinion.flow import make_design
     from pinion.flow.measure import hardware, measure
     from pinion.functions import named_function

@@ -80,14 +80,14 @@ def run(
 
 
 def find_build(target: Sequence[str], folder: Path = FOLDER) -> Path:
-    """Return the folder of the build to measure; build the robot's function if it is missing."""
+    """Return the folder of the build to measure, after building it if it is missing."""
     from pinion.link.manifest import MANIFEST
 
     if len(target) == 1:
         return Path(target[0])
     if len(target) > 2:
         raise UsageError(
-            f"The link is measured with one build, not with '{' '.join(target)}': give a build "
+            f"The link is measured with one build, not '{' '.join(target)}': give a build "
             "folder, or a robot and a function."
         )
     robot, function = target or DEFAULT

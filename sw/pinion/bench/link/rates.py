@@ -35,7 +35,7 @@ def arrays(manifest: Manifest, count: int) -> dict[str, NDArray[Any]]:
 def card_rates(
     card: Device, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """Measure batches of each size through a device, one after another, as `Device.run` does.
+    """Measure batches of each size through a card, one `Device.run` after another.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def _row(size: int, spent: Sequence[float], profile: Profile) -> dict[str, Any]:
 def driver_rates(
     manifest: Manifest, sizes: Sequence[int], *, seconds: float, progress: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """Measure the driver alone, on a transport that answers immediately; subtract its time.
+    """Measure the driver alone, with a stand-in for the card whose time is subtracted.
 
     Returns
     -------

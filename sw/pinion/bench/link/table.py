@@ -44,7 +44,7 @@ def link_times_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def comparable(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the published rows that are comparable with this build: gradients of its robot."""
+    """Return the published rows comparable with this build: gradients of the same robot."""
     return [
         row
         for row in data["published"]

@@ -132,7 +132,7 @@ def run_case(
 
 @dataclass(frozen=True)
 class MpcComparison:
-    """The rows of a comparison that have been run.
+    """The completed rows of a comparison.
 
     Members
     -------
@@ -150,7 +150,7 @@ class MpcComparison:
     left_out: dict[str, str]
 
     def figures(self) -> dict[str, Any]:
-        """Return the data of the comparison, as values for JSON.
+        """Return the data of the comparison as JSON values.
 
         ``rows``: figures of each (:meth:`.closed_loop.Tracked.figures`), and the differences of its
         error and path from the first row's; ``undisturbed``: those of `calm`; ``card_model``: times
@@ -281,7 +281,7 @@ def _row(case: ComparisonRow, first: Tracked) -> dict[str, Any]:
 
 
 def _same_path(cases: Sequence[ComparisonRow]) -> bool | None:
-    """Return whether the robot has exactly the same states with the card and the integer model."""
+    """Return whether card and integer model give identical states; None unless both were run."""
     tracked = {case.name: case.tracked for case in cases}
     if "card" not in tracked or "integers" not in tracked:
         return None
@@ -302,7 +302,7 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
 
 
 def _series(cases: Sequence[ComparisonRow]) -> dict[str, Any]:
-    """Return the picture's data: the path in its plane, and errors over time."""
+    """Return the picture's data: the path in its plane and the errors over time."""
     first = cases[0].tracked
     count = len(first.tip)
     at = np.unique(np.append(np.arange(0, count, EVERY), count - 1))

@@ -52,7 +52,7 @@ def run(
         raise UsageError(f"'{folder}' is a file: give a folder for the page with -o.")
     for name in target:
         if name not in ROWS:
-            raise UsageError(f"There is no backend '{name}' here: choose from {', '.join(ROWS)}.")
+            raise UsageError(f"There is no backend '{name}': choose from {', '.join(ROWS)}.")
     require("mjcf", *(("hw",) if {"integers", "card"} & set(target or ROWS) else ()))
     length = SECONDS if seconds is None else seconds
     if not length >= LEAST:
@@ -91,7 +91,7 @@ def run(
 
 
 def _build(robot: str, progress: Progress) -> Path:
-    """Return the folder of the controller's core, built if it is missing."""
+    """Return the folder of the controller's core, after building it if it is missing."""
     from pinion.control.plant import gradient_row
     from pinion.flow import build
     from pinion.link.manifest import MANIFEST

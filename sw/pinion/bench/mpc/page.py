@@ -1,4 +1,4 @@
-"""The page of ``pinion bench mpc``, from its data alone.
+"""The page of ``pinion bench mpc``, rendered from its data alone.
 
 ``python -m pinion.bench.mpc.page docs/mpc.md benchmarks/records/tracking.json`` writes its tables
 into the page that explains them.

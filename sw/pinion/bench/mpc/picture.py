@@ -93,7 +93,7 @@ def _draw_errors(axes: Axes, data: Mapping[str, Any]) -> None:
 
 
 def _draw_times(axes: Axes, data: Mapping[str, Any]) -> None:
-    """Draw the time of a period for each backend and model, without simulations."""
+    """Draw the computing time per period for each backend and model, except simulations."""
     bars = [
         (label(data, row["name"]), row["us"], f"{row['hz']:,.0f} per second", False)
         for row in data["rows"]
@@ -188,7 +188,7 @@ def _draw_differences(axes: Axes, data: Mapping[str, Any]) -> None:
 
 
 def _last(data: Mapping[str, Any]) -> str:
-    """Return the name of the row whose path is drawn: the card's, or else the last."""
+    """Return the name of the row whose path is drawn: the card's, or else the last one."""
     names = list(data["series"]["rows"])
     return "card" if "card" in names else str(names[-1])
 

@@ -22,7 +22,7 @@ NAMES = {
 
 
 def simulated(data: Mapping[str, Any], name: str) -> bool:
-    """Return whether a row's time is that of a model or a simulation, not of a device."""
+    """Return whether a row's time is from a model or a simulation, not from a device."""
     return name == "integers" or (name == "card" and str(data.get("card", "sim")).startswith("sim"))
 
 
@@ -96,7 +96,7 @@ def tracking_table(data: Mapping[str, Any]) -> FigureTable:
 
 
 def solve_times_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return the table of a period's time by part, with the resulting rate."""
+    """Return the table of computing times per period by part, with the resulting rate."""
     rows = [
         (
             label(data, row["name"]),
@@ -161,7 +161,7 @@ def card_model_table(data: Mapping[str, Any]) -> FigureTable | None:
 
 
 def finding(data: Mapping[str, Any]) -> str:
-    """Return the result of the comparison as a sentence or two."""
+    """Return the result of the comparison as one or two sentences."""
     rows = data["rows"]
     base = rows[0]
     text = (

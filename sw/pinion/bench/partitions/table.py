@@ -1,4 +1,4 @@
-"""Table of the 2021 paper's partitions between host and device."""
+"""Table of the 2021 paper's partitions of work between host and device."""
 
 from __future__ import annotations
 

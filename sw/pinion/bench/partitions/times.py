@@ -142,7 +142,7 @@ class _Run:
         return cls(before=before, kernel=kernel, after=after, states=states)
 
     def who(self, count: int) -> str | None:
-        """Return ``a thread`` or ``a block``, which computes each sample; None without a device."""
+        """Return whether ``a thread`` or ``a block`` computes a sample; None without a device."""
         if self.kernel is None:
             return None
         return "a block" if self._by_blocks(self.kernel, count) else "a thread"
@@ -207,7 +207,7 @@ class _Run:
         return requests, links, empty(kernel), empty(self.after)
 
     def _call(self, requests: Arrays, out: Arrays) -> Callable[[], Any]:
-        """Return the device's part as a call on the host's arrays."""
+        """Return a function that runs the device's part on host arrays."""
         kernel = self.kernel
         assert kernel is not None
         inputs = _taken(kernel, requests)
@@ -237,6 +237,6 @@ def _taken(kernel: cpu.Kernel | CudaKernel, arrays: Arrays) -> Arrays:
 
 
 def _launches(kernel: CudaKernel, resident: OnDevice, count: int) -> KernelCall:
-    """Return recorded launches of the kernel as one timed call."""
+    """Return the kernel's recorded launches as one timed call."""
     launches = resident.by_blocks if _Run._by_blocks(kernel, count) else resident.by_threads
     return launches(LAUNCHES)

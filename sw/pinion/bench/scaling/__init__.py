@@ -1,1 +1,1 @@
-"""The experiments of the papers on long chains and many robots."""
+"""Experiments of the papers on parallel dynamics: long chains and many robots."""

@@ -109,7 +109,7 @@ VERDICTS = (REPRODUCED, REFUTED, OPEN)
 
 
 def read_scaling(path: Path) -> dict[str, Any]:
-    """Read the data of an earlier run.
+    """Read and check the data of an earlier run.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def check_scaling(data: Mapping[str, Any]) -> None:
 
 
 def of_experiment(data: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[int, Row]]]:
-    """Yield the curves of an experiment in the tables' order: their names, and rows by size."""
+    """Yield each curve of an experiment in table order: its name, and its rows by size."""
     varied = EXPERIMENTS[name].varied
     for platform, where in PLATFORMS.items():
         for algorithm, words in ALGORITHMS.items():
@@ -202,7 +202,7 @@ def scaling_table(data: Mapping[str, Any], name: str) -> FigureTable:
 
 
 def peers_table(data: Mapping[str, Any]) -> FigureTable:
-    """Return the table of ns per robot of 10 links, for Pinion and Pinocchio in one run."""
+    """Return the table of times [ns] per robot of 10 links, for Pinion and Pinocchio in one run."""
     return FigureTable(
         title="Chains of 10 links compared with Pinocchio: nanoseconds per robot",
         columns=("function", "by", "threads", "dtype", "robots", "ns", "x Pinocchio's loop"),
@@ -255,7 +255,7 @@ Verdict = tuple[str, str]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, restated, and its test.
+    """A restated claim of a paper, and its test.
 
     Members
     -------
@@ -290,7 +290,7 @@ class Figures:
         return {}
 
     def hybrid(self, experiment: str) -> dict[int, float]:
-        """Return milliseconds by size of ABIA on the GPU with its recursion in NumPy or in a warp.
+        """Return milliseconds by size for ABIA on the GPU with its recursion in NumPy or in a warp.
 
         The papers' recursion is compiled for the CPU, which is not done here: NumPy's alone
         would say nothing about it.
@@ -323,7 +323,7 @@ def _verdict(holds: bool, why: str) -> Verdict:
 
 
 def _exponent(curve: Mapping[int, float], least: int) -> float | None:
-    """Return the exponent with which a curve grows, fitted at sizes of at least ``least``."""
+    """Return a curve's growth exponent, fitted from size ``least``; None below three sizes."""
     sizes = [size for size in curve if size >= least]
     if len(sizes) < 3:
         return None
@@ -333,7 +333,7 @@ def _exponent(curve: Mapping[int, float], least: int) -> float | None:
 def _speedup(
     experiment: str, fast: Sequence[str], slow: str, slow_on: str, least: float
 ) -> Callable[[Figures], Verdict | None]:
-    """Return a test of whether the fastest of `fast` on the GPU beats `slow` by a factor."""
+    """Return a test of whether the best of `fast` on the GPU is `least` times as fast as `slow`."""
 
     varied = EXPERIMENTS[experiment].varied
 

@@ -1,4 +1,4 @@
-"""The page of ``pinion bench scaling``, from its data alone."""
+"""The page of ``pinion bench scaling``, rendered from its data alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dynamics of long chains on this machine's CPU by one program, with chains as its data."""
+"""Dynamics of long chains on this machine's CPU, by programs that read the chain as data."""
 
 from __future__ import annotations
 

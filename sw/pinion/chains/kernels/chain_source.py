@@ -1,4 +1,4 @@
-"""Source texts and launches of the kernels of a function for chains of n links.
+"""Source texts and launch configurations of a function's kernels for chains of n links.
 
 :mod:`.cuda` lists the functions and methods, compiles the kernels and runs them.
 """
@@ -100,7 +100,7 @@ class KernelSource:
         )
 
     def first_byte(self, *, last: bool = False) -> int:
-        """Return the offset in bytes of a grid's scratch memory, or of that of the `last` part."""
+        """Return the offset in bytes of a grid's scratch memory, or of the `last` part's."""
         # Step I, which has no scan, has a separate barrier.
         first = self.part == "ALL" or (self.part == "STEP_I" and not last)
         return 0 if first else _COUNTER_BYTES
@@ -409,7 +409,7 @@ class _Maker:
 
 
 def _solve_words(n: int) -> int:
-    """Return the number of words of ``solve_kernel`` in ``kernels/jsiia.cuh``."""
+    """Return the words of shared memory that ``solve_kernel`` in ``kernels/jsiia.cuh`` needs."""
     return (n + 1) * (n + 2) // 2 + n
 
 

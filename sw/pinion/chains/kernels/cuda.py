@@ -149,7 +149,7 @@ def joint_factors(chain: Chain, q: Array) -> Array:
 
 
 class CudaChainKernel:
-    """A function of chains on a device; one call at a time.
+    """A compiled function of chains on a device; calls must not overlap.
 
     Members
     -------
@@ -456,8 +456,8 @@ class CudaChainKernel:
     def _robots(self, robots: int) -> int:
         if len(self.chains) > 1 and robots != len(self.chains):
             raise InputError(
-                f"There are {len(self.chains)} chains, but the batch has length {robots}: the "
-                "numbers must be equal."
+                f"There are {len(self.chains)} chains, but the batch has length {robots}: give "
+                "one state per chain."
             )
         return robots
 

@@ -1,4 +1,4 @@
-"""Kernels of the constraint force algorithm: data of a chain, source texts and launches.
+"""Kernels of the constraint force algorithm: chain data, source texts and launch configurations.
 
 ``kernels/tridiagonal.cuh`` solves the block tridiagonal system, ``kernels/cfa.cuh`` computes the
 chain with it, ``kernels/closed.cuh`` adds a contact at the tip. They need single-axis joints
@@ -70,7 +70,7 @@ _PARAMETERS = (
 
 
 def cfa_shape(n: int, robots: int, solver: str) -> ThreadShape:
-    """Return the threads that compute one robot's dynamics.
+    """Return the threads to compute one robot's dynamics.
 
     Returns
     -------
@@ -218,8 +218,7 @@ def _kernel(
         )
     if n < 1 or robots < 1 or refine < 0:
         raise ComputeError(
-            f"At least 1 robot, 1 link and 0 refinements are needed, not {robots}, {n} and "
-            f"{refine}."
+            f"robots, n and refine must be at least 1, 1 and 0, not {robots}, {n} and {refine}."
         )
     T, contact = SCALARS[dtype], damping is not None
     kernel_shape = cfa_shape(n, robots, solver) if shape is None else shape

@@ -90,7 +90,7 @@ class ThreadShape:
 
 
 def shape_of(n: int) -> ThreadShape:
-    """Return the threads of a robot: a warp up to 32 links, a block up to 1,024, then a grid."""
+    """Return the threads per robot: a warp up to 32 links, a block up to 1,024, a grid beyond."""
     if n <= WARP:
         return ThreadShape("Warp", 1, WARPS_A_BLOCK * WARP, 0)
     if n <= BLOCK_LINKS:
@@ -157,7 +157,7 @@ def canonical(chain: Chain) -> Chain:
 
 
 def canonical_tip(chain: Chain, E: Array, r: Array) -> Array:
-    """Return a frame at the tip as kernels read it, (12,): E row by row, then r.
+    """Return a frame at the tip in the layout for kernels, (12,): E row by row, then r.
 
     Both refer to the coordinates of the canonical chain's last link.
 

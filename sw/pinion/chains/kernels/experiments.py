@@ -1,4 +1,4 @@
-"""Timings on this machine of the papers' experiments on long chains and many robots.
+"""Timings of the papers' experiments on long chains and many robots, on this machine.
 
 :mod:`pinion.bench.scaling.data` has the sources and their claims. Chains have random revolute and
 prismatic joints, states are random, and numbers have double precision.
@@ -115,7 +115,7 @@ def shapes(links: Sequence[int] = LINKS, groups: Sequence[int] = GROUPS) -> list
 
 
 def measured(shape: ExperimentPoint, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-    """Measure everything that this machine's CPU computes for one experiment point.
+    """Time every CPU algorithm at one experiment point, on each CPU platform.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _inverse(name: str) -> bool:
 
 
 class GpuExperiments:
-    """The same experiments on this machine's GPU.
+    """The papers' experiments on this machine's GPU.
 
     Members
     -------
@@ -170,7 +170,7 @@ class GpuExperiments:
         self._device = device
 
     def measured(self, shape: ExperimentPoint, *, seconds: float, seed: int = 1) -> Iterator[Row]:
-        """Measure everything that the GPU computes at one point, as the function `measured` does.
+        """Time every GPU algorithm at one point; arguments and rows as for the function `measured`.
 
         With host arrays, including copies, and, except for the hybrid, with arrays on the device.
         Every call waits for its result.
@@ -195,7 +195,7 @@ class GpuExperiments:
 def _calls(
     shape: ExperimentPoint, name: str, chain: Chain, state: RandomState
 ) -> Iterator[tuple[str, Call]]:
-    """Yield the platforms and calls of an algorithm at one point."""
+    """Yield each platform with its call of an algorithm at one point."""
     arguments = _arguments(shape, state)
     if name in _COMPILED:
         single_thread = compile(chain, _COMPILED[name], threads=1)

@@ -103,7 +103,9 @@ class Frames:
         X = blocks(E, np.zeros_like(E), -E @ skew(r), E)
         moving = np.flatnonzero(chain.dof == 1)
         if len(moving) == 0:
-            raise ComputeError(f"The chain {chain.name!r} needs at least one moving joint.")
+            raise ComputeError(
+                f"The chain {chain.name!r} has no moving joint: at least one is needed."
+            )
         number = {-1: -1, **{int(body): k for k, body in enumerate(moving)}}
         parent, lumped = _without_fixed(chain, X, inertia)
         parent = np.array([number[int(parent[body])] for body in moving], np.int64)
@@ -128,7 +130,7 @@ class Frames:
         )
 
     def bodies(self, name: str, dtype: str) -> NDArray[np.void]:
-        """Return the records of the bodies.
+        """Return the records of the bodies for the kernels.
 
         Parameters
         ----------
@@ -247,7 +249,7 @@ def screw_axes(S: Array) -> tuple[Array, Array]:
 
 
 def rigid_parts(inertia: Array) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Return masses (n,), first moments (n, 3), and indices of inertias that no rigid body has."""
+    """Return masses (n,), first moments (n, 3), and indices of non-rigid inertias."""
     mass = np.trace(inertia[:, 3:, 3:], axis1=1, axis2=2) / 3
     H = inertia[:, :3, 3:]
     lever = np.stack([H[:, 2, 1], H[:, 0, 2], H[:, 1, 0]], axis=-1)
@@ -291,7 +293,7 @@ def _canonical(S: Array, X: Array, parent: NDArray[np.int64]) -> Array:
 
 
 def _rounded(S: Array, size: Array) -> Array:
-    """Return S (n, 2) with exact ones and zeros for elements that equal them up to rounding.
+    """Return S (n, 2) with elements that are 0 or 1 up to rounding set to exactly that.
 
     size : (n,) largest element of the input.
     """

@@ -1,4 +1,4 @@
-"""Batches of states of a chain on this machine's CPU.
+"""Dynamics of a chain for batches of states, on this machine's CPU.
 
 >>> from pinion.chains import kernels
 >>> from pinion.chains import random_chain
@@ -183,7 +183,7 @@ class ChainKernel(Compiled):
 
 
 class _ChainStruct(ctypes.Structure):
-    """``Chain`` of ``kernels/chain.hpp``."""
+    """The struct ``Chain`` of ``kernels/chain.hpp``."""
 
     _fields_ = (
         ("bodies", ctypes.c_int32),

@@ -47,7 +47,7 @@ def chain_times(
     seconds: float = 0.05,
     cache: Path | None = None,
 ) -> list[Row]:
-    """Measure the time of kernels called from Python with arrays of states and of results.
+    """Measure the time per robot of kernels called from Python, and optionally of Pinocchio.
 
     Parameters
     ----------

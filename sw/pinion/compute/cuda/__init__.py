@@ -179,7 +179,7 @@ def small_batches(model: Model, row: Function, dtype: str) -> CooperativeSource 
 
 
 class Kept:
-    """Compiler of CUDA source to cubins, with a cache."""
+    """Compiler from CUDA source to cubins, with a cache."""
 
     def __init__(self, store: Cache, progress: Progress) -> None:
         self._store = store

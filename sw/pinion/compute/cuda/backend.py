@@ -1,4 +1,4 @@
-"""The GPU as a backend, the entry point ``cuda`` of ``pinion.backends``."""
+"""The backend for a GPU: the entry point ``cuda`` of ``pinion.backends``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .kernel import CudaKernel
 
 
 class CudaBackend(Backend):
-    """A function on a GPU.
+    """A backend that computes a function on a GPU.
 
     Members
     -------

@@ -42,7 +42,7 @@ _KINDS = (JointKind.REVOLUTE, JointKind.PRISMATIC, JointKind.HELICAL)
 
 @dataclass(frozen=True, kw_only=True)
 class CooperativeSource:
-    """Text and launch configuration of a kernel.
+    """Source text and launch configuration of a kernel with one block per sample.
 
     Its parameters are the number of samples (``long long``), then the arrays of ``inputs`` and of
     ``results``, each (n, ...) and C-contiguous. Any one-dimensional grid computes all samples; the
@@ -281,7 +281,7 @@ def source(
     dtype: str = "float32",
     outputs: Sequence[str] = (),
 ) -> CooperativeSource:
-    """Generate the kernel of a function of a robot.
+    """Generate the kernel for a function of a robot, with one block per sample.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ class _Tree:
 
     @property
     def tables(self) -> dict[str, list[int]]:
-        """All tables by their names in block.cuh."""
+        """All tables, by their names in ``block.cuh``."""
         level = [len(way) - 1 for way in self.ways]
         link = [i + k for i, size in enumerate(self.size) for k in range(size)]
         # Backwards within a level: then different threads compute a pivot and its column of M, and
@@ -595,7 +595,7 @@ extern "C" __global__ void __launch_bounds__({self.threads})
 
 
 def _starts(sizes: Sequence[int]) -> list[int]:
-    """Return the offsets of consecutive parts of the given sizes."""
+    """Return the start offsets of consecutive parts of the given sizes."""
     return [sum(sizes[:k]) for k in range(len(sizes))]
 
 

@@ -1,4 +1,4 @@
-"""Compilation of CUDA source to cubins with NVRTC, without a GPU, and the cubins' resources."""
+"""Compilation of CUDA source to cubins with NVRTC, without a GPU, and their resource usage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resources of one thread of a kernel, as the assembler reports them.
+    """Resources that one thread of a kernel uses, as reported by the assembler.
 
     Members
     -------

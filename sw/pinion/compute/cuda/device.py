@@ -61,7 +61,7 @@ class Memory(Protocol):
 
 
 class Recorded(Protocol):
-    """Recorded work of a stream, which can be queued there again as a whole.
+    """Recorded work of a stream, which can be queued again as a whole.
 
     Copies and kernels keep the addresses and numbers of the recording; the memory is read when they
     run. The caller keeps all of it, including pinned host memory, until this is closed.
@@ -417,7 +417,7 @@ class _GpuRecorded:
 
 
 class _GpuStream:
-    """A stream, or a recording of one: cuda-core's graph builder acts as a stream."""
+    """A stream of cuda-core, or its graph builder, which records what is queued."""
 
     def __init__(self, gpu: Gpu, stream: Any) -> None:
         self._gpu = gpu

@@ -263,7 +263,7 @@ def _for_cuda(text: str) -> str:
 
 
 def _answer(condition: str) -> bool | None:
-    """Return the value of a preprocessor condition in CUDA, or None if the target is irrelevant."""
+    """Return a condition's value in CUDA, or None if it does not depend on the target."""
     if "PINION_CUDA_HOST" in condition or "__clang__" in condition:  # whose pragmas nvcc takes
         return True
     if match := re.fullmatch(r"(!?)PINION_ISA_(\w+)", condition):

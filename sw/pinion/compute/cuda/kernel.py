@@ -1,4 +1,4 @@
-"""A function on a GPU, for host batches, computed in chunks, and for device arrays."""
+"""A compiled function on a GPU, for host arrays, computed in chunks, and for device arrays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Crossover = tuple[int, int]
 
 
 class DeviceArray:
-    """An array in a device's memory, which other libraries use without a copy.
+    """An array in device memory, which other libraries can use without a copy.
 
     Members
     -------
@@ -134,7 +134,7 @@ class _Lent:
 
 
 class CudaKernel:
-    """A function of a robot on a device.
+    """A compiled function of a robot on a GPU.
 
     Arrays are (n, ...) or (...). In the layout ``aos`` the elements of a sample are contiguous. In
     the layout ``soa`` arrays on the device may have any strides and the samples of results are
@@ -331,7 +331,7 @@ class CudaKernel:
                     raise ComputeError(
                         f"{self.device.name} has no memory for {_LANES} chunks of "
                         f"{amount(samples, 'sample')} of '{self.function.name}', or the host "
-                        "cannot pin more memory: free some memory."
+                        "cannot pin more memory: free some memory of the device or the host."
                     ) from None
                 samples = max(_SMALLEST, samples // 2)
 
@@ -439,7 +439,7 @@ class CudaKernel:
             others.append((a, begin, end))
 
     def _strides(self, array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the strides of a new array: contiguous samples in the layout ``soa``."""
+        """Return the strides of a new array; its samples are contiguous in the layout ``soa``."""
         if self.source.layout == "aos" or len(shape) == len(array.shape):
             return contiguous(shape)
         count = max(1, shape[0])
@@ -467,7 +467,7 @@ class CudaKernel:
         apart = _one_distance(shape[extra:], strides[extra:])
         if apart is None or (self.source.layout == "aos" and apart != 1):
             raise InputError(
-                f"The samples of '{array.name}' are not contiguous: make each sample contiguous."
+                f"The samples of '{array.name}' are not contiguous: copy each to contiguous memory."
             )
         if extra == 0:
             return Placed(address, 0, apart, None, value)
@@ -543,7 +543,7 @@ class CudaKernel:
                 allocated.close()  # takes effect in the stream's order
 
     def measured(self) -> Crossover:
-        """Measure the crossovers of this device, for arrays on the device and on the host.
+        """Measure the batch sizes from which threads beat blocks, in device and pinned host memory.
 
         Each is twice the largest of `SMALL_BATCHES` at which blocks are faster, which is half of
         the next one. Threads may be ahead for fewer samples than that: for 16 gradients of an
@@ -729,7 +729,7 @@ class _Lane:
         stream.download(self.fetched[: frame.sizes[1]], self.answers)
 
     def finish(self) -> None:
-        """Wait for the chunk and copy its results to their arrays."""
+        """Wait for the chunk and copy its results to the output arrays."""
         if self.pending is None:
             return
         first, frame, count, results = self.pending
@@ -749,7 +749,7 @@ class _Lane:
 
 
 def _unsuitable(values: object, shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
-    """Return what keeps a result from being written to an array of a caller, or ""."""
+    """Return why a result cannot be written to a caller's array, or ""."""
     if not isinstance(values, np.ndarray):
         return f"an object of type {type(values).__name__}, not a NumPy array"
     if values.shape != shape or values.dtype != dtype:

@@ -32,7 +32,7 @@ _MOST_GROUPS = 16
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Numbers of values that a thread can hold.
+    """Limits on the number of values that a thread can hold.
 
     Members
     -------
@@ -117,7 +117,7 @@ def fit(program: KernelProgram, room: Room) -> Part:
 
 
 def split(program: KernelProgram, groups: int) -> list[KernelProgram]:
-    """Split a program into several, which together compute each value once.
+    """Split a program into several that together compute each value exactly once.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def _runs(
 def _piece(
     program: KernelProgram, outputs: Sequence[tuple[Word, int]], words: dict[int, Word]
 ) -> KernelProgram:
-    """Return the program of the given outputs alone, with the given values as inputs."""
+    """Return the program for the given outputs only, with the given values as inputs."""
     cone = program.cone((at for _, at in outputs), words)
     place = {old: new for new, old in enumerate(cone)}
     instructions = []

@@ -103,7 +103,7 @@ def thread_source(
     comments: bool = False,
     room: Room | None = None,
 ) -> ThreadSource:
-    """Generate the kernels of a graph.
+    """Generate the CUDA kernels for a graph, with one thread per sample.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class _Printer:
     title: str
 
     def kernel(self, part: Part, name: str) -> ThreadKernel:
-        """Return the CUDA source of a part, with its counts."""
+        """Return the CUDA source and the operation counts of a part."""
         work = (Block(name=WORKSPACE, shape=(self.workspace,), unit=""),) if self.workspace else ()
         inputs, results = (*self.inputs, *work), (*self.results, *work)
         printed = print_program(

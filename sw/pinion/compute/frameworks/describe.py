@@ -23,14 +23,14 @@ def terms_of(row: str, results: Collection[str]) -> list[GradientTerm]:
 
 
 def returned(row: str) -> tuple[str, ...]:
-    """Return the names of the results that a function returns by default."""
+    """Return the names of the results that a differentiable function returns by default."""
     function = FUNCTIONS[row]
     usual = tuple(b.name for b in function.outputs if b.name not in function.optional)
     return RULES[row].results or usual
 
 
 def sources(row: str, results: Collection[str]) -> dict[str, set[str]]:
-    """Return the results that are factors in the gradient, by the function that computes them."""
+    """Return the results that the gradient multiplies, by the function that computes them."""
     rows: dict[str, set[str]] = {}
     outputs = {block.name for block in FUNCTIONS[row].outputs}
     for term in terms_of(row, results):
@@ -58,7 +58,7 @@ def twice(row: str, results: Collection[str]) -> str:
 
 
 def rule_table() -> str:
-    """Return a Markdown table of the functions with reverse mode."""
+    """Return a Markdown table of the functions with reverse-mode gradients."""
     rows = []
     for row in RULES:
         results = returned(row)
@@ -81,7 +81,7 @@ def rule_table() -> str:
 
 
 def without_table() -> str:
-    """Return a Markdown table of the functions without reverse mode."""
+    """Return a Markdown table of the functions without reverse-mode gradients."""
     rows = [(f"`{row}`", text.replace("'", "`")) for row, text in WITHOUT.items()]
     return markdown_table(("function", "instead"), rows)
 

@@ -1,4 +1,4 @@
-"""Functions of a robot with their gradients, for any array framework.
+"""Functions of a robot with gradients, for any array framework.
 
 The gradients are analytic: the rows that :mod:`.rules` names for a row are compiled and multiplied
 with the cotangents of its results; no algorithm is differentiated automatically. Frameworks
@@ -88,14 +88,14 @@ class RowKernels:
         return self._compiled[key]
 
     def function(self, row: str, results: Sequence[str]) -> Differentiable:
-        """Return a function with these results in differentiable form."""
+        """Return a function with these results as a `Differentiable`."""
         key = row, tuple(results)
         if key not in self._functions:
             self._functions[key] = Differentiable(self, row, results)
         return self._functions[key]
 
     def of(self, row: str) -> RowKernels:
-        """Return the kernels for a function: without gravity as a parameter if it ignores it."""
+        """Return the kernels for a function; gravity is a parameter only if it has an effect."""
         return self._weightless if row in _WEIGHTLESS and GRAVITY in self.parameters else self
 
     @cached_property
@@ -104,7 +104,7 @@ class RowKernels:
         return RowKernels(self.model, self._compile, names, self._options)
 
     def places(self, names: Collection[str]) -> list[int]:
-        """Return the indices of the named parameters' values among those of all parameters."""
+        """Return the indices of the named parameters' values in the input ``parameters``."""
         return [
             p.first + k
             for p in parameters_of(self.model, self.parameters)
@@ -151,7 +151,7 @@ class Differentiable:
         return self.kernels(self.row, self.results)
 
     def answer(self, values: Arrays) -> Any:
-        """Return results as the user gets them: a single array, or a named tuple."""
+        """Return results in the form for the user: a single array, or a named tuple."""
         ordered = [values[name] for name in self.results]
         return ordered[0] if len(ordered) == 1 else self._answer(*ordered)
 
@@ -168,7 +168,7 @@ class Differentiable:
             _ = self.kernels.function(call.row, results).kernel
 
     def batch(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """Return the batch shape that is common to the inputs' shapes, given in their order.
+        """Return the common batch shape of the inputs, from their shapes in order.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class Differentiable:
         return ""
 
     def operands(self, needs: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the arrays, other than inputs, that the required gradients need."""
+        """Return the names of the arrays, other than inputs, that these inputs' gradients need."""
         return tuple(sorted(self._plan(needs).operands - self.inputs.keys()))
 
     def linear(self, space: Space, inputs: Arrays, needs: Collection[str], run: Run) -> Arrays:
@@ -252,7 +252,7 @@ class Differentiable:
     def pull(
         self, space: Space, arrays: Arrays, cotangents: Arrays, needs: Collection[str]
     ) -> dict[str, Any]:
-        """Return the gradients, by input, that are not zero everywhere.
+        """Return the gradients by input, except those that are zero everywhere.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ class Differentiable:
         return self._plans[key]
 
     def _calls(self, terms: Sequence[GradientTerm]) -> dict[str, tuple[Call, list[str]]]:
-        """Return the calls that terms use, in order, each with its results."""
+        """Return the calls that terms use, in order, each with the results used."""
         if self._rule is None:
             return {}
         sources = {name for term in terms for name in term.arrays if "." in name}
@@ -412,8 +412,9 @@ def differentiable(
     for name in ("frames", "reference"):
         if options.pop(name, None):
             raise InputError(
-                f"Gradients do not support the option '{name}': functions of a frame have them "
-                f"only for the robot's tip, in the default reference frame; omit '{name}'."
+                f"Gradients do not support the option '{name}': functions of a frame have "
+                "gradients only for the robot's tip, in the default reference frame; omit "
+                f"'{name}'."
             )
     row, rule = FUNCTIONS[function], RULES[function]
     outputs, parameters = (

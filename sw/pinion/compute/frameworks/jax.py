@@ -148,7 +148,7 @@ def dynamics(
     cache: Path | None = None,
     **options: Unpack[RowOptions],
 ) -> Callable[..., Any]:
-    """Return a differentiable function of arrays.
+    """Return a function of a robot as a differentiable function of JAX arrays.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def dynamics(
 
 
 class _Runner:
-    """Runner of functions on a device, with or without their gradients.
+    """Runner of functions on a device, with or without gradients.
 
     Members
     -------
@@ -302,7 +302,7 @@ def _registered(
     compiler: str | None,
     cache: Path | None,
 ) -> str:
-    """Register a call with XLA and return its name; its library is compiled once."""
+    """Register a custom call with XLA and return its name; its library is compiled only once."""
     command, machine = find_compiler(compiler), isas.best()
     store = Cache(default_folder(os.environ) if cache is None else cache)
     path = cached_library(

@@ -1,4 +1,4 @@
-"""Gradients with respect to positions that are not vectors, and cotangents of such positions.
+"""Gradients and cotangents of positions that are not vectors, such as quaternions.
 
 The gradient with respect to q has the shape of q. Where positions are vectors, it is the
 derivative. For unit quaternions, and the cosine and sine of planar joints, it is the derivative of
@@ -62,7 +62,7 @@ def tangent(space: Space, model: Model, q: Any, cotangent: Any) -> Any:
 
 
 def _turned(space: Space, kind: JointKind, q: Any, x: Any, *, back: bool) -> list[Any]:
-    """Convert a joint's part of a gradient from tangent coordinates, or to them if `back`."""
+    """Convert a joint's part of a gradient from tangent coordinates, or to them if ``back``."""
     product = space.module.einsum
     if kind is JointKind.PLANAR:
         plane = space.constant("plane", PLANE)

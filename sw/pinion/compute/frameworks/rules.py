@@ -1,4 +1,4 @@
-"""Reverse mode as data: each function's gradient as products with other functions' results.
+"""Reverse-mode rules as data: gradients as products with results of other functions.
 
 A term is one line, a sum over repeated indices as in Einstein's convention. The first factor is the
 cotangent of a result; the others are arrays, named
@@ -128,7 +128,7 @@ _P_BY_Q = "q[k] = p[a] linear[ae] {}[ek]"
 
 
 def _stepped(row: str) -> dict[str, Call]:
-    """Return the call of an affine function with each parameter in turn one unit larger."""
+    """Return the call of an affine function with each parameter in turn increased by one unit."""
     return {"stepped": Call(row, {"parameters": STEP})}
 
 

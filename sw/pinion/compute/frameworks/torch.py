@@ -134,7 +134,7 @@ def dynamics(
     device: str | torch.device | TorchGpu = "cpu",
     **options: Any,
 ) -> Callable[..., Any]:
-    """Return a differentiable function of tensors.
+    """Return a function of a robot as a differentiable function of tensors.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def _gpu(index: int, cache: Path | None) -> TorchGpu:
 
 
 class _Runner:
-    """Runner of functions on a device, with or without their gradients.
+    """Runner of functions on a device, with or without gradients.
 
     Members
     -------

@@ -1,1 +1,1 @@
-"""A graph as instructions for CPUs and GPUs: order, registers, text."""
+"""Code generation from graphs: instruction selection, order, register allocation, C++ text."""

@@ -43,7 +43,7 @@ GIVEN_IN_MEMORY = -2
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Registers and memory of a program.
+    """Assignment of a program's values to registers and memory slots.
 
     Members
     -------
@@ -149,7 +149,7 @@ class _Allocator:
         return Allocation(tuple(steps), self.slots)
 
     def _stays(self, args: tuple[int, ...], outside: list[int]) -> int | None:
-        """Return the operand to read from memory: the one whose next read is the latest, if any."""
+        """Return the operand to read from memory, that with the latest next read, or None."""
         doubled = len(args) != len(set(args))
         if doubled and len(outside) == 1:
             return None
@@ -160,7 +160,7 @@ class _Allocator:
         return self.reads[a][-1] if self.reads[a] else 1 << 60
 
     def _room(self, stores: list[tuple[int, int]], keep: list[int]) -> None:
-        """Free a register if all are in use."""
+        """Spill a value to free a register if all are in use."""
         if len(self.inside) < self.registers:
             return
         victim = max((a for a in self.inside if a not in keep), key=self._next)

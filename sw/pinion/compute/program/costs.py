@@ -10,14 +10,14 @@ from pinion.graph.ops import Family
 
 @dataclass(frozen=True)
 class ProcessorCosts:
-    """Costs of operations in instructions; independent operations hide every latency.
+    """Costs of operations in instructions; latencies are hidden by independent operations.
 
     A product fused into a sum is free, but which will be is not known when a graph is reduced, so
     sums and products count the same.
     """
 
     def latency(self, op: str, operands: int = 2) -> int:
-        """Return 0: no order of operations is preferred."""
+        """Return 0, so that no order of operations is preferred."""
         return 0
 
     def price(self, op: str, *, constant: bool = False) -> float:

@@ -115,7 +115,7 @@ class KernelProgram:
         return needed
 
     def cone(self, roots: Iterable[int], stop: Iterable[int] = ()) -> list[int]:
-        """Return all instructions on which the roots depend, including them, not beyond `stop`."""
+        """Return the roots and all instructions on which they depend, not looking beyond `stop`."""
         ends, visited, todo = set(stop), set(), list(roots)
         while todo:
             i = todo.pop()
@@ -126,7 +126,7 @@ class KernelProgram:
         return sorted(visited)
 
     def ordered(self, order: Sequence[int]) -> KernelProgram:
-        """Return the program with its instructions in another order, a permutation."""
+        """Return the program with its instructions permuted to another order."""
         place = {old: new for new, old in enumerate(order)}
         moved = []
         for old in order:
@@ -152,7 +152,7 @@ class _Value:
 
 
 def select(graph: Graph) -> KernelProgram:
-    """Choose the instructions of a graph, in the graph's order.
+    """Select the instructions for a graph, in the graph's order.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def _fuse(values: list[_Value], alive: list[bool], results: set[int]) -> None:
 
 
 def _emit(graph: Graph, values: list[_Value], refs: list[Signed]) -> KernelProgram:
-    """Return the instructions still needed, with the cheapest signs."""
+    """Return the instructions that are still needed, with the signs that cost least."""
     roots = [(word, refs[node]) for word, node in graph.outputs]
     needed = [False] * len(values)
     signs: dict[int, set[int]] = {}

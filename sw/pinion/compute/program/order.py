@@ -41,12 +41,12 @@ Order = Callable[[KernelProgram], list[int]]
 
 
 def as_traced(program: KernelProgram) -> list[int]:
-    """Return the program's own order."""
+    """Return the order in which the program was traced."""
     return list(range(len(program.instructions)))
 
 
 def depth_first(program: KernelProgram) -> list[int]:
-    """Order by result, each after its operands that are not yet computed, larger ones first."""
+    """Order depth first from each result, the operands that need most registers first."""
     return _walk(program, [at for _, at in program.outputs])
 
 
@@ -109,7 +109,7 @@ def _walk(program: KernelProgram, roots: Sequence[int]) -> list[int]:
 
 
 def _parts(program: KernelProgram) -> list[int]:
-    """Return, for each instruction, the number of its connected component."""
+    """Return the number of each instruction's connected component."""
     parent = list(range(len(program.instructions)))
 
     def find(i: int) -> int:

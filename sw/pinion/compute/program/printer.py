@@ -1,4 +1,4 @@
-"""C++ of a program: one straight-line template for vectors, scalars and GPU threads.
+"""C++ of a program, as one straight-line template for vectors, scalars and GPU threads.
 
 The printed functions are templates over the vector type ``V`` of ``runtime/vec.hpp`` and over
 accessors, so that the same text serves every layout and machine::
@@ -163,7 +163,7 @@ class _Printer:
         return puts
 
     def _written(self) -> list[str]:
-        """Return the kernel's lines with every value in a variable."""
+        """Return the kernel's lines, with every value in a variable."""
         needed, puts = self.program.needed, self._puts()
         lines: list[str] = []
         for i, it in enumerate(self.program.instructions):

@@ -50,7 +50,7 @@ def kernel_source(
     comments: bool = False,
     vector: bool = True,
 ) -> Source:
-    """Generate the kernel of a graph.
+    """Generate the C++ kernel for a graph.
 
     Parameters
     ----------
