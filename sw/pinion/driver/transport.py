@@ -96,7 +96,7 @@ class Transport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close everything, even if the card is gone; called once."""
+        """Close the connection, even if the card is gone; called once."""
 
     def abandon(self) -> None:  # noqa: B027 - most transports have nothing that a child inherits
         """Close files that a forked child has inherited, without using the card or any lock.

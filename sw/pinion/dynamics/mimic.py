@@ -81,7 +81,7 @@ class MimicMap:
         return self._square(arrays.crba(self.model, self.positions(q)))
 
     def minv(self, q: ArrayLike, *, method: str = "ltdl") -> Array:
-        """Return the inverse of :meth:`crba` by Cholesky factors; ``method`` must be ``ltdl``."""
+        """Return the inverse of :meth:`crba`, by Cholesky; ``method`` must be ``ltdl``."""
         check_choice("method", method, ("ltdl",))
         M = self.crba(q)
         try:

@@ -102,8 +102,8 @@ def _ends(
             values = scale * np.asarray(rows)
             return values.min(axis=0).reshape(dims), values.max(axis=0).reshape(dims)
     raise FunctionError(
-        f"No box contains the input '{block.name}' of '{function.name}': its range follows from "
-        "the robot's state. Error bounds need a function of positions, velocities, "
+        f"The input '{block.name}' of '{function.name}' has no bounds of its own: its range "
+        "follows from the robot's state. Error bounds need a function of positions, velocities, "
         "accelerations and inputs sampled between bounds, such as rnea and rnea_derivatives; "
         f"verify {function.name} without a bound (--bound)."
     )

@@ -73,7 +73,7 @@ class BuiltFunction:
 
     @property
     def load(self) -> LoadBox | None:
-        """Loads that the links' parameters are sampled with, None for the default."""
+        """Loads from which the links' parameters are sampled, None for the default."""
         text = self.options.get("parameter_range", "")
         return LoadBox.parsed(text) if text else None
 

@@ -68,7 +68,7 @@ class CodePosition:
 
 
 def shown_path(path: str) -> str:
-    """Return a path for a reader: relative to the current folder if it is inside."""
+    """Return a path for a message, relative to the current folder if it is inside that."""
     with suppress(ValueError, OSError):
         path = str(Path(path).resolve().relative_to(Path.cwd()))
     return one_line(path)

@@ -368,7 +368,7 @@ class Function:
         )
 
     def with_reference(self, reference: str) -> Function:
-        """Return the same function with results of frames for another point and other axes.
+        """Return the same function with its frames' results in another reference: point and axes.
 
         Parameters
         ----------

@@ -43,7 +43,7 @@ def verify(graph: Graph) -> Graph:
         if node.op == names.INPUT:
             if node.params[0] in inputs:
                 raise GraphError(
-                    f"Node %{i} repeats the input '{node.params[0]}': use the first node of it."
+                    f"Node %{i} repeats the input '{node.params[0]}': use its first node."
                 )
             inputs.add(str(node.params[0]))
     outputs: set[str] = set()

@@ -70,7 +70,7 @@ def graph_to_json(graph: Graph) -> dict[str, Any]:
 
 
 def graph_from_json(data: Any) -> Graph:
-    """Return the verified graph of its JSON form.
+    """Return the graph that JSON-compatible data describes, verified.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def dumps(graph: Graph) -> str:
 
 
 def loads(text: str) -> Graph:
-    """Return the graph of a JSON text.
+    """Parse a graph from JSON text and verify it.
 
     Raises
     ------

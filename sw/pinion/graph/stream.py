@@ -177,7 +177,7 @@ def _run(
     *,
     numbered: bool = False,
 ) -> Stream:
-    """Run the loop that floats and integers share.
+    """Run a stream request by request, on floats or integers.
 
     Parameters
     ----------

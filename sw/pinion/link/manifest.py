@@ -288,8 +288,8 @@ class Manifest:
             self._parsed(text.encode())
         except _NO_MANIFEST as error:
             raise ManifestError(
-                f"The manifest cannot be read back ({_short(error)}): change that name, unit, "
-                "path or number."
+                f"The manifest cannot be read back ({_short(error)}): change the name, unit, "
+                "path or number at fault."
             ) from None
         (folder / MANIFEST).write_text(text)
 

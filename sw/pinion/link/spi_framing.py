@@ -130,7 +130,7 @@ class SpiTransfer:
             )
         if StatusBits.DONE not in status:
             raise SpiError(
-                "The card had no result in time: the line's clock may be at most "
+                "The card had no result in time: lower the line's clock to at most "
                 f"1/{CYCLES} of the card's clock."
             )
         return answer[1:-CHECK], StatusBits.FLAGGED in status

@@ -159,7 +159,7 @@ class BuildRequest:
 
     @classmethod
     def of(cls, **options: Unpack[BuildOptions]) -> Self:
-        """Return a request with these options by name, whichever part they belong to.
+        """Return a request with the named options, each in the part that defines it.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Contacts of a robot with the world, and between its links: points and faces that are held.
+"""Contacts of a robot with the world, and between its links: each fixes a point or a face.
 
 A contact is a frame of a moving body: a link, a fixed joint, or either with an offset, as
 :func:`.lookup.find_frame` reads it. ``lf_foot`` or ``lf_foot:3d`` holds the frame's origin,

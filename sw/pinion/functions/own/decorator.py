@@ -110,7 +110,7 @@ class OwnFunction(Function):
             plain = self._on_numbers(model, states)
             if difference := self._apart(traced, plain, SAME, "a call with numbers"):
                 raise UserError(
-                    f"{place}: {difference}: make the function do the same when traced and called, "
+                    f"{place}: {difference}: make the function return the same traced and called, "
                     "without anything that depends on earlier calls or on chance."
                 )
             if self.reference is not None:

@@ -220,7 +220,7 @@ class _Network:
         return total
 
     def gain(self, new: Definition) -> float:
-        """Return the saving of a definition: the price of what it frees less what it needs."""
+        """Return a definition's saving: the price of what it frees less that of what it needs."""
         if not self.uses[new.node]:
             return 0.0
         before = self.release(new.node)
@@ -398,7 +398,7 @@ class _Finder:
         return sorted(definitions, key=lambda new: new.node)
 
     def _early(self, nodes: Ints, args: Ints, op: str) -> Flags:
-        """Return which operands are ready in time for the operation and not the node itself."""
+        """Return which operands are ready in time for the operation and are not the node itself."""
         starts = self.latest[nodes] - self.costs.latency(op)
         early: Flags = (self.ready[args] <= starts) & (args != nodes)
         return early
