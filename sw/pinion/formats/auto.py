@@ -143,7 +143,7 @@ class AutoFormats:
         return lower_signals(real, self.plan(real, precise), stored=self.tables.stored)[0]
 
     def error(self, real: Graph, fixed: Graph) -> float:
-        """Return the largest relative error of a result block over the judged states.
+        """Return the largest relative error of any result block over the judged states.
 
         States in which rounding changes a comparison are left out: their results have no bound. If
         none is left, the error is infinite.

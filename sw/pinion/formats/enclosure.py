@@ -60,7 +60,7 @@ def check_bounded(graph: Graph) -> None:
 
 
 class Enclosure:
-    """Ranges of every node over a box of requests.
+    """Guaranteed ranges of every node's real and core values over a box of requests.
 
     Parameters
     ----------

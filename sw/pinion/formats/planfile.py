@@ -238,7 +238,7 @@ def _multiplier(stored: int, data: Mapping[str, object]) -> Multiplier:
 
 
 def read_plan(path: Path) -> SavedPlan:
-    """Read a plan file.
+    """Read a plan file; raise `PlanError` if it is invalid.
 
     Raises
     ------

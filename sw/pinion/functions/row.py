@@ -249,7 +249,7 @@ class Function:
         raise FunctionError(f"'{self.name}' has no formulation '{name}'; {choose}.")
 
     def asked(self, outputs: Sequence[str]) -> Function:
-        """Return the same function with these optional results: names, or one string with commas.
+        """Return the same function with these optional results: names, or a comma-separated string.
 
         With frames, the name without a frame is that of every frame's result.
 
@@ -274,7 +274,7 @@ class Function:
         return replace(self, added=tuple(name for name in self.optional if name in requested))
 
     def with_inputs(self, inputs: Sequence[str]) -> Function:
-        """Return the same function with these optional inputs: names, or one string with commas.
+        """Return the same function with these optional inputs: names, or a comma-separated string.
 
         Raises
         ------
@@ -654,7 +654,7 @@ def needs_contacts(function: str, robot: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> Sequence[str]:
-    """Return the names in a sequence, or in one string with commas."""
+    """Return names as a sequence; they may be given as a comma-separated string."""
     if isinstance(names, str):
         return [name.strip() for name in names.split(",") if name.strip()]
     return names

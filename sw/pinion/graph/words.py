@@ -36,7 +36,7 @@ class Word(str):
 
     @classmethod
     def of(cls, name: str) -> Word:
-        """Return the word of a name; a name without an index is a scalar."""
+        """Parse the name of a word; a name without an index is a scalar."""
         if isinstance(name, Word):
             return name
         match = _WORD.fullmatch(name)

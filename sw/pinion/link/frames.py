@@ -128,7 +128,7 @@ def layout_of(manifest: Manifest) -> Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class ResponseHead:
-    """A response's data besides its records; cycles as in `pinion.link.protocol.TRAILER`."""
+    """Status and counters of a response; cycles as in `pinion.link.protocol.TRAILER`."""
 
     status: Status
     sequence: int

@@ -54,7 +54,7 @@ class LinkFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A model whose inertias are still unchecked, and the links' inertias as they were stated."""
+    """A model with unchecked inertias, and the links' inertias as their source states them."""
 
     model: Model
     figures: tuple[LinkFigures, ...]

@@ -146,7 +146,7 @@ def read_compiled(
 
 
 def _names(accessor: Callable[[int], Any], size: int, prefix: str) -> list[str]:
-    """Return the file's names, with substitutes for missing ones."""
+    """Return the names of one kind of element, with generated names for unnamed elements."""
     file_names = [str(accessor(k).name) for k in range(size)]
     used = set(file_names)
     return [name or _unused(f"{prefix}_{k}", used) for k, name in enumerate(file_names)]
