@@ -29,7 +29,7 @@ SMALL_ANGLE = 1e-3
 
 
 def integrate(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
-    """Return the positions after moving from q with the velocity v for one unit of time.
+    """Return the positions reached from q with velocity v in one unit of time: (nq,) or (n, nq).
 
     Arguments
     ---------

@@ -223,7 +223,7 @@ def _inside(joint: Joint, requested: float) -> float:
 def _merge(
     model: Model, locked: Mapping[str, float], residues: Residues
 ) -> tuple[list[tuple[int, Transform]], list[Body]]:
-    """Return each body's merged body and pose in it, and the merged bodies, inertias not yet added."""
+    """Return each body's merged body and pose in it, and merged bodies without added inertias."""
     homes: list[tuple[int, Transform]] = []
     bodies: list[Body] = []
     for body in model.bodies:
