@@ -169,7 +169,7 @@ class LoopMotion:
 
     @cached_property
     def axes(self) -> tuple[tuple[Vector, Vector], ...]:
-        """The first frame's axes, each in the axes of the first body and of the second one."""
+        """The first frame's axes, each in the coordinates of the first and of the second body."""
         first, second = self._descents
         return tuple(
             (axis, self.carried(axis, first, second)) for axis in self.loop.contact.placement.E

@@ -328,7 +328,7 @@ class State(Block):
             )
 
     def initials(self, model: Model) -> dict[str, float]:
-        """Return the values for the first request, by word.
+        """Return the initial values, which the first request reads, by word.
 
         Raises
         ------

@@ -182,7 +182,7 @@ def sentence(error: BaseException, name: str, default: CodePosition) -> str:
 
 
 def _advice(error: BaseException, place: CodePosition) -> str | None:
-    """Return what is wrong if the code misuses traced values, otherwise None."""
+    """Return what is wrong, and what to write instead, if code misuses traced values, or None."""
     text = one_line(error)
     if isinstance(error, RecursionError):
         return (

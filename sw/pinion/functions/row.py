@@ -503,7 +503,7 @@ class Function:
         return graph
 
     def _check_parameters(self, graph: Graph) -> None:
-        """Raise for a parameter of which no value reaches a result."""
+        """Raise for a parameter that changes no result."""
         if not self.parameters:
             return
         live = [False] * len(graph.nodes)
@@ -551,7 +551,7 @@ class Function:
             raise FunctionError(needs_contacts(self.name, model.name))
 
     def _check_terms(self, model: Model) -> None:
-        """Raise for terms or parameters of joints that a build would ignore silently."""
+        """Raise for joint terms or joint parameters that a build would silently ignore."""
         figures = {split_name(name)[1]: name for name in self.parameters}
         for figure in JOINT_TERMS:
             if figure in figures and figure not in self.joint_terms:

@@ -174,7 +174,7 @@ class BlockErrors:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Outcome of a verification.
+    """Outcome of a verification: its mismatches and failed checks.
 
     Members
     -------

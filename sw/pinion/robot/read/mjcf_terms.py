@@ -199,7 +199,7 @@ def _switched_off(flag: str, matters: bool) -> list[str]:
 def _of_free_joints(
     figures: dict[str, Floats], free: NDArray[np.bool_], names: list[str]
 ) -> list[str]:
-    """Return notes on terms that act along world axes in MuJoCo and along body axes here."""
+    """Return notes on terms that act along world axes in MuJoCo but along body axes in a model."""
     notes = []
     for dof in np.flatnonzero(free)[::6]:
         name = names[dof]
