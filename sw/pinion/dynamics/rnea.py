@@ -185,7 +185,7 @@ def across_prismatic(
 
 
 def point_at_the_child(joint: Joint, parent: BodyMotion, X: JointTransform) -> BodyMotion:
-    """Return the motion of the parent's point at the child's origin, child coordinates."""
+    """Return the motion of the parent's point at the child's origin, in child coordinates."""
     a = at_the_joint(joint, parent)
     B = matrix_to_child(X, parent.B)
     return BodyMotion(

@@ -68,7 +68,7 @@ class BuiltFunction:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that are inputs: links, figures of joints, ``gravity``."""
+        """Names of the parameters that are inputs: links, joint coefficients, ``gravity``."""
         return tuple(name for name in self.options.get("parameters", "").split(",") if name)
 
     @property

@@ -37,7 +37,7 @@ def split_frames(text: str) -> tuple[str, ...]:
 
 
 def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels of frames, by which their results are named.
+    """Return the labels of frames, after which their results are named.
 
     Raises
     ------

@@ -164,7 +164,7 @@ def said(name: str, default: CodePosition) -> Iterator[None]:
 
 
 def sentence(error: BaseException, name: str, default: CodePosition) -> str:
-    """Return an error of a user's code as one sentence with file, line and code."""
+    """Describe an error in a user's code in one sentence with file, line and code."""
     place = _deepest(error.__traceback__) or default
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         line = (error.text or "").strip()

@@ -176,7 +176,7 @@ def _of_its_words(name: str) -> list[str]:
 
 
 def _from_code(text: str) -> Function:
-    """Return the function of ``module:function`` or ``file.py:function``."""
+    """Load the function named by ``module:function`` or ``file.py:function``."""
     source, _, name = text.rpartition(":")
     if not source or not name.isidentifier():
         raise FunctionError(

@@ -410,8 +410,8 @@ class Function:
         if not names:
             if load is not None:
                 raise FunctionError(
-                    f"The range {load} of parameters is given without parameters: name links whose "
-                    "parameters become inputs, or leave the range out."
+                    f"The parameter_range {load} is given without parameters: name links whose "
+                    "parameters become inputs, or leave parameter_range out."
                 )
             return self
         if len(set(names)) != len(names):

@@ -179,7 +179,7 @@ def _load_box(model: Model, function: Function | BuiltFunction) -> LoadBox:
 
 
 def _pull(model: Model) -> float:
-    """Return the magnitude of gravity [m/s^2], that on Earth for a robot without gravity."""
+    """Return the magnitude of gravity [m/s^2]; Earth's for a robot without gravity."""
     return float(np.linalg.norm(model.gravity)) or 9.81
 
 

@@ -53,7 +53,7 @@ class Snapping:
     results: Mapping[str, float]
 
     def figures(self) -> dict[str, float]:
-        """Return the members as numbers by name, results as ``result_NAME``, to four digits."""
+        """Return the members by name, results as ``result_NAME``, to four significant digits."""
         named = {
             "pose_angle": self.pose_angle,
             "pose_distance": self.pose_distance,
@@ -65,7 +65,7 @@ class Snapping:
 
 
 def snapping(as_read: Model, snapped: Model, function: Function) -> Snapping | None:
-    """Compare a robot with exact right angles with the same robot as read.
+    """Compare a robot with snapped right angles to the same robot as read.
 
     Returns
     -------

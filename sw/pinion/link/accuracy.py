@@ -245,7 +245,7 @@ class ErrorDistribution:
 
     @classmethod
     def find(cls, folder: Path) -> ErrorDistribution | None:
-        """Return the distribution in a build folder, or None if there is none.
+        """Read the distribution from a build folder; return None if there is none.
 
         Raises
         ------

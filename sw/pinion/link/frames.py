@@ -171,7 +171,7 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
 
 
 def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> ResponseHead:
-    """Check a response packet against its request, and return what its head and trailer state.
+    """Check a response packet against its request, and return its status and counters.
 
     Parameters
     ----------

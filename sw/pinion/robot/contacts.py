@@ -96,7 +96,7 @@ def with_loops(model: Model, loops: Sequence[Sequence[str]]) -> Model:
         if complete.count(loop) > 1:
             raise RobotError(
                 f"The loop of {loop[0]!r} and {loop[1]!r} of the robot {model.name!r} is "
-                "repeated: name it once."
+                "repeated: give it once."
             )
     return changed
 
