@@ -485,7 +485,7 @@ class SessionState:
         self._to_supervise.notify()
 
     def _is_alone(self) -> bool:
-        """Return whether the reader itself must check the only packet that is left."""
+        """Return whether one received packet is all that is left; the reader checks it itself."""
         queue = self._queue
         return (
             self._phase is Phase.RUNNING

@@ -172,7 +172,7 @@ def composite_to_parent(X: JointTransform, composite: Composite) -> Composite:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """Twice the relative velocities of origins across a joint, which move the Coriolis terms.
+    """Twice the relative velocities of origins across a joint, which shift the Coriolis terms.
 
     Members
     -------

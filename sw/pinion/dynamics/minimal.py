@@ -184,7 +184,7 @@ def rescaled_model(model: Model) -> Model:
 
 
 def unit_of_length(model: Model) -> float:
-    """Return the lever length [m] that moves the most joints, 1.0 if none is usable."""
+    """Return the lever length [m] with the most joints beyond it, 1.0 if none is usable."""
     if not all(body.joint.kind is JointKind.REVOLUTE for body in model.bodies):
         return 1.0
     # Joints that each body carries: its own and its descendants'.

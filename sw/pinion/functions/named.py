@@ -40,7 +40,7 @@ GROUP = "pinion.functions"
 
 
 def named_function(name: str, **options: Unpack[RowOptions]) -> Function:
-    """Return the function with a name: in the table, an installed package or a file.
+    """Find a function by its name: in the table, in an installed package or in a file.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def graph_from_json(data: Any) -> Graph:
     if type(version) is not int or version not in (VERSION, WITH_STATES):
         raise GraphError(
             f"The graph has version {value_text(version)}, but this Pinion reads versions "
-            f"{VERSION} and {WITH_STATES}: use the version that wrote it, or write it again."
+            f"{VERSION} and {WITH_STATES}: use the Pinion version that wrote it, or write it again."
         )
     missing = [key for key in KEYS if key not in fields]
     if missing:

@@ -171,7 +171,7 @@ def with_gravity(model: Model, gravity: Vec3) -> Model:
 
 
 def _cut(text: str) -> str:
-    """Return a text, truncated to fit in a message."""
+    """Truncate a text to fit in a message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 

@@ -110,8 +110,8 @@ class OwnFunction(Function):
             plain = self._on_numbers(model, states)
             if difference := self._apart(traced, plain, SAME, "a call with numbers"):
                 raise UserError(
-                    f"{place}: {difference}: make the function return the same traced and called, "
-                    "without anything that depends on earlier calls or on chance."
+                    f"{place}: {difference}: make the results independent of tracing, of "
+                    "earlier calls and of chance."
                 )
             if self.reference is not None:
                 other = self._by_reference(model, states, stream.states)
