@@ -54,7 +54,7 @@ def read_build(read: Read) -> int:
 
 
 def check_card(read: Read, layout: Layout, *, where: str) -> None:
-    """Raise an error if a card does not hold the expected build.
+    """Raise `WrongCardError` or `WrongBuildError` if a card does not hold the expected build.
 
     Raises
     ------

@@ -358,7 +358,7 @@ class Supervisor:
         self._halted: Packet | None = None
 
     def run(self) -> None:
-        """Do the supervisor's tasks until the session stops."""
+        """Run the supervisor's tasks until the session stops."""
         while True:
             match self._state.next_task():
                 case CheckResponse(packet):
@@ -453,7 +453,7 @@ class Supervisor:
 
 
 def guard(state: SessionState, work: Callable[[], None]) -> None:
-    """Call a function; an unexpected error breaks the session, so that nobody waits forever."""
+    """Call a function; an unexpected error breaks the session, so that no caller waits forever."""
     try:
         work()
     except BaseException as error:

@@ -27,7 +27,7 @@ TIMEOUT = 10.0
 
 
 class Transport(ABC):
-    """The connection to one card.
+    """A connection to one card, for its registers and packets.
 
     `send` is called from one thread and `receive` from another, concurrently; registers are read
     and written from any thread. Failures raise `TransportError` with a message for the user.

@@ -30,7 +30,7 @@ Scalar = Callable[[Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class Stream:
-    """The states of a stream of requests.
+    """Values of a stream's words of state, at each request and after the last one.
 
     Members
     -------
