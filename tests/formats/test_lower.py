@@ -303,7 +303,7 @@ def test_a_constant_that_does_not_fit_is_a_sentence(value: float) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("q20.20", r"'q20\.20' has 40 bits, but operands of products have at most 36\."),
+        ("q20.20", r"'q20\.20' has 40 bits, but operands of products can have at most 36\."),
         ("q3.16", r"The range of 'q3\.16' ends at .* at least 4 integer bits"),
         ("float", r"'float' is not a number format"),
         ("q0.16", r"is not a number format"),

@@ -164,7 +164,7 @@ BROKEN: list[tuple[tuple[Any, ...], Any, str]] = [
     (
         ("version",),
         3,
-        r"has version 3, but this Pinion reads versions 1 and 2: use the Pinion that",
+        r"has version 3, but this Pinion reads versions 1 and 2: use the Pinion version that",
     ),
     (("version",), 2, r"The graph's 'states' should be a list"),
     (("version",), 0, r"has version 0"),

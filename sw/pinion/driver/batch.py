@@ -64,7 +64,7 @@ class Packet:
 
 
 class Batch(ABC):
-    """Requests that were submitted together; the session's lock protects the counters.
+    """Requests submitted together; the session's lock protects the batch's counters.
 
     Members
     -------
@@ -195,7 +195,7 @@ class ArrayBatch(Batch):
 
 
 class ResetRequest:
-    """A queued request to reset the card, or only its states, when all before it is finished.
+    """A queued request to reset the card, or only its states, after all earlier batches.
 
     Parameters
     ----------

@@ -31,8 +31,8 @@ def check_identity(read: Read, *, where: str) -> None:
     identity = read_named(read, "IDENTITY")
     if identity == NOBODY:
         raise WrongCardError(
-            f"The card at {where} does not answer, and its registers read as all ones: it left the "
-            f"bus. Load its bitstream and rescan the bus, or restart the host."
+            f"The card at {where} has left the bus: its registers read as all ones. "
+            f"Load its bitstream and rescan the bus, or restart the host."
         )
     if identity != IDENTITY:
         raise WrongCardError(
@@ -44,7 +44,7 @@ def check_identity(read: Read, *, where: str) -> None:
         raise WrongCardError(
             f"The card at {where} uses version {version} of the record protocol, but this driver "
             f"uses version {PROTOCOL_VERSION}: build its bitstream with the installed Pinion, or "
-            f"install the Pinion that it was built with."
+            f"install the version of Pinion that built it."
         )
 
 
@@ -54,7 +54,7 @@ def read_build(read: Read) -> int:
 
 
 def check_card(read: Read, layout: Layout, *, where: str) -> None:
-    """Raise an error if a card does not hold the expected build.
+    """Raise `WrongCardError` or `WrongBuildError` if a card does not hold the expected build.
 
     Raises
     ------

@@ -25,7 +25,7 @@ GRACE = 1.0
 
 
 class Connection:
-    """A checked and reset card, and the session that runs packets of any layout on it.
+    """An open card, checked and reset, and the session that runs packets of any layout on it.
 
     Parameters
     ----------

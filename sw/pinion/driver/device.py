@@ -1,4 +1,4 @@
-"""A card as a function on arrays."""
+"""Open cards that compute a function on arrays."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _PREFIX = re.compile(rf"(.*\d)_{USER}")
 
 @dataclass(frozen=True, kw_only=True)
 class CardInfo:
-    """Description of a card, read from its registers; None for a number that could not be read.
+    """Description of a card, read from its registers; None for each value that could not be read.
 
     Members
     -------
@@ -76,8 +76,8 @@ def read_card(prefix: Path) -> CardInfo:
         data = nodes.read_user(offset)
         if len(data) != 4:
             raise DriverError(
-                f"'{where}_{USER}' ends at {offset:#x}: it is not a register space. Check that the "
-                "path is that of a card's device file."
+                f"'{where}_{USER}' ends at {offset:#x}: it is not a register space. Give the path "
+                "of a card's device file."
             )
         return int.from_bytes(data, "little")
 

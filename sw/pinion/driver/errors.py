@@ -35,7 +35,7 @@ class DmaBufferError(DriverError):
 
 
 class TransportError(RuntimeError):
-    """The card or the link to it failed in operation; the message gives the symptom."""
+    """The card or the link to it failed during operation; the message gives the symptom."""
 
 
 class CardTimeoutError(TransportError):
@@ -51,7 +51,7 @@ class TornStreamError(TransportError):
 
 
 class LinkError(TransportError):
-    """The kernel's driver refused a transfer, or the card left the bus."""
+    """The kernel driver refused a transfer, or the card left the bus."""
 
 
 class CardFaultError(TransportError):

@@ -59,8 +59,8 @@ def check_buffer(packet: Bytes) -> None:
         state = "contiguous" if flags.c_contiguous else "not contiguous"
         access = "writable" if flags.writeable else "read-only"
         raise DmaBufferError(
-            f"The DMA engine needs contiguous writable uint8, even for sending, but this buffer "
-            f"of {packet.dtype} is {state} and {access}: use the transport's allocate()."
+            f"The DMA engine needs contiguous writable uint8, even for sending, but this "
+            f"{packet.dtype} buffer is {state} and {access}: use the transport's allocate()."
         )
 
 
@@ -120,7 +120,7 @@ class Pool:
         return owner
 
     def give(self, block: MemoryBlock) -> None:
-        """Put a block that is no longer used back into the pool."""
+        """Return an unused block to the pool."""
         self._give_memory(block.memory)
 
     def _give_memory(self, memory: Bytes) -> None:

@@ -1,4 +1,4 @@
-"""Opening a device for a build folder."""
+"""Opening of the card that holds the build of a folder."""
 
 from __future__ import annotations
 

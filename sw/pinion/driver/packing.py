@@ -32,7 +32,7 @@ FEW = 32
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RecordColumn:
-    """An array's part of a record.
+    """The words of a record that hold one array.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""The process that a device belongs to.
+"""Ownership of a device by the process that opened it.
 
 A forked child has its memory but not its threads: calls there would wait forever, or disturb the
 parent's transfers.

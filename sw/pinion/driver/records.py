@@ -31,7 +31,7 @@ def result_dtype(manifest: Manifest) -> np.dtype[np.void]:
 
 
 def pack(layout: np.dtype[np.void], arrays: Mapping[str, Floats32], count: int) -> Words:
-    """Pack arrays into the words of records.
+    """Pack arrays (count, ...) by name into the words (count, words) of records.
 
     Parameters
     ----------

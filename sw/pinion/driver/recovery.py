@@ -81,7 +81,7 @@ def soft_reset(transport: Transport, layout: Layout, *, patience: float = PATIEN
 
 
 def reset_state(transport: Transport) -> None:
-    """Reset the function's states while nothing is in flight.
+    """Reset the function's states; nothing may be in flight.
 
     Raises
     ------

@@ -39,7 +39,7 @@ class Registers:
         return self._transport.read_register(row.offset)
 
     def dump(self) -> dict[str, int]:
-        """Return all values by register name, in the table's order, with pairs as one number."""
+        """Return all values by name, in the table's order; a register pair gives one number."""
         names: dict[str, None] = {}
         for row in REGISTERS:
             names[row.name.removesuffix("_LOW").removesuffix("_HIGH")] = None

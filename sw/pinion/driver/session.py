@@ -47,7 +47,7 @@ _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGABRT", "
 
 
 class Session:
-    """The threads that run batches, until `stop`.
+    """The threads that run batches until `stop` is called.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class Sealer:
         self._sequences = itertools.count(secrets.randbits(32) if first is None else first)
 
     def seal(self, packet: Packet) -> None:
-        """Seal a packet with a new sequence number, which no old response has."""
+        """Seal a packet with a new sequence number, so that no earlier response can match it."""
         packet.sequence = next(self._sequences) & 0xFFFFFFFF
         seal_request(packet.batch.layout, packet.request.bytes, packet.count, packet.sequence)
 
@@ -281,7 +281,7 @@ class ResponseHandler:
             self._state.fail_abandoned(batch)
 
     def _check(self, packet: Packet) -> tuple[ResponseHead | None, Exception | None]:
-        """Return the head of a good response or the error of a bad one; no value for an old one."""
+        """Return the head of a good response or the error of a bad one; neither for an old one."""
         assert packet.response is not None
         response = packet.response.bytes
         try:
@@ -358,7 +358,7 @@ class Supervisor:
         self._halted: Packet | None = None
 
     def run(self) -> None:
-        """Do the supervisor's tasks until the session stops."""
+        """Run the supervisor's tasks until the session stops."""
         while True:
             match self._state.next_task():
                 case CheckResponse(packet):
@@ -453,7 +453,7 @@ class Supervisor:
 
 
 def guard(state: SessionState, work: Callable[[], None]) -> None:
-    """Call a function; an unexpected error breaks the session, so that nobody waits forever."""
+    """Call a function; an unexpected error breaks the session, so that no caller waits forever."""
     try:
         work()
     except BaseException as error:

@@ -216,7 +216,7 @@ class SessionState:
         )
 
     def stop(self, *, wait: bool) -> None:
-        """Accept nothing more; finish all submitted packets, or only launched ones."""
+        """Accept no more batches; finish all submitted packets, or only launched ones."""
         unfinished: list[Batch | ResetRequest] = []
         with self._lock:
             self._stopping = True
@@ -455,7 +455,7 @@ class SessionState:
             raise DriverError("The device is closed: open it again.")
 
     def _launch(self) -> None:
-        """Launch packets while there is room."""
+        """Launch packets while the window has room."""
         queue = self._queue
         if self._phase is Phase.RUNNING:
             idle = not queue.under_way
@@ -485,7 +485,7 @@ class SessionState:
         self._to_supervise.notify()
 
     def _is_alone(self) -> bool:
-        """Return whether the only received packet is the last in flight; the reader checks it."""
+        """Return whether one received packet is all that is left; the reader checks it itself."""
         queue = self._queue
         return (
             self._phase is Phase.RUNNING

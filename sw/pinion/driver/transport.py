@@ -27,7 +27,7 @@ TIMEOUT = 10.0
 
 
 class Transport(ABC):
-    """The connection to one card.
+    """A connection to one card, for its registers and packets.
 
     `send` is called from one thread and `receive` from another, concurrently; registers are read
     and written from any thread. Failures raise `TransportError` with a message for the user.
@@ -96,7 +96,7 @@ class Transport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close everything, even if the card is gone; called once."""
+        """Close the connection, even if the card is gone; called once."""
 
     def abandon(self) -> None:  # noqa: B027 - most transports have nothing that a child inherits
         """Close files that a forked child has inherited, without using the card or any lock.

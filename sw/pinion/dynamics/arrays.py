@@ -1,4 +1,4 @@
-"""The functions of this package on NumPy arrays, with checks of shapes and values.
+"""The dynamics functions on NumPy arrays, with checks of shapes and values.
 
 Robots with a joint that is neither revolute nor prismatic use :mod:`pinion.dynamics.general`.
 Positions (nq) and velocities (nv) then differ in length, and derivatives by q are by the tangent of

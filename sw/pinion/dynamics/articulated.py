@@ -80,7 +80,7 @@ def joined_articulated(a: ArticulatedInertia, b: ArticulatedInertia) -> Articula
 
 @dataclass(frozen=True, kw_only=True)
 class Pivot:
-    """Pivot of a joint's axis in an articulated inertia.
+    """The pivot ``D = S^T IA S`` of a joint's axis, as its reciprocal, with ``U / D``.
 
     Members
     -------
@@ -113,7 +113,7 @@ def eliminate(
 
 
 def downdated(axis: Axis, body: ArticulatedInertia, U: Spatial, pivot: Pivot) -> ArticulatedInertia:
-    """Return ``IA - U (U / D)^T``, with a clean axis's row and column as constant zeros."""
+    """Return ``IA - U (U / D)^T``; the row and column of a `clean` axis are constant zeros."""
     angular, linear = (
         [is_zero(x) or not pivot.clean for x in half] for half in axis_motion(axis, 1.0)
     )
@@ -161,7 +161,7 @@ def articulated_to_parent(X: JointTransform, body: ArticulatedInertia) -> Articu
 
 
 def yielding(axis: Axis, pivot: Pivot, f: Spatial, effort: Scalar, transmitted: Scalar) -> Spatial:
-    """Return ``f + U c / D``: the force transmitted through a yielding axis.
+    """Return ``f + U c / D``: the force that an axis transmits while its joint accelerates.
 
     Arguments
     ---------

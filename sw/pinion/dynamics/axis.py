@@ -139,7 +139,7 @@ def unit(axis: Axis, x: Scalar) -> Vector:
 
 
 def axis_part(axis: Axis, a: Vector) -> Spatial:
-    """Return the spatial vector ``[a; 0]`` if an axis turns, ``[0; a]`` if it shifts."""
+    """Return the spatial vector ``[a; 0]`` of a rotational axis or ``[0; a]`` of a linear one."""
     return (a, ZERO) if axis.turns else (ZERO, a)
 
 

@@ -26,7 +26,7 @@ _rnea = also_coupled(arrays.rnea)
 
 
 def gravity_scalars(model: Model, q: Sequence[Scalar], region: Region = no_region) -> list[Scalar]:
-    """Return ``g(q)``, (nv,) scalars: the efforts that hold the robot still [N m | N].
+    """Return ``g(q)``, (nv,) scalars: the efforts that balance gravity [N m | N].
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
     :func:`.rnea.rnea_scalars`.
@@ -57,7 +57,7 @@ def bias_scalars(
 
 
 def gravity(model: Model, q: ArrayLike) -> Array:
-    """Return the efforts that hold the robot still, ``g(q)`` [N m | N]: (nv,) or (n, nv) float64.
+    """Return the efforts that balance gravity, ``g(q)`` [N m | N]: (nv,) or (n, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Pinocchio's
     computeGeneralizedGravity. Raises :class:`DynamicsError` like :func:`pinion.dynamics.rnea`.

@@ -80,7 +80,7 @@ def on_a_root(model: Model) -> Model:
 
 
 def _of_bodies(region: Region) -> Region:
-    """Return a region that calls ``region`` with body numbers that do not count the root."""
+    """Wrap ``region`` so that body numbers do not count the added root."""
 
     def moved(name: str, body: int) -> AbstractContextManager[object]:
         return region(name, max(1, body - 1))

@@ -29,7 +29,7 @@ _R = TypeVar("_R")
 
 
 class DynamicsError(ValueError):
-    """Argument with a shape or a value that a function of dynamics does not accept."""
+    """An argument whose shape or value a dynamics function does not accept."""
 
 
 def wrenches(model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]) -> Array | None:
@@ -145,7 +145,7 @@ def columns_of(array: Array) -> list[Scalar]:
 
 
 def spread(element: Scalar, batch: tuple[int, ...]) -> Array:
-    """Return a result with the shape ``batch``, even if it is a constant of the model."""
+    """Broadcast a result, which may be a constant, to an array of shape ``batch``."""
     values: Any = element
     return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), batch))
 
@@ -167,7 +167,7 @@ def matrix_of(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array
 
 
 def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
-    """Raise if a choice is not among the valid ones, which the message lists."""
+    """Raise if a choice is not one of ``choices``, which the message lists."""
     if choice not in choices:
         raise DynamicsError(f"{name} is {choice!r}: choose {' or '.join(map(repr, choices))}.")
 
@@ -217,14 +217,14 @@ def configurations(model: Model, **arguments: ArrayLike) -> dict[str, Array]:
 
 
 def rotation_slices(model: Model) -> list[tuple[slice, str]]:
-    """Return the slices of q that are unit vectors, and what each one is, such as a quaternion."""
+    """Return the slices of q that are unit vectors, each with its description for messages."""
     return rotations_of([body.joint.kind for body in model.bodies], model.q_slices)
 
 
 def rotations_of(
     kinds: Sequence[JointKind | None], q_slices: Sequence[slice]
 ) -> list[tuple[slice, str]]:
-    """Return the slices of q that are unit vectors, from joints' kinds (or None) and slices."""
+    """Return `rotation_slices` from the joints' kinds, None for other inputs, and their slices."""
     rotations = []
     for kind, at in zip(kinds, q_slices, strict=True):
         if kind is JointKind.PLANAR:
@@ -292,7 +292,7 @@ def as_numbers(name: str, argument: ArrayLike) -> Array:
 
 
 def checked_damping(damping: ArrayLike, batch: tuple[int, ...]) -> Array:
-    """Return a damping as float64, () or (*batch,); raise if one is negative or not finite."""
+    """Return the damping as float64, () or (*batch,); raise if it is negative or not finite."""
     array = as_numbers("damping", damping)
     usable = np.all((array >= 0.0) & np.isfinite(array))
     if array.shape not in ((), batch) or not usable:

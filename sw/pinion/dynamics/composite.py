@@ -109,17 +109,17 @@ def own_coriolis(inertia: Inertia, w: Vector) -> Coriolis:
 
 
 def joined(a: Composite, b: Composite) -> Composite:
-    """Return the inertia of two sets of bodies about the same origin."""
+    """Return the combined inertia of two sets of bodies about the same origin."""
     return Composite(mass=add(a.mass, b.mass), h=vadd(a.h, b.h), I=symmetric_sum(a.I, b.I))
 
 
 def joined_coriolis(a: Coriolis, b: Coriolis) -> Coriolis:
-    """Return the Coriolis terms of two sets of bodies about the same origin."""
+    """Return the combined Coriolis terms of two sets of bodies about the same origin."""
     return Coriolis(l=vadd(a.l, b.l), Q=matrix_sum(a.Q, b.Q))
 
 
 def levered(d: Vector, composite: Composite) -> Composite:
-    """Return the composite inertia about ``-d`` [m], so that the old origin is at ``+d``."""
+    """Return the composite inertia about point ``-d`` [m], so that the old origin is at ``+d``."""
     h = vadd(composite.h, scale(composite.mass, d))
     xx, yy, zz = (mul(d[k], add(composite.h[k], h[k])) for k in range(3))
     change = (
@@ -172,7 +172,7 @@ def composite_to_parent(X: JointTransform, composite: Composite) -> Composite:
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """Twice the velocities of the ends of a joint's two levers, which shift the Coriolis terms.
+    """Twice the relative velocities of origins across a joint, which shift the Coriolis terms.
 
     Members
     -------

@@ -17,7 +17,7 @@ from .spatial import ZERO, Spatial, Vector, cross, dot, vadd
 def jacobian_row(
     model: Model, body: int, row: Spatial, states: Sequence[BodyState], region: Region
 ) -> list[Scalar]:
-    """Return the efforts of a wrench on a body, (nv,) scalars: a row of J."""
+    """Return the joint efforts of a unit wrench on a body, (nv,) scalars: a row of J."""
     efforts: list[Scalar] = [0.0] * model.nv
     joints = numbered_axes(model)
     for i in reversed(path_to(model, body)):
@@ -54,7 +54,7 @@ def add_velocities(
     linear: dict[int, Vector],
     region: Region,
 ) -> None:
-    """Add to ``linear`` the velocities [m/s] of the origins of bodies from the base to ``body``."""
+    """Add to ``linear`` the velocities [m/s] of all body origins from the base to ``body``."""
     for i in path_to(model, body):
         if i in linear:
             continue

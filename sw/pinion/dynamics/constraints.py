@@ -223,7 +223,7 @@ def contact_arguments(
 
 
 class GainArrays(TypedDict, total=False):
-    """Gains of contacts and loops as arrays, in the robot's order.
+    """Stabilisation gains of contacts and loops as arrays, in the robot's order.
 
     Members
     -------
@@ -238,7 +238,7 @@ class GainArrays(TypedDict, total=False):
 
 
 def gain_columns(model: Model, batch: tuple[int, ...], **gains: Unpack[GainArrays]) -> Gains:
-    """Check gains of a robot's contacts, and return them split into scalars."""
+    """Check the stabilisation gains of a robot's contacts, and split them into scalars."""
     count = len(moving_contacts(model))
     split: Any = {}
     values: Mapping[str, Any] = gains
@@ -264,7 +264,7 @@ def gain_columns(model: Model, batch: tuple[int, ...], **gains: Unpack[GainArray
 
 
 def coincident(contacts: Sequence[Contact]) -> list[tuple[int, int]]:
-    """Return index pairs of contacts with the world that hold the same point of the same body."""
+    """Return index pairs of contacts with the world that fix the same point of the same body."""
     return [
         (i, j)
         for j, second in enumerate(contacts)

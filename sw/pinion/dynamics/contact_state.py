@@ -64,7 +64,7 @@ def moving_contacts(model: Model) -> tuple[Contact, ...]:
 
 
 def reduced_model(model: Model) -> tuple[Model, tuple[Contact, ...]]:
-    """Return a model with the same dynamics and fewer operations, and the contacts on its bodies.
+    """Return an equivalent model that needs fewer operations, and the contacts on its bodies.
 
     :func:`.minimal.minimal_model` without the unit of length, which contact forces do not share.
     """

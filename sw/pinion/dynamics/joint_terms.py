@@ -101,7 +101,7 @@ class JointTerms:
         return total
 
     def slope(self, k: int, qd: Sequence[Scalar]) -> Scalar:
-        """Return the derivative of :meth:`effort` with respect to velocity k; a jump gives zero.
+        """Return the derivative of :meth:`effort` with respect to velocity k; 0 at a jump.
 
         :meth:`across` has the derivatives with respect to other rates.
         """
@@ -181,12 +181,12 @@ class JointTerms:
         return mul(x, add(mul(square, inner), mul(15.0 / 8.0, friction)))
 
     def _clamped(self, rate: Scalar) -> Scalar:
-        """Return the rate divided by the friction width, clamped first, so never above 1."""
+        """Return the rate divided by the friction width, clamped to the range from -1 to 1."""
         return mul(clamp(rate, -self.width, self.width), 1.0 / self.width)
 
 
 def _across(k: int, start: int, qd: Sequence[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
-    """Return angular and linear rates of a free-flyer along the two axes after velocity k's."""
+    """Return a free-flyer's angular and linear rates along the two axes that follow k's."""
     axes = [(k - start + shift) % 3 for shift in (1, 2)]
     return [qd[start + 3 + x] for x in axes], [qd[start + x] for x in axes]
 
@@ -195,7 +195,7 @@ def _sign(x: Scalar) -> Scalar:
     """Return the sign, -1, 0 or 1, of a float or an array."""
     if getattr(x, "apply", None) is not None:
         raise DynamicsError(
-            "Dry friction that jumps with the sign of the rate cannot be traced: give a positive "
+            "Dry friction that is discontinuous at zero rate cannot be traced: give a positive "
             "friction_width."
         )
     return cast("Scalar", np.sign(cast("Any", x)))

@@ -43,7 +43,7 @@ from .spatial import ZERO, Spatial, Vector, cross, dot, times_constant, vadd, vs
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """The two branches of a loop as a robot of their own, with the fork as its fixed base.
+    """The two branches of a loop as a separate robot, with the fork as its fixed base.
 
     Members
     -------
@@ -169,7 +169,7 @@ class LoopMotion:
 
     @cached_property
     def axes(self) -> tuple[tuple[Vector, Vector], ...]:
-        """The first frame's axes, each in the axes of the first body and of the second one."""
+        """The first frame's axes, each in the coordinates of the first and of the second body."""
         first, second = self._descents
         return tuple(
             (axis, self.carried(axis, first, second)) for axis in self.loop.contact.placement.E
@@ -281,7 +281,7 @@ class LoopMotion:
         return by_q
 
     def _add_turns(self, by_q: Rows, motion: Spatial) -> None:
-        """Add to the rows their changes as the first frame's axes turn relative to the second body.
+        """Add to the rows the effect of the first frame's rotation relative to the second body.
 
         ``motion`` : what the rows hold of the second frame, an angular and a linear vector.
         """

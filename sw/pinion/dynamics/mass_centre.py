@@ -68,7 +68,7 @@ def first_moments_scalars(
 
 
 def centre_of_mass_scalars(model: Model, q: Sequence[Scalar], region: Region = no_region) -> Vector:
-    """Return the centre of mass (3,) of the moving bodies, base coordinates [m].
+    """Return the centre of mass (3,) of the moving bodies in base coordinates [m].
 
     ``q`` : (nq,) scalars, joint positions [rad | m]; ``region`` : as for
     :func:`.rnea.rnea_scalars`, with the pass ``moment``. Links fixed to the base do not count.
@@ -139,7 +139,7 @@ def total_mass(model: Model) -> float:
 
 
 def centre_of_mass(model: Model, q: ArrayLike) -> Array:
-    """Return the centre of mass of the moving bodies, base axes [m]: (3,) or (n, 3) float64.
+    """Return the centre of mass of the moving bodies in base axes [m]: (3,) or (n, 3) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. Links fixed to the base do not count.
     Raises :class:`DynamicsError` for a wrong shape, a number that is not finite, or a robot without
@@ -153,7 +153,7 @@ def centre_of_mass(model: Model, q: ArrayLike) -> Array:
 
 
 def com_jacobian(model: Model, q: ArrayLike) -> Array:
-    """Return the Jacobian of the centre of mass: (3, nv) or (n, 3, nv) float64, base axes.
+    """Return the Jacobian of the centre of mass in base axes: (3, nv) or (n, 3, nv) float64.
 
     ``q`` : (nq,) or (n, nq) float, joint positions [rad | m]. The velocity [m/s] of
     :func:`centre_of_mass` is ``J qd``; errors as there.

@@ -72,7 +72,7 @@ class MimicMap:
         f_ext: ArrayLike | None = None,
         **options: Any,
     ) -> Array:
-        """Return the inverse-dynamics efforts of the independent joints."""
+        """Return the inverse-dynamics efforts of the independent joints, (nr,) or (n, nr)."""
         states = self.positions(q), self.rates(qd), self.rates(qdd)
         return self.efforts(arrays.rnea(self.model, *states, f_ext, **options))
 
@@ -81,7 +81,7 @@ class MimicMap:
         return self._square(arrays.crba(self.model, self.positions(q)))
 
     def minv(self, q: ArrayLike, *, method: str = "ltdl") -> Array:
-        """Return the inverse of :meth:`crba` by Cholesky factors; ``method`` must be ``ltdl``."""
+        """Return the inverse of :meth:`crba`, by Cholesky; ``method`` must be ``ltdl``."""
         check_choice("method", method, ("ltdl",))
         M = self.crba(q)
         try:
@@ -101,7 +101,7 @@ class MimicMap:
         f_ext: ArrayLike | None = None,
         **options: Any,
     ) -> Array:
-        """Return the forward-dynamics accelerations of the independent joints."""
+        """Return the forward-dynamics accelerations of the independent joints, (nr,) or (n, nr)."""
         still = np.zeros(np.shape(qd))
         bias = self.rnea(q, qd, still, f_ext, **options)
         free = self._checked("tau", tau, self.G.shape[1]) - bias
@@ -116,7 +116,7 @@ class MimicMap:
         f_ext: ArrayLike | None = None,
         **options: Any,
     ) -> tuple[Array, Array]:
-        """Return the gradient of :meth:`rnea`: dtau_dq, dtau_dqd."""
+        """Return the gradient of :meth:`rnea`: dtau_dq and dtau_dqd, (..., nr, nr) each."""
         states = self.positions(q), self.rates(qd), self.rates(qdd)
         by_q, by_qd = arrays.rnea_derivatives(self.model, *states, f_ext, **options)
         return self._square(by_q), self._square(by_qd)
@@ -158,11 +158,11 @@ class MimicMap:
         return arrays.link_states(self.model, self.positions(q), self.rates(qd), self.rates(qdd))
 
     def kinetic_energy(self, q: ArrayLike, qd: ArrayLike) -> Array:
-        """Return the kinetic energy [J]."""
+        """Return the kinetic energy [J], () or (n,)."""
         return arrays.kinetic_energy(self.model, self.positions(q), self.rates(qd))
 
     def potential_energy(self, q: ArrayLike) -> Array:
-        """Return the potential energy [J]."""
+        """Return the potential energy [J], () or (n,)."""
         return arrays.potential_energy(self.model, self.positions(q))
 
     def frame_placement(self, q: ArrayLike, frame: str) -> tuple[Array, Array]:

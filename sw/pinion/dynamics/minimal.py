@@ -70,15 +70,15 @@ class Parameters:
         return Parameters(m=self.m, h=h, I=self.I + change)
 
     def turned(self, E: Array) -> Parameters:
-        """Return the inertia in coordinates that ``E`` (3, 3) transforms from: ``E^T ... E``."""
+        """Return the inertia ``E^T I E`` in the coordinates from which ``E`` (3, 3) transforms."""
         return Parameters(m=self.m, h=E.T @ self.h, I=E.T @ self.I @ E)
 
     def plus(self, other: Parameters) -> Parameters:
-        """Return the sum about the same origin."""
+        """Return the sum of two inertias about the same origin."""
         return Parameters(m=self.m + other.m, h=self.h + other.h, I=self.I + other.I)
 
     def minus(self, other: Parameters) -> Parameters:
-        """Return the difference about the same origin."""
+        """Return the difference of two inertias about the same origin."""
         return Parameters(m=self.m - other.m, h=self.h - other.h, I=self.I - other.I)
 
 
@@ -184,7 +184,7 @@ def rescaled_model(model: Model) -> Model:
 
 
 def unit_of_length(model: Model) -> float:
-    """Return the lever [m] that carries the most joints, 1.0 if none is usable."""
+    """Return the lever length [m] with the most joints beyond it, 1.0 if none is usable."""
     if not all(body.joint.kind is JointKind.REVOLUTE for body in model.bodies):
         return 1.0
     # Joints that each body carries: its own and its descendants'.
@@ -215,7 +215,7 @@ def in_unit(v: Vec3, unit: float, *, snap: bool = True) -> Vec3:
 
 
 def slide_of_root(model: Model, i: int) -> float:
-    """Return the slide of a tree's first frame along its axis: to its first child's height."""
+    """Return the slide [m] of a root joint's frame along its axis, to its first child's height."""
     if not model.bodies[i].joint.kind.simple:
         return 0.0
     children = [body for body in model.bodies if body.parent == i]

@@ -399,7 +399,7 @@ def parameter_map(model: Model, names: Sequence[str], *, minimal: bool) -> Array
 
 
 def _change(named: Sequence[Parameter], minimal: bool) -> Callable[[Model], Model]:
-    """Return the function from a robot to the model that an algorithm is traced for."""
+    """Return a function that maps a robot to the model for which an algorithm is traced."""
     if not minimal:
         return lambda robot: robot
     keep = {parameter.body for parameter in named if parameter.figure == ""}
@@ -441,7 +441,7 @@ def linear_map(
 
 
 def _clean(array: Array) -> Array:
-    """Return an array whose entries within rounding of -1, 0 or 1 are exact."""
+    """Return an array with entries within rounding errors of -1, 0 or 1 set to these values."""
     whole = np.clip(np.round(array), -1.0, 1.0)
     return np.where(np.abs(array - whole) < 1e-14, whole, array)
 

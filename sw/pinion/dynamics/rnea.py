@@ -185,7 +185,7 @@ def across_prismatic(
 
 
 def point_at_the_child(joint: Joint, parent: BodyMotion, X: JointTransform) -> BodyMotion:
-    """Return the motion of the parent's point at the child's origin, child coordinates."""
+    """Return the motion of the parent's point at the child's origin, in child coordinates."""
     a = at_the_joint(joint, parent)
     B = matrix_to_child(X, parent.B)
     return BodyMotion(
@@ -199,7 +199,7 @@ def point_at_the_child(joint: Joint, parent: BodyMotion, X: JointTransform) -> B
 def across_any(
     joint: Joint, before: BodyMotion, qd: Sequence[Scalar], qdd: Sequence[Scalar]
 ) -> BodyMotion:
-    """Return the motion of any joint's child from that of the parent's point at its origin."""
+    """Return the motion of a child after a joint of any kind, from the motion ``before`` it."""
     turned, moving = joint_motion(joint, qd)
     gained_al, gained_a = joint_motion(joint, qdd)
     w = vadd(before.w, turned)

@@ -134,7 +134,7 @@ def row_of(motion: Spatial, inertia: Composite, coriolis: Coriolis) -> Row:
 
 
 def joined_weighed(a: Weighed, b: Weighed) -> Weighed:
-    """Return the response of two sets of bodies about the same origin."""
+    """Return the sum of the responses of two sets of bodies about the same origin."""
     return Weighed(row=sum_of_rows(a.row, b.row), Y=matrix_sum(a.Y, b.Y))
 
 
@@ -158,7 +158,7 @@ def weighed_to_parent(X: JointTransform, drift: Drift, weighed: Weighed) -> Weig
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeMap:
-    """Linear map from a change due to a joint nearer the base to one joint's derivative.
+    """Linear map from a change caused nearer the base to the derivative for one joint.
 
     Members
     -------
@@ -191,7 +191,7 @@ class ChangeMap:
 
 @dataclass(frozen=True, kw_only=True)
 class JointColumns:
-    """Changes due to a joint's variables, in its body's coordinates.
+    """Changes of motion with a joint's position and rate, in its body's coordinates.
 
     Members
     -------

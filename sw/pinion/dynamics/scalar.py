@@ -188,12 +188,12 @@ def _looked_up(table: Piecewise, x: Any, text: str) -> Any:
 
 
 def is_zero(x: Scalar) -> bool:
-    """Return whether ``x`` is the Python float zero; values of symbols or arrays are not used."""
+    """Return whether ``x`` is the Python float zero; symbols and arrays never are."""
     return isinstance(x, float) and x == 0.0
 
 
 def is_one(x: Scalar) -> bool:
-    """Return whether ``x`` is the Python float one; values of symbols or arrays are not used."""
+    """Return whether ``x`` is the Python float one; symbols and arrays never are."""
     return isinstance(x, float) and x == 1.0
 
 

@@ -144,7 +144,7 @@ class JointTransform:
         return angular_child, vsub(linear_child, cross(self.shift, angular_child))
 
     def force_to_parent(self, moment: Vector, force: Vector) -> tuple[Vector, Vector]:
-        """Return ``Xup^T [moment; force]``: ``[E^T n + r x E^T f; E^T f]``, parent coordinates.
+        """Return ``Xup^T [moment; force]``: ``[E^T n + r x E^T f; E^T f]`` in parent coordinates.
 
         The lever ``r x E^T f`` is added last: in a chain of bodies it is available later.
         """

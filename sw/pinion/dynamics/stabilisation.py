@@ -1,4 +1,4 @@
-r"""Gains against the drift of contacts and loops, for any scalar type.
+r"""Baumgarte stabilisation of contacts and loops, for any scalar type.
 
 A constraint on accelerations does not hold positions: integrated, their errors grow. With a gain
 k_v of velocities and a gain k_p of positions (Baumgarte, "Stabilization of constraints and
@@ -40,7 +40,7 @@ UNIT_VECTORS: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0,
 
 
 class Gains(TypedDict, total=False):
-    """Gains of contacts and loops, in the robot's order.
+    """Stabilisation gains of contacts and loops, in the robot's order.
 
     Members
     -------
@@ -58,7 +58,7 @@ class Gains(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Stabilisation:
-    """Accelerations that return contacts to their targets, at a state.
+    """Accelerations that return contacts and loops to their targets, at one state.
 
     Members
     -------

@@ -53,7 +53,7 @@ _COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(TERMS))
 
 
 def joints_of(model: Model) -> list[tuple[JointKind, slice, slice]]:
-    """Return kind, slice of q and slice of v of each joint, without coupled mimic joints."""
+    """Return each joint's kind and slices of q and v, without coupled mimic joints."""
     joints = zip(model.bodies, model.q_slices, model.v_slices, strict=True)
     return [(body.joint.kind, at, v_at) for body, at, v_at in joints if not model.follows(body)]
 
@@ -83,7 +83,7 @@ def skew(a: Vector) -> Matrix:
 
 @dataclass(frozen=True, kw_only=True)
 class RotationShift:
-    """A rotation vector w and a shift v, with products of them that are used repeatedly.
+    """A rotation vector w and a translation v, with their frequently used products.
 
     Members
     -------
@@ -114,7 +114,7 @@ class RotationShift:
 
 
 def turn_of(kind: JointKind, u: Sequence[Scalar]) -> RotationShift:
-    """Return the step u of a joint with several velocities as a rotation vector and a shift."""
+    """Return the step u of a multi-velocity joint as a rotation vector and a translation."""
     if kind is JointKind.SPHERICAL:
         w, v = (u[0], u[1], u[2]), ZERO
     elif kind is JointKind.PLANAR:
@@ -289,14 +289,14 @@ def step_scalars(
     d_none = zeros(n, 3 * n)
 
     def carried(u: Sequence[Scalar], d_u: Rows) -> Rows:
-        """Return the derivative of ``integrate(q, u)`` by the step's [q; qd; tau]."""
+        """Return the derivative of ``integrate(q, u)`` with respect to [q; qd; tau]."""
         by_q = each_joint(lambda kind, place: step_jacobians(kind, u[place])[0], d_q)
         return sums(1.0, by_q, each_joint(lambda kind, p: step_jacobians(kind, u[p])[1], d_u))
 
     def accelerated(
         u: Sequence[Scalar], d_u: Rows, rates: Sequence[Scalar], d_rates: Rows
     ) -> tuple[list[Scalar], Rows]:
-        """Return the accelerations at ``integrate(q, u)`` and their derivative by [q; qd; tau]."""
+        """Return the accelerations at ``integrate(q, u)`` and their [q; qd; tau] derivative."""
         positions = list(q) if u is none else integrated(u)
         d_positions = d_q if u is none else carried(u, d_u)
         forward = fd_derivatives_scalars(model, positions, rates, tau, region=region, **terms)

@@ -143,7 +143,7 @@ class AutoFormats:
         return lower_signals(real, self.plan(real, precise), stored=self.tables.stored)[0]
 
     def error(self, real: Graph, fixed: Graph) -> float:
-        """Return the largest relative error of a result block over the judged states.
+        """Return the largest relative error of any result block over the judged states.
 
         States in which rounding changes a comparison are left out: their results have no bound. If
         none is left, the error is infinite.
@@ -227,7 +227,7 @@ class AutoFormats:
         return lower_signals(real, plan, stored=self.tables.stored)[0], plan
 
     def _excess(self, error: float) -> str:
-        """Return a clause that says why an error is too large, even one that is just allowed."""
+        """Return why an error is too large, as a clause; one below the limit may lack headroom."""
         if error > self.max_error:
             near = float(f"{error:.2g}") <= self.max_error  # it would print as the same figure
             rounded = rounded_up(error, _ADVISED_DIGITS) if near else float(f"{error:.2g}")
@@ -255,7 +255,7 @@ class AutoFormats:
         )
 
     def _weights(self, real: Graph, plan: SignalPlan) -> dict[int, float]:
-        """Return the largest mean square error of a block due to each product's narrow ports."""
+        """Return the largest mean square error in a block caused by each product's narrow ports."""
         step = max(1, len(next(iter(self.judged.values()))) // _PROBES)
         states = {name: column[::step] for name, column in self.judged.items()}
         values = node_floats(real, states)
@@ -301,7 +301,7 @@ def _results(graph: Graph, values: Sequence[Any], count: int) -> Floats:
 
 
 def _unit_loads(graph: Graph, weights: Mapping[int, float], ii: int) -> list[list[int]]:
-    """Return products in groups that fill a unit, the largest gain per multiplier first."""
+    """Group products so that each group fills a unit; the largest gain per multiplier is first."""
     by_width: dict[int, list[int]] = {}
     for i in sorted(weights, key=lambda i: (-weights[i], i)):
         by_width.setdefault(len(graph.nodes[i].args) // 2, []).append(i)

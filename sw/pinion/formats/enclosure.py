@@ -60,7 +60,7 @@ def check_bounded(graph: Graph) -> None:
 
 
 class Enclosure:
-    """Ranges of every node over a box of requests.
+    """Guaranteed ranges of every node's real and core values over a box of requests.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Enclosure:
         return self.real[i].middle(self.core[i])
 
     def slope(self, node: Node) -> Interval:
-        """Return the range of the factor by which a function with kinks scales an error."""
+        """Return the range of the slopes of a piecewise linear function, such as a clamp."""
         if node.op != names.ABS:
             return Interval.between(0.0, 1.0)
         (a,) = node.args
@@ -191,7 +191,7 @@ class Enclosure:
         return (self.real[a] * self.real[b]).meet(Interval.ball(up(up(length * length) * 0.5)))
 
     def _by_angle(self, terms: Sequence[Term]) -> Interval:
-        """Bound a sum of exact nodes by the rules for sums of squares and for each angle."""
+        """Bound a sum of exact nodes, with its squares together and its rotations by angle."""
         plain_terms: list[Term] = []
         squares: tuple[dict[int, int], dict[int, int]] = ({}, {})
         factors: dict[int, tuple[list[Term], list[Term]]] = {}
@@ -217,7 +217,7 @@ class Enclosure:
         return total
 
     def _turn_in(self, term: Term) -> tuple[SineOrCosine, int] | None:
-        """Return a product's factor that is a sine or cosine, and the other one, or None."""
+        """Return a product's sine or cosine factor and the other factor; None if it has none."""
         if term.second is not None:
             for factor, other in ((term.first, term.second), (term.second, term.first)):
                 if factor in self.turns:
@@ -248,7 +248,7 @@ class Enclosure:
     # -- Distances --------------------------------------------------------------------------------
 
     def _distance(self, i: int) -> Float:
-        """Bound the distance between a node's core and real values by that of its operands."""
+        """Bound the distance between a node's core and real values by its operands' distances."""
         node = self.graph.nodes[i]
         total = np.float64(self.introduced[i])
         if (terms := self.terms[i]) is None:

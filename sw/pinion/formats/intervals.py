@@ -58,7 +58,7 @@ class Interval:
 
     @classmethod
     def ball(cls, radius: FloatOrArray) -> Interval:
-        """Return the interval of numbers of at most this magnitude."""
+        """Return the interval from ``-radius`` to ``radius``."""
         return cls(-radius, radius)
 
     @property
@@ -68,7 +68,7 @@ class Interval:
 
     @property
     def empty(self) -> bool:
-        """Whether any element contains no number."""
+        """Whether any element is an empty interval."""
         return bool(np.any(self.low > self.high))
 
     def __add__(self, other: Interval) -> Interval:
@@ -130,7 +130,7 @@ class Interval:
         return Interval(low, up(up(self.high - quarter + off))).cosine()
 
     def _holds(self, angle: float) -> NDArray[np.bool_]:
-        """Return whether the interval may contain an angle, up to whole turns."""
+        """Return whether the interval may contain an angle, modulo 2 pi."""
         turn = 2 * math.pi
         nearest = np.ceil((self.low - angle) / turn - _NEAR)
         return nearest * turn + angle <= self.high + _NEAR

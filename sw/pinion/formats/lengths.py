@@ -26,7 +26,7 @@ Parts = tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]
 
 
 class Lengths:
-    """Bounds on the lengths of vectors.
+    """Upper bounds on the lengths of vectors of node values.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Lengths:
         self._known: dict[frozenset[tuple[int, int]], FloatOrArray] = {}
 
     def of(self, vector: Vector) -> FloatOrArray:
-        """Bound the length of a vector."""
+        """Return an upper bound on the length of a vector of nodes with weights."""
         key = frozenset(vector.items())
         if (cached := self._known.get(key)) is not None:
             return cached
@@ -67,7 +67,7 @@ class Lengths:
         return length
 
     def by_angle(self, vector: Vector, angle: int) -> FloatOrArray:
-        """Bound the length of a vector by its parts that an angle rotates."""
+        """Return an upper bound on a vector's length from the parts that an angle rotates."""
         still: dict[int, int] = {}
         turning: tuple[dict[int, int], dict[int, int]] = ({}, {})
         across: dict[frozenset[int], int] = {}

@@ -18,7 +18,7 @@ from pinion.graph.stream import initial_integer
 
 @dataclass(frozen=True, kw_only=True)
 class FormatPlan:
-    """The format of each value.
+    """Formats of a graph's values: a default, and overrides by node.
 
     Members
     -------
@@ -43,7 +43,7 @@ class FormatPlan:
         fmt = Format.parse(name)
         if fmt.width > 36:
             raise FormatError(
-                f"'{name}' has {fmt.width} bits, but operands of products have at most 36."
+                f"'{name}' has {fmt.width} bits, but operands of products can have at most 36."
             )
         if fmt.width - fmt.frac < 4:
             raise FormatError(
@@ -86,7 +86,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
         )
 
     def at_points(node: Node, args: tuple[int, ...], fmt: Format) -> tuple[tuple[int, ...], Format]:
-        """Return a function's operands at the binary points that it requires, and its format.
+        """Return a function's operands, aligned to the binary points it requires, and its format.
 
         The format is that of the operands if they are read at its point and share a format.
         """
@@ -138,7 +138,7 @@ def lower(graph: Graph, plan: FormatPlan) -> Graph:
 
 
 def fed_back(graph: Graph, rounding: Rounding, overflow: Overflow) -> Graph:
-    """Return a fixed graph whose next states have the formats of their words."""
+    """Return a fixed graph with each next state converted to the format of its input word."""
     if not graph.states:
         return graph
     fmts = formats(graph)
@@ -161,5 +161,5 @@ def fed_back(graph: Graph, rounding: Rounding, overflow: Overflow) -> Graph:
 
 
 def _own_format(node: Node) -> Format:
-    """Return the format of a fixed-dialect node that has one."""
+    """Return the format that a fixed-dialect node states in its parameters."""
     return OPS[node.op].own_format(node)

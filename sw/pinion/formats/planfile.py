@@ -48,7 +48,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class SavedPlan:
-    """A plan of formats, with the graph and the purpose that it was made for.
+    """A plan of formats, with the graph and the purpose for which it was made.
 
     Members
     -------
@@ -79,7 +79,7 @@ class SavedPlan:
         if graph_digest(graph) != self.digest:
             raise PlanError(
                 "The plan belongs to another core: robot, function, interval, objective and "
-                "version of Pinion must be those that it was written for. Make a new one with "
+                "version of Pinion must be those for which it was written. Make a new one with "
                 "formats 'auto'."
             )
         negated = graph.negated_results()
@@ -90,7 +90,7 @@ class SavedPlan:
             raise PlanError(
                 f"The plan has no signal {strays[0]}: restore it."
                 if strays[0] in signals
-                else f"The plan has a signal {strays[0]}, but its core has not: remove it."
+                else f"The plan has a signal {strays[0]}, which its core does not have: remove it."
             )
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         for i in sorted(signals):
@@ -170,7 +170,7 @@ class SavedPlan:
 
 
 def graph_digest(graph: Graph) -> str:
-    """Return the digest by which a plan recognises its graph."""
+    """Return a graph's digest, which ties a plan to the graph."""
     return hashlib.sha256(format_graph(graph).encode()).hexdigest()[:16]
 
 
@@ -238,7 +238,7 @@ def _multiplier(stored: int, data: Mapping[str, object]) -> Multiplier:
 
 
 def read_plan(path: Path) -> SavedPlan:
-    """Read a plan file.
+    """Read a plan file; raise `PlanError` if it is invalid.
 
     Raises
     ------

@@ -16,12 +16,12 @@ _DIGITS = 6
 
 
 def result_blocks(graph: Graph) -> dict[str, list[int]]:
-    """Return the positions of each block's result words."""
+    """Return the positions of the result words of each block, by block name."""
     return blocks_of([word for word, _ in graph.outputs])
 
 
 def blocks_of(words: Sequence[Word]) -> dict[str, list[int]]:
-    """Return the positions of each block's words."""
+    """Return the positions of the words of each block, by block name."""
     blocks: dict[str, list[int]] = {}
     for position, word in enumerate(words):
         blocks.setdefault(word.block, []).append(position)

@@ -101,7 +101,7 @@ class TableFormats:
         multiplier: Multiplier = DSP48E2,
         turn: Format | None = None,
     ) -> TableFormats:
-        """Return the finest formats of angles and pivots that hold a graph's ranges."""
+        """Return the finest formats of angles and pivots that can represent a graph's ranges."""
         stored = multiplier.wide
         angles = {node.args[0] for node in graph.nodes if node.op in names.TRIG}
         pivots = {node.args[0] for node in graph.nodes if node.op == names.RECIPROCAL}
@@ -147,13 +147,13 @@ class _Planner:
         return self.graph.nodes[i].op == names.CONST
 
     def summand(self, i: int) -> int:
-        """Return the largest number of fraction bits with which an adder reads a value."""
+        """Return the largest number of fraction bits with which an adder can read a value."""
         if self.constant(i):
             return tight(abs(float(self.graph.nodes[i].params[0])), self.stored)
         return self.values[i].frac
 
     def port(self, i: int, width: int) -> int:
-        """Return the largest number of fraction bits with which a port reads a value."""
+        """Return the largest number of fraction bits with which a port can read a value."""
         if self.constant(i):
             return tight(abs(float(self.graph.nodes[i].params[0])), width)
         return min(tight(float(self.reach[i]), width), self.values[i].frac + _FINER)

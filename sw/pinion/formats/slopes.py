@@ -94,7 +94,7 @@ class _Sum:
         self.begun = True
 
     def parts(self) -> dict[int, Parts]:
-        """Return the sources of the parts that each angle rotates, with like ones merged."""
+        """Return the sources of the parts that each angle rotates, with equal ones merged."""
         parts: dict[int, Parts] = {}
         for angle in dict.fromkeys(turn.angle for turn in self.turned):
             both = []
@@ -206,7 +206,7 @@ class Slopes:
     # -- From sums to intervals -------------------------------------------------------------------
 
     def _total(self, i: int, node_sum: _Sum) -> Interval:
-        """Return one interval for all parts, and store what `_lengths` needs of the node."""
+        """Return the sum of all parts as one interval, and store the node's data for `_lengths`."""
         ranges, nothing = self._ranges, Interval.between(0.0, 0.0)
         remaining = nothing if node_sum.plain is None else node_sum.plain
         if node_sum.around is not None:

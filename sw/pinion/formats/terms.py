@@ -48,7 +48,7 @@ def terms_of(node: Node) -> tuple[Term, ...] | None:
 
 
 def turns(graph: Graph) -> dict[int, SineOrCosine]:
-    """Return the sines and cosines among the nodes, including those rounded again."""
+    """Return the nodes that are sines or cosines, by number, requantized ones included."""
     by_node: dict[int, SineOrCosine] = {}
     for i, node in enumerate(graph.nodes):
         if node.op in names.TRIG:

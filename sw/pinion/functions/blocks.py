@@ -151,7 +151,7 @@ class Drawn:
     draw: Callable[[np.random.Generator, int], Any]
 
     def table(self, name: str, dims: Sequence[int]) -> Table:
-        """Return the table of a block of shape ``dims``, drawn with a fixed seed.
+        """Draw the table for a block of shape ``dims``, with a fixed seed.
 
         Raises
         ------
@@ -194,8 +194,8 @@ class Table:
         size = 4 * self.words
         if self.words < 1 or not self.rows or len(self.rows) % size:
             raise FunctionError(
-                f"A table of {len(self.rows)} bytes cannot have rows of {size} bytes: give whole "
-                "rows, and at least one."
+                f"The table has {len(self.rows)} bytes, but its rows have {size}: give a whole "
+                "number of rows, at least one."
             )
         if not np.isfinite(self.values).all():
             raise FunctionError(
@@ -273,7 +273,7 @@ class Block:
         }
 
     def words(self, model: Model) -> list[str]:
-        """Return the words in record order."""
+        """Return the names of the words in record order."""
         return list(self.positions(model))
 
     def resolved(self, model: Model) -> Self:
@@ -328,7 +328,7 @@ class State(Block):
             )
 
     def initials(self, model: Model) -> dict[str, float]:
-        """Return the values for the first request, by word.
+        """Return the initial values, which the first request reads, by word.
 
         Raises
         ------

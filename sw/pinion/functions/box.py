@@ -1,4 +1,4 @@
-"""The box that a distribution's requests fill: smallest and largest value of each input word."""
+"""The box of a distribution's requests: smallest and largest value of each input word."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Box = dict[str, tuple[float, float]]
 
 
 def request_box(model: Model, function: Function | BuiltFunction, distribution: str) -> Box:
-    """Return the bounds of each input word, in its unit, that a distribution's requests satisfy.
+    """Return bounds of each input word, in its unit, for all requests of a distribution.
 
     Bounds are float32 numbers, like requests, just outside the range of the draws.
 
@@ -102,8 +102,8 @@ def _ends(
             values = scale * np.asarray(rows)
             return values.min(axis=0).reshape(dims), values.max(axis=0).reshape(dims)
     raise FunctionError(
-        f"No box contains the input '{block.name}' of '{function.name}': its range follows from "
-        "the robot's state. Error bounds need a function of positions, velocities, "
+        f"The input '{block.name}' of '{function.name}' has no bounds of its own: its range "
+        "follows from the robot's state. Error bounds need a function of positions, velocities, "
         "accelerations and inputs sampled between bounds, such as rnea and rnea_derivatives; "
         f"verify {function.name} without a bound (--bound)."
     )

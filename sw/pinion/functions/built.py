@@ -68,12 +68,12 @@ class BuiltFunction:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters that are inputs: links, figures of joints, ``gravity``."""
+        """Names of the parameters that are inputs: links, joint coefficients, ``gravity``."""
         return tuple(name for name in self.options.get("parameters", "").split(",") if name)
 
     @property
     def load(self) -> LoadBox | None:
-        """Loads that the links' parameters are sampled with, None for the default."""
+        """Loads from which the links' parameters are sampled, None for the default."""
         text = self.options.get("parameter_range", "")
         return LoadBox.parsed(text) if text else None
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Note:
-    """Text of the page about a function that its row does not contain.
+    """Text about a function for the page, in addition to its row.
 
     Members
     -------

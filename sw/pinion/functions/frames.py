@@ -37,7 +37,7 @@ def split_frames(text: str) -> tuple[str, ...]:
 
 
 def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
-    """Return the labels of frames, by which their results are named.
+    """Return the labels of frames, after which their results are named.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def frame_labels(frames: Sequence[str]) -> tuple[str, ...]:
 
 
 def _fresh(label: str) -> str:
-    """Return a valid label similar to a given one, which is already used."""
+    """Return a valid label similar to one that is invalid or already used."""
     return f"{label}_2" if label[:1].isalpha() or label[:1] == "_" else f"frame_{label}"
 
 

@@ -68,7 +68,7 @@ class CodePosition:
 
 
 def shown_path(path: str) -> str:
-    """Return a path for a reader: relative to the current folder if it is inside."""
+    """Return a path for a message, relative to the current folder if it is inside that."""
     with suppress(ValueError, OSError):
         path = str(Path(path).resolve().relative_to(Path.cwd()))
     return one_line(path)
@@ -164,7 +164,7 @@ def said(name: str, default: CodePosition) -> Iterator[None]:
 
 
 def sentence(error: BaseException, name: str, default: CodePosition) -> str:
-    """Return an error of a user's code as one sentence with file, line and code."""
+    """Describe an error in a user's code in one sentence with file, line and code."""
     place = _deepest(error.__traceback__) or default
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         line = (error.text or "").strip()
@@ -182,7 +182,7 @@ def sentence(error: BaseException, name: str, default: CodePosition) -> str:
 
 
 def _advice(error: BaseException, place: CodePosition) -> str | None:
-    """Return what is wrong if the code misuses traced values, otherwise None."""
+    """Return what is wrong, and what to write instead, if code misuses traced values, or None."""
     text = one_line(error)
     if isinstance(error, RecursionError):
         return (

@@ -40,7 +40,7 @@ GROUP = "pinion.functions"
 
 
 def named_function(name: str, **options: Unpack[RowOptions]) -> Function:
-    """Return the function of a name: in the table, in an installed package or in a file.
+    """Find a function by its name: in the table, in an installed package or in a file.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def named_function(name: str, **options: Unpack[RowOptions]) -> Function:
 
 
 def row_of(source: str | Function, **options: Unpack[RowOptions]) -> Function:
-    """Return a function with options, given by its name or as a row.
+    """Return a function, given by name or as a row, with options applied.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def installed() -> dict[str, str]:
 
 
 def _points() -> list[EntryPoint]:
-    """Return the entry points of the group without duplicates: two paths may lead to a package."""
+    """Return the group's entry points, each once even if its package is found on two paths."""
     points = {(p.name, p.value): p for p in entry_points(group=GROUP)}
     return sorted(points.values(), key=lambda point: (point.name, point.value))
 
@@ -139,8 +139,8 @@ def _installed(name: str) -> Function:
         )
     if loaded.name in FUNCTIONS:
         raise FunctionError(
-            f"{where} is called '{loaded.name}', like one of Pinion's functions: its package "
-            "must give it another name."
+            f"{where} is called '{loaded.name}', the name of one of Pinion's functions: its "
+            "package must give it another name."
         )
     return loaded
 
@@ -176,7 +176,7 @@ def _of_its_words(name: str) -> list[str]:
 
 
 def _from_code(text: str) -> Function:
-    """Return the function of ``module:function`` or ``file.py:function``."""
+    """Load the function named by ``module:function`` or ``file.py:function``."""
     source, _, name = text.rpartition(":")
     if not source or not name.isidentifier():
         raise FunctionError(
@@ -209,7 +209,7 @@ def _run_file(source: str) -> ModuleType:
     path = Path(source)
     if not path.is_file():
         raise FunctionError(
-            f"There is no file '{source}': give the path of a Python file with the function in it."
+            f"There is no file '{source}': give the path of the Python file that has the function."
         )
     path = path.resolve()
     called = f"{FILE_MODULE}{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
@@ -245,7 +245,7 @@ def _imported(name: str, text: str) -> ModuleType:
 
 @contextmanager
 def _importable(folder: str) -> Iterator[None]:
-    """Make the contents of a folder importable inside the block."""
+    """Make the modules in a folder importable within a ``with`` block."""
     sys.path.insert(0, folder)
     try:
         yield

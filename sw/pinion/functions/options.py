@@ -19,11 +19,11 @@ class RowOptions(TypedDict, total=False):
     Members
     -------
     derivatives : ``composite`` or ``column``, for functions that contain a gradient.
-    inputs, outputs : optional inputs and results to add: names, or one string with commas.
+    inputs, outputs : optional inputs and results to add: names, or a comma-separated string.
     joint_terms : names of ``damping``, ``friction`` and ``stiffness``; True for all.
     friction_width : rate within which friction changes sign smoothly [rad/s | m/s].
-    parameters : links and figures of joints that become inputs, or ``gravity``: names, or one
-        string with commas (:meth:`.row.Function.with_parameters`).
+    parameters : links and figures of joints that become inputs, or ``gravity``: names, or a
+        comma-separated string (:meth:`.row.Function.with_parameters`).
     parameter_range : loads that such links carry, such as ``3kg@0.2m``; None for a tenth of the
         robot's mass within 0.2 m.
     frames : links, fixed joints, or either with an offset, whose results replace the tip's, as
@@ -86,7 +86,7 @@ def _check_names(option: str, value: Any) -> None:
         return
     if not isinstance(value, Collection) or not all(isinstance(name, str) for name in value):
         raise FunctionError(
-            f"The option {option} cannot be {value!r:.60}: give names, or one string with commas."
+            f"The option {option} cannot be {value!r:.60}: give names, or a comma-separated string."
         )
 
 

@@ -114,7 +114,7 @@ class Partition:
     after: Function | None
 
     def bytes_of(self, model: Model, size: int) -> tuple[int, int]:
-        """Return the bytes of a sample sent to the device and back, with ``size`` bytes per number.
+        """Return the bytes per sample sent to the device and back, at ``size`` bytes per number.
 
         Arrays are sent whole, M^-1 with both of its triangles.
         """
@@ -125,7 +125,7 @@ class Partition:
 
 
 def array_bytes(model: Model, blocks: Sequence[Block], size: int) -> int:
-    """Return the bytes of one sample of these arrays, with ``size`` bytes per number."""
+    """Return the number of bytes per sample of these arrays, at ``size`` bytes per number."""
     return size * sum(prod(block.dims(model)) for block in blocks)
 
 

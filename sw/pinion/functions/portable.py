@@ -88,7 +88,7 @@ def in_table(row: Function) -> bool:
 
 
 def _options_of(row: Function) -> RowOptions:
-    """Return the options of a row, with the friction width that its text leaves out."""
+    """Return the options of a row, including the friction width, which its text omits."""
     options = options_from_text(row.options)
     if row.friction_width != FRICTION_WIDTH:
         options["friction_width"] = row.friction_width

@@ -71,7 +71,7 @@ class Saving:
 def independent_states(
     model: Model, function: Function, count: int, *, seed: int, mapped: bool = False
 ) -> dict[str, NDArray[np.float64]]:
-    """Sample independent input words (count,) in float64, as large as those of requests.
+    """Sample independent input words (count,) in float64, with the magnitudes of requests.
 
     With `mapped`, parameters are those of a mapped trace.
 
@@ -125,7 +125,7 @@ def independent_states(
 def _independent_words(
     model: Model, function: Function, rng: np.random.Generator, count: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Sample independent words of state (count,), as large as they become in a stream.
+    """Sample independent state words (count,), with the magnitudes they reach in a stream.
 
     A state that is 0 throughout is drawn as large as 1: it may not stay there. One that grows
     without limit is drawn no larger than `_LARGEST`, so that what is added to it is not lost.

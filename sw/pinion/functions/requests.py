@@ -30,7 +30,7 @@ Rotations = Mapping[str, Sequence[tuple[slice, str]]]
 
 
 def unit_vectors_of(blocks: Sequence[Block], model: Model) -> Rotations:
-    """Return where positions of the robot in a function's inputs contain unit vectors."""
+    """Return the slices of unit vectors in a function's position inputs, by input name."""
     slices = rotation_slices(coupled(model))
     return {b.name: slices for b in blocks if slices and b.sampling is Quantity.POSITION}
 

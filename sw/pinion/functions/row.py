@@ -249,7 +249,7 @@ class Function:
         raise FunctionError(f"'{self.name}' has no formulation '{name}'; {choose}.")
 
     def asked(self, outputs: Sequence[str]) -> Function:
-        """Return the same function with these optional results: names, or one string with commas.
+        """Return the same function with these optional results: names, or a comma-separated string.
 
         With frames, the name without a frame is that of every frame's result.
 
@@ -274,7 +274,7 @@ class Function:
         return replace(self, added=tuple(name for name in self.optional if name in requested))
 
     def with_inputs(self, inputs: Sequence[str]) -> Function:
-        """Return the same function with these optional inputs: names, or one string with commas.
+        """Return the same function with these optional inputs: names, or a comma-separated string.
 
         Raises
         ------
@@ -368,7 +368,7 @@ class Function:
         )
 
     def with_reference(self, reference: str) -> Function:
-        """Return the same function with results of frames for another point and other axes.
+        """Return the same function with its frames' results in another reference: point and axes.
 
         Parameters
         ----------
@@ -410,8 +410,8 @@ class Function:
         if not names:
             if load is not None:
                 raise FunctionError(
-                    f"The range {load} of parameters is given without parameters: name links whose "
-                    "parameters become inputs, or leave the range out."
+                    f"The parameter_range {load} is given without parameters: name links whose "
+                    "parameters become inputs, or leave parameter_range out."
                 )
             return self
         if len(set(names)) != len(names):
@@ -503,7 +503,7 @@ class Function:
         return graph
 
     def _check_parameters(self, graph: Graph) -> None:
-        """Raise for a parameter of which no value reaches a result."""
+        """Raise for a parameter that changes no result."""
         if not self.parameters:
             return
         live = [False] * len(graph.nodes)
@@ -551,7 +551,7 @@ class Function:
             raise FunctionError(needs_contacts(self.name, model.name))
 
     def _check_terms(self, model: Model) -> None:
-        """Raise for terms or parameters of joints that a build would ignore silently."""
+        """Raise for joint terms or joint parameters that a build would silently ignore."""
         figures = {split_name(name)[1]: name for name in self.parameters}
         for figure in JOINT_TERMS:
             if figure in figures and figure not in self.joint_terms:
@@ -654,7 +654,7 @@ def needs_contacts(function: str, robot: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> Sequence[str]:
-    """Return the names in a sequence, or in one string with commas."""
+    """Return names as a sequence; they may be given as a comma-separated string."""
     if isinstance(names, str):
         return [name.strip() for name in names.split(",") if name.strip()]
     return names

@@ -1,4 +1,4 @@
-"""Test states: the reference distribution, two calmer and two harder ones.
+"""Test states: the reference distribution, two slower and two more demanding ones.
 
 Torque drawn at random leads to accelerations that no robot has, so positions, velocities and
 accelerations are drawn, and other inputs of a function follow from them.
@@ -120,7 +120,7 @@ def velocity_limits(model: Model, distribution: str) -> Floats:
 
 
 def rate_share(distribution: str) -> float:
-    """Return a distribution's rates and accelerations relative to the reference's."""
+    """Return the ratio of a distribution's rates and accelerations to the reference's."""
     match distribution:
         case "slow":
             return SLOW_SHARE
@@ -179,7 +179,7 @@ def _load_box(model: Model, function: Function | BuiltFunction) -> LoadBox:
 
 
 def _pull(model: Model) -> float:
-    """Return the magnitude of gravity [m/s^2], that on Earth for a robot without gravity."""
+    """Return the magnitude of gravity [m/s^2]; Earth's for a robot without gravity."""
     return float(np.linalg.norm(model.gravity)) or 9.81
 
 
@@ -495,7 +495,7 @@ def _columns(elements: Sequence[Any], count: int) -> Floats:
 
 
 def _held(rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """Return the index of the sampled state that each request of a stream has, (count,).
+    """Return the index (count,) of the sampled state that each request of a stream uses.
 
     Independent requests would show a filter only noise, so that it never reaches the values that it
     reaches with a signal. So the stream alternates between three kinds: requests that all differ,

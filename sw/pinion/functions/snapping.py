@@ -36,7 +36,7 @@ _COUNTED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Snapping:
-    """Changes due to snapping, at :data:`STATES` states of the reference distribution.
+    """Changes due to snapped angles, at :data:`STATES` states of the reference distribution.
 
     Members
     -------
@@ -53,7 +53,7 @@ class Snapping:
     results: Mapping[str, float]
 
     def figures(self) -> dict[str, float]:
-        """Return the members as numbers by name, results as ``result_NAME``, to four digits."""
+        """Return the members by name, results as ``result_NAME``, to four significant digits."""
         named = {
             "pose_angle": self.pose_angle,
             "pose_distance": self.pose_distance,
@@ -65,7 +65,7 @@ class Snapping:
 
 
 def snapping(as_read: Model, snapped: Model, function: Function) -> Snapping | None:
-    """Compare a robot with exact right angles with the same robot as read.
+    """Compare a robot with snapped right angles to the same robot as read.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def snapped_errors_sentence(figures: Mapping[str, float]) -> str:
 
 
 def _worst(figures: Mapping[str, float]) -> tuple[str, float]:
-    """Return the result block that changes the most, and by how much."""
+    """Return the name of the result block that changes the most, and its change."""
     prefix = "result_"
     changes = {key: change for key, change in figures.items() if key.startswith(prefix)}
     worst = max(changes, key=lambda key: changes[key])
@@ -146,7 +146,7 @@ def pose_change(first: Model, other: Model, q: Floats) -> tuple[float, float]:
 
 
 def opportunity_sentences(model: Model, function: Function) -> list[str]:
-    """Return sentences on nearly right angles that were kept and what exact ones would save.
+    """Return sentences on nearly right angles that were kept, with the products exact ones save.
 
     Products are counted without the small entries of the joints' rotations; tilts in levers and
     inertias cost more. Empty for a robot without such structure.
@@ -165,7 +165,7 @@ def opportunity_sentences(model: Model, function: Function) -> list[str]:
 
 
 def _without_tilts(model: Model) -> Model:
-    """Return the model without the tilts in its rotations, for counting only."""
+    """Return the model with small tilts removed from its rotations, for counting only."""
     bodies = []
     for body in model.bodies:
         x, y, z = (
@@ -179,7 +179,7 @@ def _without_tilts(model: Model) -> Model:
 
 
 def _with_ones(E: Floats) -> Mat3:
-    """Return the matrix with exact ones where an entry is alone in its row."""
+    """Return the matrix with every entry that is alone in its row rounded to 1 or -1."""
     alone = (E != 0.0).sum(axis=1) == 1
     x, y, z = np.where(alone[:, None], np.sign(E), E).tolist()
     return tuple(x), tuple(y), tuple(z)

@@ -1,4 +1,4 @@
-"""Units of arrays for a robot, depending on whether its joints turn or slide.
+"""Units of arrays for a robot, depending on whether its joints are revolute or prismatic.
 
 A row writes ``N m | N`` for "N m if the joint turns, N if it slides".
 """

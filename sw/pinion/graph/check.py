@@ -43,7 +43,7 @@ def verify(graph: Graph) -> Graph:
         if node.op == names.INPUT:
             if node.params[0] in inputs:
                 raise GraphError(
-                    f"Node %{i} repeats the input '{node.params[0]}': use the first node of it."
+                    f"Node %{i} repeats the input '{node.params[0]}': use its first node."
                 )
             inputs.add(str(node.params[0]))
     outputs: set[str] = set()
@@ -75,6 +75,6 @@ def verify(graph: Graph) -> Graph:
 
 
 def _nodes(graph: Graph) -> str:
-    """Return a clause on which nodes a graph has."""
+    """Return a clause for messages that states a graph's range of node numbers."""
     last = len(graph.nodes) - 1
     return f"the graph's nodes are %0 to %{last}" if last >= 0 else "the graph has no nodes"

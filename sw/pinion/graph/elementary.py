@@ -30,13 +30,13 @@ from .rules import (
 
 
 def reciprocal_unit(node: Node, source: Format) -> Reciprocal:
-    """Return the model of the unit of a fixed-dialect reciprocal, for operands in ``source``."""
+    """Return the unit model of a fixed-dialect reciprocal, for operands in ``source``."""
     return _reciprocal(node.params, source)
 
 
 @lru_cache(maxsize=32)
 def _reciprocal(params: tuple[Param, ...], source: Format) -> Reciprocal:
-    """Return a unit's model, cached because its table takes long to build."""
+    """Return the model of a reciprocal unit, cached because its table takes long to build."""
     width, frac, *smallest = params
     minimum = float(smallest[0]) if smallest else 0.0
     return Reciprocal(source=source, target=Format(int(width), int(frac)), minimum=minimum or None)

@@ -70,7 +70,7 @@ def graph_to_json(graph: Graph) -> dict[str, Any]:
 
 
 def graph_from_json(data: Any) -> Graph:
-    """Return the verified graph of its JSON form.
+    """Return the graph that JSON-compatible data describes, verified.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def graph_from_json(data: Any) -> Graph:
     if type(version) is not int or version not in (VERSION, WITH_STATES):
         raise GraphError(
             f"The graph has version {value_text(version)}, but this Pinion reads versions "
-            f"{VERSION} and {WITH_STATES}: use the Pinion that wrote it, or write it again."
+            f"{VERSION} and {WITH_STATES}: use the Pinion version that wrote it, or write it again."
         )
     missing = [key for key in KEYS if key not in fields]
     if missing:
@@ -114,7 +114,7 @@ def dumps(graph: Graph) -> str:
 
 
 def loads(text: str) -> Graph:
-    """Return the graph of a JSON text.
+    """Parse a graph from JSON text and verify it.
 
     Raises
     ------

@@ -62,7 +62,7 @@ def number_complaint(value: object) -> str:
 
 
 def widen(x: Exact) -> Wide:
-    """Return integers in two limbs."""
+    """Split integers into two limbs."""
     return x if isinstance(x, Wide) else Wide.of(x)
 
 
@@ -201,7 +201,7 @@ def dot_integers(
 
 
 def dot_derivative(node: Node, x: Sequence[Any]) -> list[Any]:
-    """Return the partial derivatives with respect to each operand."""
+    """Return the partial derivative of a dot with respect to each operand."""
     partials: list[Any] = []
     for sign, (a, b) in zip(product_signs(node), pairs(x), strict=True):
         partials += [b * sign, a * sign]

@@ -30,7 +30,7 @@ Scalar = Callable[[Sequence[Any]], Any]
 
 @dataclass(frozen=True)
 class Stream:
-    """The states of a stream of requests.
+    """Values of a stream's words of state, at each request and after the last one.
 
     Members
     -------
@@ -177,7 +177,7 @@ def _run(
     *,
     numbered: bool = False,
 ) -> Stream:
-    """Run the loop that floats and integers share.
+    """Run a stream request by request, on floats or integers.
 
     Parameters
     ----------

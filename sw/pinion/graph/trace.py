@@ -65,7 +65,7 @@ _INSTEAD: Mapping[str, str] = MappingProxyType(
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    """Return whether a value is a number of Python or NumPy, and not a truth value."""
+    """Return whether a value is a Python or NumPy number, other than a boolean."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 

@@ -12,7 +12,7 @@ _BLOCK = re.compile(r"[^\s\[\]]+")
 
 
 class Word(str):
-    """An element of an array, ``minv[1,0]``: a string that knows its array and its position.
+    """An element of an array, ``minv[1,0]``: a string with its array and position as attributes.
 
     The string is the word's name, for look-ups and files.
 
@@ -36,7 +36,7 @@ class Word(str):
 
     @classmethod
     def of(cls, name: str) -> Word:
-        """Return the word of a name; a name without an index is a scalar."""
+        """Parse the name of a word; a name without an index is a scalar."""
         if isinstance(name, Word):
             return name
         match = _WORD.fullmatch(name)

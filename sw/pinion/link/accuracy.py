@@ -174,7 +174,7 @@ class BlockErrors:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Outcome of a verification.
+    """Outcome of a verification: its mismatches and failed checks.
 
     Members
     -------
@@ -245,7 +245,7 @@ class ErrorDistribution:
 
     @classmethod
     def find(cls, folder: Path) -> ErrorDistribution | None:
-        """Return the distribution in a build folder, or None if there is none.
+        """Read the distribution from a build folder; return None if there is none.
 
         Raises
         ------

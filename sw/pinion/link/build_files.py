@@ -90,7 +90,7 @@ class BuildFile:
             if type(version) is int and version > self.version:
                 raise ManifestError(
                     f"'{path}' has version {version}, but this Pinion reads version "
-                    f"{self.version}: use the Pinion that wrote it, or {self.remedy}."
+                    f"{self.version}: use the Pinion version that wrote it, or {self.remedy}."
                 )
             if type(version) is not int or version not in (self.version, *self.older):
                 raise ValueError(f"its version is {version!r}, not {self.version}")

@@ -92,7 +92,7 @@ class Comparison:
 
     @property
     def largest(self) -> dict[str, float]:
-        """Largest relative error of valid requests by block, or NaN; empty if none is valid."""
+        """Largest relative error (or NaN) of valid requests by block; empty if none is valid."""
         valid = self.valid
         return {name: float(e[valid].max()) for name, e in self.relative.items() if valid.any()}
 

@@ -37,7 +37,7 @@ def field_texts(name: str) -> dict[str, str]:
 
 
 def record_table(name: str) -> str:
-    """Return the table of the fields of ``HEADER`` or ``TRAILER``."""
+    """Render the fields of ``HEADER`` or ``TRAILER`` as a Markdown table."""
     record: np.dtype[np.void] = {"HEADER": HEADER, "TRAILER": TRAILER}[name]
     texts = field_texts(name)
     rows = []
@@ -50,7 +50,7 @@ def record_table(name: str) -> str:
 
 
 def magic_table() -> str:
-    """Return the table of the magic words."""
+    """Render the magic words as a Markdown table."""
     rows = [
         (f"`{row.name}`", f"`{int(row):#010x}`", f"`{int(row).to_bytes(4, 'little').decode()}`")
         for row in Magic
@@ -59,14 +59,14 @@ def magic_table() -> str:
 
 
 def status_table() -> str:
-    """Return the table of a trailer's status bits."""
+    """Render a trailer's status bits as a Markdown table."""
     texts = _member_texts("Status")
     rows = [(int(row).bit_length() - 1, f"`{row.name}`", texts[str(row.name)]) for row in Status]
     return markdown_table(("bit", "name", "meaning"), rows)
 
 
 def cause_table() -> str:
-    """Return the table of the values of the register ERROR."""
+    """Render the values of the register ERROR as a Markdown table."""
     stay = (Cause.NONE, Cause.PAYLOAD_CRC, Cause.CORE_ERROR)
     rows = [
         (int(row), f"`{row.name}`", row.sentence, "no" if row in stay else "yes") for row in Cause
@@ -75,7 +75,7 @@ def cause_table() -> str:
 
 
 def register_table() -> str:
-    """Return the table of all registers, ordered by offset."""
+    """Render all registers as a Markdown table, ordered by offset."""
     rows = [
         (f"`{row.offset:#04x}`", f"`{row.name}`", row.access, row.kind, row.text)
         for row in REGISTERS

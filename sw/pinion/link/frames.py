@@ -128,7 +128,7 @@ def layout_of(manifest: Manifest) -> Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class ResponseHead:
-    """A response's data besides its records; cycles as in `pinion.link.protocol.TRAILER`."""
+    """Status and counters of a response; cycles as in `pinion.link.protocol.TRAILER`."""
 
     status: Status
     sequence: int
@@ -171,7 +171,7 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
 
 
 def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> ResponseHead:
-    """Check a response packet against its request, and return what its head and trailer state.
+    """Check a response packet against its request, and return its status and counters.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class Array:
 
     @property
     def words(self) -> int:
-        """Number of 32-bit words in the record."""
+        """Number of 32-bit words of the array in a record."""
         return math.prod(self.shape) if self.sent is None else len(self.sent)
 
     @property
@@ -288,8 +288,8 @@ class Manifest:
             self._parsed(text.encode())
         except _NO_MANIFEST as error:
             raise ManifestError(
-                f"The manifest cannot be read back ({_short(error)}): change that name, unit, "
-                "path or number."
+                f"The manifest cannot be read back ({_short(error)}): change the name, unit, "
+                "path or number at fault."
             ) from None
         (folder / MANIFEST).write_text(text)
 
@@ -330,7 +330,7 @@ class Manifest:
 
     @classmethod
     def parse(cls, data: bytes, *, path: Path) -> Manifest:
-        """Return a manifest from a file's content.
+        """Parse a manifest from a file's content.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class Manifest:
 
     @classmethod
     def _parsed(cls, data: bytes) -> tuple[Manifest, object]:
-        """Return a manifest from a file's content, and the hash that the file states."""
+        """Parse a file's content; return the manifest and the hash that the file states."""
         members = json.loads(data.decode("utf-8"))
         _check_members(members, fields(cls))
         stated, words = members.pop("hash"), (members.pop("words_in"), members.pop("words_out"))
@@ -568,7 +568,7 @@ def _whole(value: Any, label: str) -> tuple[int, ...]:
 
 def _count(value: Any, label: str, some: bool) -> None:
     if not int(some) <= _typed(value, int, label) < MOST:
-        raise ValueError(f"{label} is {_short(value)}, not from {int(some)} to {MOST - 1}")
+        raise ValueError(f"{label} is {_short(value)}, not between {int(some)} and {MOST - 1}")
 
 
 def _number(value: Any, label: str) -> float:

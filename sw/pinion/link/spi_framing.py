@@ -130,7 +130,7 @@ class SpiTransfer:
             )
         if StatusBits.DONE not in status:
             raise SpiError(
-                "The card had no result in time: the line's clock may be at most "
+                "The card had no result in time: lower the line's clock to at most "
                 f"1/{CYCLES} of the card's clock."
             )
         return answer[1:-CHECK], StatusBits.FLAGGED in status
@@ -141,7 +141,7 @@ class SpiTransfer:
 
 
 def pause_bytes(manifest: Manifest) -> int:
-    """Return the number of bytes before the status, for the slowest result at the fastest clock.
+    """Return the number of pause bytes before the status, enough at the highest bit rate.
 
     The words of a record enter and leave the core at one per cycle, and a beat waits two more.
     """
@@ -151,5 +151,5 @@ def pause_bytes(manifest: Manifest) -> int:
 
 
 def fastest_hz(clock_hz: float) -> float:
-    """Return the highest bit rate for a card with this clock."""
+    """Return the highest bit rate [Hz] for a card with this clock [Hz]."""
     return clock_hz / CYCLES

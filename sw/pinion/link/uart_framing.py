@@ -65,7 +65,7 @@ END = b"\0"
 
 
 class FrameKind(IntEnum):
-    """Kinds of frames."""
+    """Kinds of frames on the serial line."""
 
     BEAT = 1
     LAST = 2

@@ -112,7 +112,7 @@ class Cache:
         return "it lasts for this process only" if self._problem else "it is kept for later"
 
     def library(self, key: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
-        """Return the path of the shared library of a key, creating it if it is missing or damaged.
+        """Return the path of the shared library for a key, creating it if it is missing or damaged.
 
         An existing library of 100 kB takes 0.2 ms.
 
@@ -134,11 +134,11 @@ class Cache:
         return self._entry(key, make, suffix=".so")
 
     def holds_library(self, key: Mapping[str, Any]) -> bool:
-        """Return whether the folder has an intact shared library of a key."""
+        """Return whether the folder has an intact shared library for a key."""
         return _is_ours(self.folder) and _intact(self.folder / _name(key, ".so")[0])
 
     def text(self, key: Mapping[str, Any], make: Callable[[], str]) -> str:
-        """Return the text of a key, creating it if it is missing or damaged.
+        """Return the text stored for a key, creating it if it is missing or damaged.
 
         If no folder can hold it, it is made and returned all the same. Parameters and errors are
         those of `library`.
@@ -146,7 +146,7 @@ class Cache:
         return self._contents(key, lambda: make().encode(), suffix=".txt").decode()
 
     def data(self, key: Mapping[str, Any], make: Callable[[], bytes]) -> bytes:
-        """Return the bytes of a key, as `text` does for text."""
+        """Return the bytes stored for a key, creating them as `text` does."""
         return self._contents(key, make, suffix=".bin")
 
     def _contents(self, key: Mapping[str, Any], make: Callable[[], bytes], *, suffix: str) -> bytes:

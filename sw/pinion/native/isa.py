@@ -1,4 +1,4 @@
-"""Instruction sets that kernels can be compiled for, and those that this machine runs."""
+"""Instruction sets for which kernels can be compiled, and those that this machine supports."""
 
 from __future__ import annotations
 

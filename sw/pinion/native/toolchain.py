@@ -56,7 +56,7 @@ _PIPE_BYTES = 1 << 20  # at least a pipe's capacity
 
 @dataclass(frozen=True, kw_only=True)
 class Compiler:
-    """A C++ compiler.
+    """A C++ compiler of this machine, with the kind of its flags.
 
     Members
     -------
@@ -209,7 +209,7 @@ class _Run:
     signs: _Signs
 
     def library(self, units: Mapping[str, Sequence[str]], *, jobs: int) -> Path:
-        """Compile sources, each with its flags, and link; ``jobs`` at a time."""
+        """Compile sources, at most ``jobs`` at a time, and link them; return the library's path."""
         path = self.folder / "library.so"
         link = [*_link_flags(self.compiler), "-o", path.name]
         if len(units) == 1 and self.compiler.family != "zig":
@@ -233,7 +233,7 @@ class _Run:
         return path
 
     def _all(self, commands: Sequence[tuple[str, Sequence[str]]], *, jobs: int) -> None:
-        """Run the compiler once for each pair of name and arguments, ``jobs`` at a time."""
+        """Run the compiler for each pair of name and arguments, at most ``jobs`` at a time."""
         waiting = list(commands)[::-1]
         running: dict[subprocess.Popen[bytes], tuple[str, bytearray]] = {}
         pause = 0.001

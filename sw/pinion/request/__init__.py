@@ -159,7 +159,7 @@ class BuildRequest:
 
     @classmethod
     def of(cls, **options: Unpack[BuildOptions]) -> Self:
-        """Return a request with these options by name, whichever part they belong to.
+        """Return a request with the named options, each in the part that defines it.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class BuildRequest:
         )
 
     def plain(self) -> dict[str, Any]:
-        """Return the options as in JSON: ``robot``, ``row`` and those of the core.
+        """Return the options as JSON-compatible data: ``robot``, ``row`` and those of the core.
 
         Options of frames are left out if unset, so that hashes of builds without them stay valid.
         """

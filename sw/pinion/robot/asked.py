@@ -1,4 +1,4 @@
-"""A robot by name, file or model, with the caller's options applied."""
+"""Loading of a robot by name, file or model, with the caller's options."""
 
 from __future__ import annotations
 

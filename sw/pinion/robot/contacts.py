@@ -1,4 +1,4 @@
-"""Contacts of a robot with the world, and between its links: points and faces that are held.
+"""Contacts of a robot with the world, and between its links: each fixes a point or a face.
 
 A contact is a frame of a moving body: a link, a fixed joint, or either with an offset, as
 :func:`.lookup.find_frame` reads it. ``lf_foot`` or ``lf_foot:3d`` holds the frame's origin,
@@ -96,7 +96,7 @@ def with_loops(model: Model, loops: Sequence[Sequence[str]]) -> Model:
         if complete.count(loop) > 1:
             raise RobotError(
                 f"The loop of {loop[0]!r} and {loop[1]!r} of the robot {model.name!r} is "
-                "repeated: name it once."
+                "repeated: give it once."
             )
     return changed
 

@@ -54,7 +54,7 @@ class LinkFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """A model whose inertias are still unchecked, and the links' inertias as they were stated."""
+    """A model with unchecked inertias, and the links' inertias as their source states them."""
 
     model: Model
     figures: tuple[LinkFigures, ...]
@@ -128,7 +128,7 @@ def check_joints(model: Model, *, before: Model) -> Model:
 
 
 def massless(model: Model) -> bool:
-    """Return whether no moving body has any inertia and this was not accepted."""
+    """Return whether no moving body has any inertia and the caller has not accepted this."""
     for body in model.bodies:
         inertia, armature = body.inertia, body.joint.armature
         values = (inertia.mass, *inertia.h, *inertia.I, armature)

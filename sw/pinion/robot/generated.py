@@ -98,7 +98,7 @@ def chain(joints: int) -> str:
 def random_tree(
     rng: np.random.Generator, joints: int, prismatic: bool = True, continuous: bool = False
 ) -> str:
-    """Return the URDF text of a random robot for tests.
+    """Return the URDF text of a random tree of joints, for tests.
 
     The tree's shape, axes (coordinate axes of both signs and oblique ones), origins and physical
     inertias are sampled from ``rng``, with fixed links in between, at the ends and at the base.

@@ -151,7 +151,7 @@ def com(inertia: Inertia) -> Vec3:
 
 
 def about_com(inertia: Inertia) -> Tensor:
-    """Return the tensor about the centre of mass, body axes [kg m^2]."""
+    """Return the tensor about the centre of mass in body axes [kg m^2]."""
     return _sum(inertia.I, _point(-inertia.mass, com(inertia)))
 
 

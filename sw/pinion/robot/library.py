@@ -171,7 +171,7 @@ def with_gravity(model: Model, gravity: Vec3) -> Model:
 
 
 def _cut(text: str) -> str:
-    """Return a text, cut to a length that fits in a message."""
+    """Truncate a text to fit in a message."""
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -210,7 +210,7 @@ def _refuse_floating(floating_base: bool, source: str, how: str) -> None:
 
 
 def _is_mjcf(path: Path) -> bool:
-    """Return whether a file is MJCF, judged by its suffix and its root element."""
+    """Return whether a file's suffix and root element identify it as MJCF."""
     if path.suffix not in (".xml", ".mjcf") or not path.is_file():
         return False
     try:

@@ -105,7 +105,7 @@ def _links(model: Model, *, moving: bool = False) -> list[str]:
 
 
 def notes_without(notes: Iterable[str], joints: Collection[str]) -> tuple[str, ...]:
-    """Return the notes, excluding those that concern only one of ``joints``."""
+    """Return the notes, except those about a single joint that is one of ``joints``."""
     starts = tuple(f"Joint {name!r} " for name in joints)
     ends = tuple(f" of joint {name!r} into +z." for name in joints)
     return tuple(note for note in notes if not note.startswith(starts) and not note.endswith(ends))

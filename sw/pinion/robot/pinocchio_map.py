@@ -38,7 +38,7 @@ def v_permutation(model: Model, pin_model: Any) -> NDArray[np.intp]:
 
 
 def q_to_pinocchio(model: Model, pin_model: Any, q: ArrayLike) -> NDArray[np.float64]:
-    """Convert positions of a model to Pinocchio's.
+    """Convert a model's positions, (nq,) or (n, nq), to Pinocchio's.
 
     Parameters
     ----------

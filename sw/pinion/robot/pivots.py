@@ -86,7 +86,7 @@ def idle_joints(model: Model) -> list[Idle]:
 
 
 def _through(joint: Joint, IA: Floats, IC: Floats) -> tuple[bool, bool, Floats]:
-    """Return whether a joint's pivots and composite inertia are nonzero, and the inertia left."""
+    """Return whether a joint's pivots and composite inertia are nonzero, and ``IA - U U^T / D``."""
     moves = resists = True
     for k in reversed(_AXES[joint.kind]):
         S = np.zeros(6)

@@ -111,7 +111,7 @@ def transpose(a: Mat3) -> Mat3:
 
 
 def rotate(a: Mat3, v: Vec3) -> Vec3:
-    """Return ``a v``; adding 0.0 turns a negative zero into zero."""
+    """Return ``a v`` without negative zeros."""
     x, y, z = (row[0] * v[0] + row[1] * v[1] + row[2] * v[2] + 0.0 for row in a)
     return (x, y, z)
 

@@ -112,7 +112,7 @@ def rnea_derivatives(
     method: str,
     **terms: Any,
 ) -> tuple[Array, Array]:
-    """Return the gradient of inverse dynamics: dtau_dq, dtau_dqd."""
+    """Return the gradient of inverse dynamics: dtau_dq and dtau_dqd, (..., nv, nv) each."""
     check_method(model, method)
     checked = checked_arguments(model, f_ext, terms, q=q, qd=qd, qdd=qdd)
     x = checked.states

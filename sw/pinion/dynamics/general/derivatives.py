@@ -87,7 +87,7 @@ def fd_derivatives_from_minv(
 
 
 def _drag(pose: BodyPoses, motion: BodyMotions, i: int) -> Array:
-    """Return D_i (n, 6, 6): the change of a body's force per change of velocity."""
+    """Return D_i (n, 6, 6), the derivative of a body's force with respect to its velocity."""
     inertia, v = pose.I[i], motion.v[i]
     carried = cross_motion(v)
     momentum = times(inertia, v)

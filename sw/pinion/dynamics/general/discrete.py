@@ -74,12 +74,12 @@ def step_derivatives(
     d_q, d_qd, d_tau = start[:, :nv], start[:, nv : 2 * nv], start[:, 2 * nv :]
 
     def carried(u: Array, d_u: Array) -> Array:
-        """Return the derivative of ``integrate(q, u)`` by the step's [q; qd; tau]."""
+        """Return the derivative of ``integrate(q, u)`` with respect to [q; qd; tau]."""
         by_q, by_u = integrate_jacobians(model, q, u)
         return by_q @ d_q + by_u @ d_u
 
     def accelerated(u: Array, d_u: Array, rates: Array, d_rates: Array) -> tuple[Array, Array]:
-        """Return the accelerations at ``integrate(q, u)`` and their derivative by [q; qd; tau]."""
+        """Return the accelerations at ``integrate(q, u)`` and their [q; qd; tau] derivative."""
         qdd, by_q, by_qd, by_tau = gradient(_moved(model, q, u, dt), rates)
         return qdd, by_q @ carried(u, d_u) + by_qd @ d_rates + by_tau @ d_tau
 

@@ -15,7 +15,7 @@ from .state import first_moments, placements
 
 
 def frame_placement(model: Model, q: Array, frame: Frame) -> tuple[Array, Array]:
-    """Return R (n, 3, 3) frame to base, and p (n, 3) its origin in the base [m]."""
+    """Return a frame's rotation R (n, 3, 3) to the base and its origin p (n, 3) there [m]."""
     turn, lever = np.array(frame.placement.E).T, np.array(frame.placement.r)
     if frame.body < 0:
         n = len(q)
@@ -40,7 +40,7 @@ def frame_jacobian(model: Model, q: Array, frame: Frame, reference: str) -> Arra
 
 
 def centre_of_mass(model: Model, q: Array, total: float) -> Array:
-    """Return the centre of mass (n, 3), base coordinates [m]; ``total``: the bodies' mass [kg]."""
+    """Return the centre of mass (n, 3) in the base [m]; ``total`` is the bodies' mass [kg]."""
     R, p = placements(model, q)
     return np.asarray(np.sum(first_moments(model, R, p), axis=0) / total)
 

@@ -29,7 +29,7 @@ SMALL_ANGLE = 1e-3
 
 
 def integrate(model: Model, q: ArrayLike, v: ArrayLike) -> Array:
-    """Return the positions after moving from q with the velocity v for one unit of time.
+    """Return the positions reached from q with velocity v in one unit of time: (nq,) or (n, nq).
 
     Arguments
     ---------
@@ -166,7 +166,7 @@ def _between(kind: JointKind, start: Array, end: Array) -> Array:
 
 
 def _arc(angle: Array, x: Array, y: Array) -> tuple[Array, Array]:
-    """Return the shift of a body that moves by (x, y) in its own axes and turns by ``angle``."""
+    """Return the displacement of a body that moves by (x, y) in its axes and turns by ``angle``."""
     a = np.sinc(angle / np.pi)
     half = 0.5 * angle
     b = np.sin(half) * np.sinc(half / np.pi)  # (1 - cos) / angle

@@ -41,7 +41,7 @@ def transposed(matrix: Array) -> Array:
 
 
 def cross_motion(v: Array) -> Array:
-    """Return ``v x``, the derivative of a motion vector carried by v: (..., 6) to (..., 6, 6).
+    """Return the matrix ``v x`` of the motion cross product: (..., 6) to (..., 6, 6).
 
     Source: Featherstone 2008, equation 2.31. ``v x* = -(v x)^T`` acts on forces.
     """

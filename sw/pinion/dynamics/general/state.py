@@ -162,7 +162,7 @@ def body_forces(pose: BodyPoses, motion: BodyMotions, f_ext: Array | None) -> li
 
 
 def gyroscopic(pose: BodyPoses, v: list[Array]) -> list[Array]:
-    """Return ``v x* I v``, (n, 6) for each body: the force that its velocity needs."""
+    """Return ``v x* I v``, (n, 6) for each body: the force that its velocity alone requires."""
     return [cross_force(v[i], times(inertia, v[i])) for i, inertia in enumerate(pose.I)]
 
 

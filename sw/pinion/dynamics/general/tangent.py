@@ -91,7 +91,7 @@ def _blocks(kind: JointKind, v: Array) -> tuple[Array, Array]:
 
 
 def _bracket(kind: JointKind, v: Array) -> Array:
-    """Return ``ad_v``, the change of a velocity as seen from a body moving with v."""
+    """Return ``ad_v`` (..., m, m), which maps a velocity u to the Lie bracket ``[v, u]``."""
     if kind is JointKind.SPHERICAL:
         return skew(v)
     if kind is JointKind.FREE_FLYER:
@@ -104,7 +104,7 @@ def _bracket(kind: JointKind, v: Array) -> Array:
 
 
 def _right_jacobian(ad: Array) -> Array:
-    """Return ``J_r`` (..., m, m) of steps with the brackets ``ad`` (..., m, m)."""
+    """Return the right Jacobian ``J_r`` (..., m, m) of steps with brackets ``ad`` (..., m, m)."""
     largest = float(np.max(np.sum(np.abs(ad), axis=-1), initial=0.5))
     halvings = int(np.ceil(np.log2(2.0 * largest)))
     identity = np.eye(ad.shape[-1])

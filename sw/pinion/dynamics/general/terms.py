@@ -22,7 +22,7 @@ def efforts(terms: JointTerms, q: Array, qd: Array) -> Array:
 
 
 def rises(terms: JointTerms, q: Array) -> Array:
-    """Return the derivative of :func:`efforts` along q's tangent, (n, nv): its diagonal."""
+    """Return the diagonal (n, nv) of the derivative of :func:`efforts` in q's tangent space."""
     places = columns_of(q)
     return vector_of([terms.rise(k, places) for k in range(len(terms.places))], q.shape[:-1])
 

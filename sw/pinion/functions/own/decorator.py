@@ -110,8 +110,8 @@ class OwnFunction(Function):
             plain = self._on_numbers(model, states)
             if difference := self._apart(traced, plain, SAME, "a call with numbers"):
                 raise UserError(
-                    f"{place}: {difference}: make the function do the same when traced and called, "
-                    "without anything that depends on earlier calls or on chance."
+                    f"{place}: {difference}: make the results independent of tracing, of "
+                    "earlier calls and of chance."
                 )
             if self.reference is not None:
                 other = self._by_reference(model, states, stream.states)
@@ -357,7 +357,7 @@ def _algorithm(
     extra: Sequence[str],
     place: CodePosition,
 ) -> Callable[..., list[list[Any]]]:
-    """Return the Python function as a row's algorithm: elements of each output, row by row."""
+    """Wrap a Python function as a row's algorithm, which returns the elements of each output."""
 
     ends = return_of(python)
 
@@ -378,7 +378,7 @@ def _algorithm(
 def _batches(
     reference: Callable[..., Any], name: str, inputs: Sequence[Block], outputs: Sequence[Block]
 ) -> Callable[..., list[Floats]]:
-    """Return a reference as a row's float model that checks the shapes of its results."""
+    """Wrap a reference as a row's float model, which checks the shapes of its results."""
     place, ends = place_of(reference), return_of(reference)
     extra = python_parameters(reference, inputs, name, place)
 

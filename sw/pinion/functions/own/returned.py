@@ -31,7 +31,7 @@ def boxed(value: Any) -> Any:
 
 
 def ordered(returned: Any, outputs: Sequence[Block], name: str, place: CodePosition) -> list[Any]:
-    """Return what a function returned as a list of values, one per output, in their order."""
+    """Return a function's return value as a list, one element per output, in their order."""
     names = [block.name for block in outputs]
     listed = ", ".join(names)
     if returned is None:

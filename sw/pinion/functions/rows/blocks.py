@@ -18,7 +18,7 @@ MATRIX = ("nv", "nv")
 
 
 def single(scalars: Any, floats: Any) -> dict[str, Any]:
-    """Return the algorithms of a row with one output from functions that return its value."""
+    """Wrap functions that return a single value as the algorithms of a row with one output."""
     return {
         "scalars": lambda model, *x, region, **terms: (scalars(model, *x, region=region, **terms),),
         "floats": lambda model, *x, **terms: (floats(model, *x, **terms),),

@@ -220,7 +220,7 @@ class _Network:
         return total
 
     def gain(self, new: Definition) -> float:
-        """Return the saving of a definition: the price of what it frees less what it needs."""
+        """Return a definition's saving: the price of what it frees less that of what it needs."""
         if not self.uses[new.node]:
             return 0.0
         before = self.release(new.node)
@@ -324,7 +324,7 @@ class _Sieve:
         return places
 
     def near(self, values: Floats) -> Flags:
-        """Return whether a known magnitude may be near the magnitude of each value."""
+        """Return a mask of the values whose magnitude may be near a known one."""
         near: Flags = self.table.take(self._places(values))
         return near
 
@@ -398,7 +398,7 @@ class _Finder:
         return sorted(definitions, key=lambda new: new.node)
 
     def _early(self, nodes: Ints, args: Ints, op: str) -> Flags:
-        """Return which operands are ready in time for the operation and not the node itself."""
+        """Return a mask of operands that are ready in time and are not the node itself."""
         starts = self.latest[nodes] - self.costs.latency(op)
         early: Flags = (self.ready[args] <= starts) & (args != nodes)
         return early
@@ -461,7 +461,7 @@ class _Finder:
         return np.concatenate(rows), np.concatenate(places)
 
     def _near(self, j: Ints, sizes: Floats, slack: Floats) -> Flags:
-        """Return which nodes ``j`` have these magnitudes, within ``slack``."""
+        """Return a mask of the nodes ``j`` with these magnitudes, within ``slack``."""
         size = np.abs(self.first[j])
         near: Flags = (size >= sizes - slack) & (size <= sizes + slack)
         return near
@@ -520,12 +520,12 @@ class _Finder:
         yield _Candidates("multiple", node[fit], (i[fit],), (np.where(near, short, factor),))
 
     def _true(self, new: _Candidates) -> Flags:
-        """Return which definitions hold in both batches."""
+        """Return a mask of the definitions that hold in both batches."""
         samples = self.samples
         return samples.agree(new.nodes, new.values(samples.search), new.values(samples.check))
 
     def _precise(self, new: _Candidates) -> Flags:
-        """Return which definitions have errors about as small as those that they replace."""
+        """Return a mask of the definitions about as precise as those that they replace."""
         errors, result = self.errors, np.ones(len(new.nodes), dtype=np.bool_)
         x = [self.samples.search[a] for a in new.args]
         for variances, rounding in (
@@ -547,7 +547,7 @@ class _Finder:
 
 
 def _ranges(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """Return each k with each integer from low[k] to high[k] - 1, as two arrays."""
+    """Return all pairs of k and an integer from low[k] to high[k] - 1, as two arrays."""
     counts = high - low
     rows = np.repeat(np.arange(len(low)), counts)
     before = np.cumsum(counts) - counts

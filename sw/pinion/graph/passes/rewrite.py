@@ -41,7 +41,7 @@ class Rewriter:
 
 
 def rebuild(graph: Graph, visit: Callable[[Node, tuple[int, ...]], int], to: Rewriter) -> Graph:
-    """Visit each node with its operands' new numbers; ``visit`` returns the new number."""
+    """Rebuild a graph: ``visit`` gets a node and its operands' new numbers, and returns its own."""
     numbers: list[int] = []
     for node in graph.nodes:
         numbers.append(visit(node, tuple(numbers[a] for a in node.args)))

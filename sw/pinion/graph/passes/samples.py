@@ -76,7 +76,7 @@ class Samples:
         return first, second
 
     def agree(self, nodes: int | Ints, searched: Floats, confirmed: Floats) -> Flags:
-        """Return whether nodes have these values in both batches.
+        """Return a mask of the nodes that have these values in both batches.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Samples:
         return result
 
     def vanishing(self) -> Flags:
-        """Return which nodes (nodes,) are sums that cancel to rounding errors in both batches.
+        """Return a mask (nodes,) of the sums that cancel to rounding errors in both batches.
 
         A product of such a node needs no test: it folds.
         """
@@ -102,7 +102,7 @@ class Samples:
         return worst & np.isfinite(self.terms)
 
     def steady(self) -> Flags:
-        """Return which nodes (nodes,) have one value in all states of both batches."""
+        """Return a mask (nodes,) of the nodes with a single value in all states of both batches."""
         first = self.search[:, :1]
         return self.agree(np.arange(len(first)), first, first)
 

@@ -26,7 +26,7 @@ class Tie:
 
 
 def ties(model: Model) -> tuple[Tie, ...]:
-    """Return the tie of each body's joint; a joint may follow one that follows another.
+    """Return the tie of each body's joint to an independent one, through any chain of mimics.
 
     Errors
     ------

@@ -223,7 +223,7 @@ def _inside(joint: Joint, requested: float) -> float:
 def _merge(
     model: Model, locked: Mapping[str, float], residues: Residues
 ) -> tuple[list[tuple[int, Transform]], list[Body]]:
-    """Return each body's merged body and pose in it, and these bodies before adding inertias."""
+    """Return each body's merged body and pose in it, and merged bodies without added inertias."""
     homes: list[tuple[int, Transform]] = []
     bodies: list[Body] = []
     for body in model.bodies:
@@ -264,7 +264,7 @@ def _moved_frame(frame: Frame, homes: list[tuple[int, Transform]], residues: Res
 
 
 def _composed(outer: Transform, inner: Transform, residues: Residues, where: str) -> Transform:
-    """Compose poses and remove residues; frames that do not move are unchanged, bit for bit."""
+    """Compose poses and remove residues; composed with an identity, a pose is unchanged."""
     if outer == IDENTITY_TRANSFORM:
         return inner
     if inner == IDENTITY_TRANSFORM:

@@ -18,7 +18,7 @@ _SHOWN = 12
 
 
 def tip(model: Model, link: str) -> Model:
-    """Return the robot with only the bodies on the path from the base to ``link``.
+    """Return the robot reduced to the chain of bodies from the base to ``link``.
 
     The last body is the one that carries the link, with all the links fixed to it; the link becomes
     the tip (:func:`tip_of`). The inertia of other branches, and of bodies behind the link, no

@@ -176,7 +176,7 @@ def _place_links(
 
 
 def _root_joint(urdf: Urdf, root: str) -> UrdfJoint:
-    """Return a floating joint above the root link, as if the file had it."""
+    """Return a floating joint above the root link, as if the file declared one."""
     if any(joint.name == ROOT_JOINT and joint.type != "fixed" for joint in urdf.joints):
         raise RobotError(
             f"The robot {urdf.name!r} already has a joint {ROOT_JOINT!r}, the name of a floating "

@@ -39,7 +39,7 @@ _LATE_DECLARATION = re.compile(rb"(\xef\xbb\xbf)?([ \t\r\n]+)(<\?xml[^>]*\?>)")
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a robot's file.
+    """Return the content of a robot's file, at most :data:`LARGEST_FILE` bytes.
 
     Errors
     ------

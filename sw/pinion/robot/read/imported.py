@@ -46,7 +46,7 @@ class Pose:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedInertial:
-    """Inertial in the frame of joint ``joint``: mass [kg], centre of mass [m] and tensor.
+    """Inertial parameters in the frame of joint ``joint``: mass [kg], com [m] and tensor.
 
     The tensor is about the centre of mass [kg m^2], in ``axes`` (own to joint coordinates).
     """

@@ -97,7 +97,7 @@ def read_compiled(
     """Read an ``mjModel``, without checking the inertias; ``source`` is its file."""
     # The names are concatenated, the model's first.
     if not _is_utf8(bytes(compiled.names)):
-        raise RobotError(f"A name in the file {source!r} is not UTF-8; use other characters.")
+        raise RobotError(f"A name in the file {source!r} is not UTF-8; save the file as UTF-8.")
     names = _names(compiled.body, int(compiled.nbody), "body")
     joint_names = _names(compiled.joint, int(compiled.njnt), "joint")
     terms = file_terms(compiled, joint_names, gravity)
@@ -146,7 +146,7 @@ def read_compiled(
 
 
 def _names(accessor: Callable[[int], Any], size: int, prefix: str) -> list[str]:
-    """Return the file's names, with substitutes for missing ones."""
+    """Return the names of one kind of element, with generated names for unnamed elements."""
     file_names = [str(accessor(k).name) for k in range(size)]
     used = set(file_names)
     return [name or _unused(f"{prefix}_{k}", used) for k, name in enumerate(file_names)]

@@ -124,7 +124,7 @@ def file_terms(compiled: Any, joint_names: list[str], gravity: Vec3 | None) -> F
 
 
 def _effort_ranges(compiled: Any) -> Floats:
-    """Return the least and the largest effort of each joint, (njnt, 2); infinite without limits.
+    """Return the lowest and highest effort of each joint, (njnt, 2); infinite without limits.
 
     The ranges of the joints and the sums of their actuators' apply. An actuator has that of its
     force and, if the force is its control times a constant, of its control.
@@ -153,7 +153,7 @@ def _effort_ranges(compiled: Any) -> Floats:
 
 
 def _driven(compiled: Any) -> list[tuple[int, int]]:
-    """Return the actuators of joints by number, each with the number of its output."""
+    """Return the numbers of the actuators that drive joints, each with its output's number."""
     addresses = getattr(compiled, "actuator_outadr", range(len(compiled.actuator_trntype)))
     return [
         (at, int(addresses[at]))
@@ -169,7 +169,7 @@ def _polynomial(compiled: Any, name: str, count: int) -> Floats:
 
 
 def _off(compiled: Any, flag: str) -> bool:
-    """Return whether the file's ``<option>`` disables the feature that a flag is named after."""
+    """Return whether the file's ``<option>`` disables the feature of a flag."""
     bits = import_module("mujoco").mjtDisableBit
     names = {flag} | {
         "frictionloss": {"constraint"},
@@ -199,7 +199,7 @@ def _switched_off(flag: str, matters: bool) -> list[str]:
 def _of_free_joints(
     figures: dict[str, Floats], free: NDArray[np.bool_], names: list[str]
 ) -> list[str]:
-    """Return notes on terms that act along world axes in MuJoCo and along body axes here."""
+    """Return notes on terms that act along world axes in MuJoCo but along body axes in a model."""
     notes = []
     for dof in np.flatnonzero(free)[::6]:
         name = names[dof]

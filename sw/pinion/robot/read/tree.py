@@ -27,7 +27,7 @@ def children_of(urdf: Urdf) -> dict[str, list[UrdfJoint]]:
 
 
 def root_of(urdf: Urdf) -> str:
-    """Return the one link that is no joint's child.
+    """Return the root: the only link that is no joint's child.
 
     Errors
     ------
