@@ -76,7 +76,7 @@ def trace(draft: DesignDraft) -> None:
 
 
 def leave_out_words(draft: DesignDraft) -> None:
-    """Fold the graph, remove words that need no transfer, and find the scales of the results."""
+    """Fold constants, remove words that need no transfer, and find the scales of the results."""
     matrices = [block for block in draft.row.inputs if len(block.shape) > 1]
     draft.droppable = {word for block in matrices for word in block.words(draft.model)}
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.droppable)
@@ -119,7 +119,7 @@ def choose_formats(draft: DesignDraft) -> None:
 
 
 def schedule(draft: DesignDraft) -> None:
-    """Schedule and bind at the interval, or at a longer one that a loop through states needs.
+    """Schedule and bind at the interval, or at a longer one if a loop through states needs it.
 
     Raises
     ------

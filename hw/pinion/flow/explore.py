@@ -34,7 +34,7 @@ class ExploreError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPoint:
-    """Build of a sweep: robot, function and options.
+    """Point of a sweep: robot, function and options of a build.
 
     Members
     -------
@@ -130,7 +130,7 @@ def grid(
     for name in (*axes, *fixed):
         if name not in option_names:
             raise ExploreError(
-                f"A build has no option '{name}'; its options are {', '.join(option_names)}."
+                f"A build has no option '{name}'; the options are {', '.join(option_names)}."
             )
     for name, values in axes.items():
         if name in fixed:
@@ -156,7 +156,7 @@ def code_version() -> str:
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Return, for each row, whether no other is at least as good in every goal and better in one.
+    """Return, for each row, whether it is Pareto-optimal.
 
     The goals are few DSP blocks, low latency, many results per second and a small largest error (to
     two digits). Rows that lack a figure are never among the best.

@@ -105,7 +105,7 @@ def passes(build: Build) -> dict[str, Any]:
 
 
 def _reduction(build: Build) -> list[dict[str, Any]] | None:
-    """Return the operations after each reduction, or None if this Pinion traces another graph.
+    """Return counts after each reduction, or None if this version of Pinion traces another graph.
 
     Only this package's table is searched, so that a folder cannot run code of another package.
     """
@@ -118,7 +118,7 @@ def _reduction(build: Build) -> list[dict[str, Any]] | None:
 
 
 def _row(build: Build) -> Function | None:
-    """Return the entry of a build's function in Pinion's table, or None if it has none."""
+    """Return the entry of a build's function in Pinion's table; None without a valid one."""
     function = build.function
     if function.name not in FUNCTIONS:
         return None

@@ -192,7 +192,7 @@ def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
 
 
 def _alike(model: Model, row: Function, first: str, second: str) -> bool:
-    """Return whether a function's samples of two distributions are identical."""
+    """Return whether samples of a function's requests are identical for two distributions."""
     requests = [sample(model, row, 16, distribution=d, seed=SEED) for d in (first, second)]
     return all(np.array_equal(requests[0][name], requests[1][name]) for name in requests[0])
 

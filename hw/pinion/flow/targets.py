@@ -16,7 +16,7 @@ from .states import REFERENCE
 
 
 class TargetError(ValueError):
-    """Error for an unknown target, or an interval or clock that it cannot have."""
+    """Error for an unknown target, or an interval or clock that it does not support."""
 
 
 def _nothing(folder: Path, manifest: Manifest, progress: Progress) -> None:

@@ -50,7 +50,7 @@ _WORDS = (
 
 
 class YosysError(RuntimeError):
-    """Error if Yosys is missing, fails on a script, or exceeds its time limit."""
+    """Error for a Yosys that is missing, fails on a script, or exceeds its time limit."""
 
 
 def tool_command(package: str, function: str) -> list[str]:

@@ -125,8 +125,12 @@ class Design:
 
 @dataclass(kw_only=True)
 class _Draft:
-    """Design in progress: members of :class:`Design` as stages add them, the folded graph of the
-    transferred words, and the widths of its dot products.
+    """Design in progress, to which stages add members of :class:`Design` and intermediate results.
+
+    Members
+    -------
+    folded : graph of the transferred words.
+    widths : numbers of products of its dots.
     """
 
     traced: Graph

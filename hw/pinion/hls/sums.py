@@ -381,16 +381,16 @@ class _Builder:
         return tree
 
     def _start(self, group: Sequence[_Term]) -> int:
-        """Return the first cycle in which a unit can start with the products of a group."""
+        """Return the first cycle in which a dot unit can start the products of a group."""
         return max(0, *(term.ready - k for k, term in enumerate(self._ordered(group))))
 
     def _constant(self, term: _Term) -> bool:
-        """Return whether a factor of a product is a constant, which absorbs a sign."""
+        """Return whether a product has a constant factor, which can absorb a sign."""
         assert term.factors is not None
         return any(self.to.nodes[x].op == names.CONST for _, x in term.factors)
 
     def _front(self, group: Sequence[_Term], addend: int | None) -> int:
-        """Return the sign in front of a dot: its addend's, or -1 if every product is negative.
+        """Return the sign of a dot: its addend's or, without one, -1 if every product is negative.
 
         In a group of several, a product with a constant takes its sign into the constant.
         """
@@ -495,7 +495,7 @@ class _Builder:
         return ordered
 
     def dot(self, group: Sequence[_Term], addend: Signed | None, like: Node) -> Signed:
-        """Emit the dot of a group, or its single product; return the sign in front and the node."""
+        """Emit the dot of a group, or its single product; return its sign and node."""
         front = self._front(group, None if addend is None else addend[0])
         if addend is None and len(group) == 1:
             assert group[0].factors is not None and group[0].like is not None

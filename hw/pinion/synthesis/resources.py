@@ -54,7 +54,7 @@ def count_cells(cells: Mapping[str, int]) -> Count:
 
 
 def whole(number: float) -> int | float:
-    """Return a number without ``.0`` if it is an integer."""
+    """Return a whole number as int, and any other number unchanged."""
     return int(number) if number == int(number) else number
 
 

@@ -123,7 +123,7 @@ def _role_beside(unit: str, name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without numbers, so that similar kinds and lanes share it."""
+    """Return a name without numbers, so that numbered kinds and lanes have the same name."""
     return re.sub(r"\d+(x\d+)*", "", name).replace("__", "_").strip("_$")
 
 

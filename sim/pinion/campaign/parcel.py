@@ -34,7 +34,7 @@ class Bench(Protocol):
     """Interface of an open device on a worker."""
 
     def chunk(self, plan: Plan, number: int, requests: Any) -> tuple[FigureTally, bytes | None]:
-        """Compute a chunk; return its figures, and its results if they are stored.
+        """Compute a chunk; return its statistics, and its results if they are stored.
 
         Parameters
         ----------

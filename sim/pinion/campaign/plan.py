@@ -1,4 +1,4 @@
-"""The plan of a campaign: the inputs that determine its final figures.
+"""Plan of a campaign: the inputs that determine its final statistics.
 
 A campaign is cut into chunks, and a chunk is a pure function of the plan and its number: the
 requests of chunk k come from a counter-based generator (Philox, Salmon et al. 2011) keyed by the

@@ -1,4 +1,4 @@
-"""Measurement of design-space points on Dask workers, which send the points' folders back.
+"""Measurement of design-space points on Dask workers, which return the points' folders.
 
 Workers share no file system: the files of a point that an earlier sweep has finished are sent to
 the worker, and its results are sent back. So the folder of a sweep is the same whether its points

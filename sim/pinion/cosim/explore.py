@@ -131,12 +131,12 @@ def explore(
 
 
 def point_folder(point: SweepPoint, folder: Path) -> Path:
-    """Return the folder of a point in a sweep's folder."""
+    """Return the path of a point's subfolder in a sweep's folder."""
     return folder / POINTS / point.key
 
 
 def kept(points: Sequence[SweepPoint], folder: Path, *, measure: Measurements) -> list[Row | None]:
-    """Return the rows of points that this version has measured completely, None for others."""
+    """Return a row for each point that this version has measured completely, None for others."""
     version = code_version()
     return [
         None

@@ -1,4 +1,4 @@
-"""Top of a board with a serial port: PLL, reset, serial link, and the link's top."""
+"""Top-level module of a board with a serial port: PLL, reset, serial link, the link's top."""
 
 from __future__ import annotations
 

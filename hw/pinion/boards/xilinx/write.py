@@ -1,4 +1,4 @@
-"""Everything that the vendor tool needs for a board, written into a build folder."""
+"""Writer of the files in a build folder that the vendor tool needs for a board."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _TAKEN = (
 
 
 def _named(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Return the arrays with names that are not reserved in C, C++ or the header."""
+    """Rename arrays whose names are reserved in C or C++ or used by the header."""
     names = c_names([array.name for array in arrays], _TAKEN)
     return tuple(replace(a, name=name) for a, name in zip(arrays, names, strict=True))
 

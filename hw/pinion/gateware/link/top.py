@@ -1,4 +1,4 @@
-"""The top: everything between the DMA engine's AXI ports and the core."""
+"""The link's top-level module: everything between the DMA engine's AXI ports and the core."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Processor(Component):
         return m
 
     def _memory(self, m: Module, store: Store, readers: int = 1) -> list[tuple[Value, Value]]:
-        """Build a memory that the host writes, and return address and data of its read ports."""
+        """Build a memory that the host writes; return the address and data of each read port."""
         depth = depths(self.machine)[store]
         memory = Memory(shape=self._widths[store], depth=depth, init=[])
         m.submodules[store.name.lower()] = memory

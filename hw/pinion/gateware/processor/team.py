@@ -80,7 +80,7 @@ class Team(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the sequencer, and a row's control of lanes, crossbar and reciprocal unit."""
+        """Build the sequencer, and connect row fields to lanes, crossbar and reciprocal unit."""
         m = Module()
         encoding, machine = self.encoding, self.encoding.machine
         m.submodules.program = program = Memory(

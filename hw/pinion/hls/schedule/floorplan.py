@@ -233,14 +233,14 @@ class Floorplan:
 
 
 def _put(table: dict[object, int], place: object) -> int:
-    """Add a read of a source to a port's counts, and return 1 if it is the first."""
+    """Add a source's read to a port's counts, and return 1 if the source is new, otherwise 0."""
     count = table.get(place, 0)
     table[place] = count + 1
     return 0 if count else 1
 
 
 def _take(table: dict[object, int], place: object) -> int:
-    """Remove a read of a source from a port's counts, and return 1 if it was the last."""
+    """Remove a source's read from a port's counts; return 1 if it was the last, otherwise 0."""
     count = table[place]
     if count == 1:
         del table[place]

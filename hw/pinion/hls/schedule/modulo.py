@@ -467,7 +467,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
 
 
 class _Room:
-    """Prices of displacing operations: low for those with wide windows and few displacements.
+    """Prices of displacing operations: low for wide windows and few earlier displacements.
 
     Members
     -------
@@ -503,7 +503,7 @@ _FEW = 24
 
 
 def _draws(random: Random, count: int) -> Floats:
-    """Return the results of ``count`` calls of ``random.random()``, computed as an array."""
+    """Return ``count`` results of ``random.random()`` as an array."""
     words = random.getrandbits(64 * count).to_bytes(8 * count, "little")
     high, low = np.frombuffer(words, dtype="<u4").reshape(count, 2).T
     return ((high >> 5) * 2.0**26 + (low >> 6)) * 2.0**-53

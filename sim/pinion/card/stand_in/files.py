@@ -92,7 +92,7 @@ class CardFiles(mfusepy.Operations):
         return 0
 
     def release(self, path: str, fh: int) -> int:
-        """Release a file that no program has open any more."""
+        """Release a file that no program has open any longer."""
         if self._opened[fh].node == C2H:
             self.model.close_c2h()
         with self._released:
@@ -129,7 +129,7 @@ class CardFiles(mfusepy.Operations):
         return int(self._call(self.model.write, data, address=address, opened=opened))
 
     def _closing(self) -> bool:
-        """Return whether a closed stream to the host is not yet released; the lock is held."""
+        """Return whether the closed stream to the host is not yet released; call with the lock held."""
         return any(opened.closed for opened in self._opened.values() if opened.node == C2H)
 
     def _node(self, path: str) -> str:

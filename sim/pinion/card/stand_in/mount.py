@@ -26,7 +26,7 @@ PATIENCE = 60.0
 
 
 class StandInError(RuntimeError):
-    """Error if a stand-in cannot start or ends unexpectedly; the message gives the reason."""
+    """Error for a stand-in that cannot start or ends unexpectedly; the message says why."""
 
 
 class StandIn(Closing):

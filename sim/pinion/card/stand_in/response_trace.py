@@ -57,7 +57,7 @@ class ResponseTrace:
         self._response = None
 
     def room(self, limit: int) -> int:
-        """Return the number of beats to take until the next event, at most ``limit``."""
+        """Return the number of beats to receive before the next event, at most ``limit``."""
         response = self._response
         if response is None:
             return min(limit, 1) if self._awaited else limit
