@@ -152,7 +152,7 @@ class Core(Component):
         return m
 
     def _fresh(self, m: Module, loading: Signal, last_slot: Value) -> list[Signal]:
-        """Return, for each stage, whether its record starts from the initial state; [] if stateless
+        """Return, by stage, whether its record starts from the initial state; [] if stateless.
 
         A reset of the state waits for the next record, so that it falls between two records.
         """

@@ -176,7 +176,7 @@ class StateStore(Closing):
         return int(rows.fetchone()[0])
 
     def total(self) -> FigureTally:
-        """Return the merged figures of all stored chunks.
+        """Return the merged statistics of all stored chunks.
 
         Raises
         ------

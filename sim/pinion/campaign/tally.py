@@ -34,7 +34,7 @@ class Extreme:
     at: int | None = None
 
     def add(self, value: float | None, at: int | None) -> None:
-        """Include a number of request ``at`` in the maximum; of equal ones the lowest index wins."""
+        """Include the number of request ``at`` in the maximum; of equals the lowest index wins."""
         if value is None or at is None:
             return
         if self.value is None or self.at is None or (value, -at) > (self.value, -self.at):
@@ -89,7 +89,7 @@ class FigureTally:
     absolute: dict[str, Extreme] = field(default_factory=dict)
 
     def count(self, name: str, which: Flags, start: int) -> None:
-        """Count the requests set in the mask ``which`` (n,), whose first one has index ``start``."""
+        """Count the requests set in the mask ``which`` (n,); the first has the index ``start``."""
         self.counts[name] += int(which.sum())
         if name in FIRSTS and which.any():
             self._first(name, start + int(np.flatnonzero(which)[0]))

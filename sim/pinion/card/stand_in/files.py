@@ -129,7 +129,7 @@ class CardFiles(mfusepy.Operations):
         return int(self._call(self.model.write, data, address=address, opened=opened))
 
     def _closing(self) -> bool:
-        """Return whether the closed stream to the host is not yet released; call with the lock held."""
+        """Return whether a closed stream to the host is still unreleased; the lock must be held."""
         return any(opened.closed for opened in self._opened.values() if opened.node == C2H)
 
     def _node(self, path: str) -> str:

@@ -121,7 +121,7 @@ class RequestTrace:
     def _faulty(
         self, packet: OpenRequest, beats: Words, keep: Keep, last: Flags, other: bool
     ) -> list[Segment]:
-        """Split consecutive beats of a packet at their faults; keep faults of later beats for later."""
+        """Split some beats of a packet at their faults; the packet keeps faults of later beats."""
         start, stop = packet.at, packet.at + len(beats)
         if other and start == 0:
             _rebuild(beats[0])
