@@ -1,4 +1,4 @@
-"""Figures of other pages, including the README, between marks."""
+"""Figures on other pages, including the README, between comments that mark their place."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def with_critical_paths(text: str, measured: Sequence[Mapping[str, Any]]) -> str
 
 
 def marked(text: str, name: str, table: str, *, page: str) -> str:
-    """Return a page with a table between the marks of this name."""
+    """Return a page with the table between the comments that mark its place."""
     between = re.compile(rf"<!-- results: {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
     if len(between.findall(text)) != 1:
         raise ValueError(
