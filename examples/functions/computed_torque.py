@@ -33,6 +33,6 @@ KP, KV = 100.0, 20.0
 def computed_torque(
     model: Model, q: Any, qd: Any, qdd_des: Any, e: Any, ed: Any, *, region: Any
 ) -> Any:
-    """Computed-torque control: track a motion by cancelling the robot's dynamics."""
+    """Computed torque: tracking with the robot's dynamics cancelled."""
     commanded = qdd_des + KV * ed + KP * e
     return dynamics.rnea_scalars(model, q, qd, commanded, region=region)
