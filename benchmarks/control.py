@@ -72,7 +72,7 @@ def problems(model: Model, count: int, seed: int = SEED) -> Problem:
 
 
 class Crocoddyl:
-    """Crocoddyl's models of the same motions."""
+    """Crocoddyl's models of the same arm and motions."""
 
     def __init__(self, urdf: str, *, feasible: bool = False) -> None:
         self.feasible = feasible

@@ -85,7 +85,7 @@ def straight(problem: Problem) -> np.ndarray:
 
 
 class Crocoddyl:
-    """Crocoddyl's models of the same motions."""
+    """Crocoddyl's models of the same robot and motions."""
 
     def __init__(self, urdf: str, robot: Model, *, velocity_gain: float = 0.0) -> None:
         import crocoddyl

@@ -1,4 +1,4 @@
-"""HyQ trots in MuJoCo: 40 runs with pushes, and sweeps of what makes it fall.
+"""HyQ's trot in MuJoCo: 40 runs with pushes, and sweeps of conditions until it falls.
 
     python -m benchmarks.trot [--runs 10] [--duration 20] [--json FILE] [--picture FILE]
         [--go2 FILE]

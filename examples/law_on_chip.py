@@ -239,7 +239,7 @@ def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
 
 
 def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
-    """Return the figures of a run, compared with the same run in float64."""
+    """Summarise a run, compared with the same run in float64."""
     error = np.array(loop.error)
     tau, exact_tau = np.array(loop.tau), np.array(exact.tau)
     manifest, transfer = build.manifest, SpiTransfer.of(build.manifest)

@@ -113,7 +113,7 @@ def _loop(kernel: cpu.Kernel, arguments: dict[str, Any]) -> Callable[[int], None
 
 
 def timed(call: Callable[[int], None], repeat: int) -> float:
-    """Return the CPU time that this thread takes for repeated calls [s]."""
+    """Measure the CPU time [s] of this thread for repeated calls."""
     start = time.thread_time()
     call(repeat)
     return time.thread_time() - start

@@ -20,7 +20,7 @@ N = 128
 def headline(
     cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]
 ) -> str:
-    """Return a short table of counted, measured and modelled figures, with those of others."""
+    """Return a short table of Pinion's counted, measured and modelled figures, beside others'."""
     fast_core = whole_range(factor)
     ours = [row for _, row in beside(cores, factor, fast_core["robot"])]
     every, rated, uniform = (row["dsp"] for row in ours)

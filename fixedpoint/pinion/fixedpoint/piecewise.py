@@ -181,7 +181,7 @@ class Piecewise:
 
     @classmethod
     def parse(cls, text: str) -> Piecewise:
-        """Parse a table from its `text`, which is numbers separated by spaces."""
+        """Parse a table from its `text`, a list of numbers separated by spaces."""
         try:
             numbers = [float(word) for word in text.split()]
         except ValueError:

@@ -125,7 +125,7 @@ class Built:
 
 @dataclass(kw_only=True)
 class BuildDraft(DesignDraft):
-    """Build in progress: its design, and what the stages have added so far.
+    """Build in progress: its design, and the results of the stages so far.
 
     Members
     -------
@@ -231,7 +231,7 @@ def build(
 
 
 def _judge(draft: BuildDraft) -> None:
-    """Measure the loss of the scheduled design in the task that chose its formats, if any."""
+    """Measure the scheduled design's loss in the task that chose its formats, if one did."""
     if draft.search is not None:
         draft.search.judge(draft.design)
 

@@ -50,7 +50,7 @@ class TaskError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Loss of a candidate in a task, and other measurements.
+    """Loss of a candidate in a task, with other measurements by name.
 
     Members
     -------
@@ -264,7 +264,7 @@ class TaskSearch:
             raise TaskError(
                 f"The scheduled core has a loss of {self.found.loss:.3g} in the task "
                 f"'{self.goal.name}', but at most {self.goal.loss:g} is allowed. Its formats met "
-                "this limit before scheduling: the task's loss must be the same for equal results."
+                "this limit before scheduling: its loss must be the same for equal results."
             )
         self.progress.step("Measuring it on motions that the search did not see")
         self.held_out = self.goal.held_out(core)

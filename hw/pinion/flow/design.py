@@ -1,4 +1,4 @@
-"""Design of a robot's function: traced, given formats, scheduled and bound."""
+"""Design of a core for a robot's function: trace, formats, schedule and binding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .targets import find_target, resolved
 
 @dataclass(kw_only=True)
 class DesignDraft:
-    """Design in progress: its inputs, and what the stages have added so far.
+    """Design in progress: its inputs, and the results of the stages so far.
 
     Members
     -------
@@ -196,7 +196,7 @@ def make_design(
 
 
 def _design_at(draft: DesignDraft, ii: int) -> Design:
-    """Return the design at an interval, with longer sine and cosine words if it needs them."""
+    """Design at an interval, with longer sine and cosine words if the accuracy requires them."""
     draft.progress.step(f"Scheduling at one result every {amount(ii, 'cycle')}")
     settings = replace(draft.settings, ii=ii)
     try:

@@ -73,7 +73,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """Measurements to take at every point of a sweep.
+    """Choice of the measurements to take at every point of a sweep.
 
     Members
     -------
@@ -91,7 +91,7 @@ class Measurements:
     verify: bool = False
 
     def stages(self) -> dict[str, dict[str, Any]]:
-        """Return the stages to run, in order, each with the settings that its figures depend on."""
+        """Return the stages to run, in order, each with the settings that affect its results."""
         states = {
             **{"samples": self.samples, "seed": self.seed},
             "distribution": self.distribution,
@@ -151,7 +151,7 @@ def grid(
 
 
 def code_version() -> str:
-    """Return Pinion's version and a digest of the sources that a point's figures depend on."""
+    """Return Pinion's version with a digest of the sources that affect a point's results."""
     return source_digest(up_to("cosim"))
 
 

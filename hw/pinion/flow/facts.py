@@ -59,7 +59,7 @@ _HELD = 1 << 23
 def build_facts(
     build: Build, *, states: int = STATES, seed: int = SEED, progress: Progress = SILENT
 ) -> dict[str, Any]:
-    """Compute the figures that a report shows in addition to those in a build folder.
+    """Compute the figures that a report shows but a build folder does not contain.
 
     Parameters
     ----------

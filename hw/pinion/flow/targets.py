@@ -95,7 +95,7 @@ def resolved(request: BuildRequest) -> BuildRequest:
 
 
 def _is_whole(value: object) -> bool:
-    """Return whether a value of any type is a whole number."""
+    """Return whether a value, which may have any type, is a whole number."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -426,7 +426,7 @@ class Core(Component):
         return freed
 
     def _sticky(self, m: Module, flag: Value, fresh: Value, closes: Value) -> Value:
-        """Return whether a record, or any earlier one since the state was reset, is flagged."""
+        """Return whether this record or an earlier one since the last state reset is flagged."""
         spoiled, flagged = Signal(name="spoiled"), Signal(name="spoiled_before")
         m.d.comb += flagged.eq(flag | (spoiled & ~fresh))
         with m.If(closes):

@@ -113,13 +113,13 @@ class Design:
 
     @property
     def multipliers(self) -> int:
-        """Number of multipliers in dot units, excluding those inside sine units."""
+        """Number of multipliers in dot units; those inside sine units are not counted."""
         units = self.binding.schedule.units
         return sum(kind.products * count for kind, count in units.items())
 
     @property
     def adders(self) -> int:
-        """Number of shared adders, excluding those inside dot units."""
+        """Number of shared adders; those inside dot units are not counted."""
         return sum(n for label, n in self.units().items() if label.startswith("add"))
 
 
@@ -190,7 +190,7 @@ def design(
 
 
 def _leave_out_words(draft: _Draft) -> None:
-    """Fold the graph, and remove the words that need no transfer."""
+    """Fold constants, and remove the words that need no transfer."""
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.settings.droppable)
     if not draft.folded.inputs or not draft.folded.outputs:
         raise ValueError("A function without inputs or without results needs no hardware.")

@@ -171,7 +171,7 @@ class _Step:
 
 
 class _Tree:
-    """Tree of a sum: its summands other than products, then its steps, numbered in this order."""
+    """Tree of a sum: summands other than products, then steps, numbered in this order."""
 
     def __init__(self, items: list[tuple[int, int]]) -> None:
         self.items = items  # cycle in which each is ready, and its sign
@@ -313,7 +313,7 @@ class _Builder:
         }
 
     def terms(self, root: int) -> tuple[list[_Term], list[_Term]]:
-        """Return the summands of a root: products that may join a dot, and all others."""
+        """Return a root's summands in two lists: products that may join a dot, and all others."""
         products: list[_Term] = []
         others: list[_Term] = []
         stack = [(1, root)]

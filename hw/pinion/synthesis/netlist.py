@@ -414,7 +414,7 @@ class _Flat:
         }
 
     def fresh(self, module: _Module, inner: Ints, outer: Ints) -> Ints:
-        """Return numbers for the nodes of an instance, given those of its ports."""
+        """Number the nodes of an instance, given the numbers of its ports' nodes."""
         numbers = np.full(module.nodes, -1, np.int64)
         numbers[inner] = outer
         inner_nodes = numbers < 0

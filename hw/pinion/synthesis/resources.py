@@ -35,7 +35,7 @@ Count = dict[str, Any]
 
 
 def count_cells(cells: Mapping[str, int]) -> Count:
-    """Count DSP blocks, LUTs, flip-flops, block RAMs (36 Kb) and other resources of cells."""
+    """Convert cell counts to DSP blocks, LUTs, flip-flops, block RAMs (36 Kb) and others."""
 
     def of(*prefixes: str) -> int:
         return sum(n for kind, n in cells.items() if kind.startswith(prefixes))

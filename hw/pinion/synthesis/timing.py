@@ -33,7 +33,7 @@ CLASSES = 10
 
 @dataclass(frozen=True, kw_only=True)
 class PathStep:
-    """Cell on a path, with its delay and those of the wires in front of it.
+    """Cell on a path, with its own delay and the delays of the wires in front of it.
 
     Members
     -------
@@ -131,7 +131,7 @@ class TimingGraph:
         self.absorbed = int(self._edge.sum() + self._bare.sum())
 
     def _absorb(self, entry: CellDelays, rule: Inside) -> None:
-        """Move registers around the blocks of an entry into those blocks."""
+        """Move registers beside the DSP blocks of a table entry into those blocks."""
         netlist, captures, launches = self.netlist, self.captures, self.launches
         loads, outputs = netlist.loads, netlist.outputs
         matches = np.array([e is entry for _, _, e in netlist.pins] + [False])

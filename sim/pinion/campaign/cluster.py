@@ -1,4 +1,4 @@
-"""Dask workers: those of a remote scheduler, or a cluster on this machine."""
+"""Dask workers, either of a remote scheduler or of a cluster on this machine."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def check_workers(client: Client, device: str = "") -> None:
 
 
 def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
-    """Raise if a worker's results could differ from those of this process.
+    """Raise if a worker's code differs from this process's, as results could then differ.
 
     Raises
     ------

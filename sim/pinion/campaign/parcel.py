@@ -91,7 +91,7 @@ def reference_of(folder: Path) -> Models:
 
 @dataclass(frozen=True)
 class BuildParcel:
-    """Files of a folder that ``pinion build`` or ``pinion program`` wrote, and no others.
+    """Packed files of a folder, only those that ``pinion build`` or ``pinion program`` wrote.
 
     Members
     -------

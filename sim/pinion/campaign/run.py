@@ -290,7 +290,7 @@ class _Run:
         self._threads, self._asked = 0, float("-inf")
 
     def go(self) -> None:
-        """Compute and store all missing chunks, and record those that cannot be computed."""
+        """Compute and store all missing chunks, and record the failures of the others."""
         check_workers(self.client, self.plan.device)
         self.began = time.perf_counter()
         self.client.register_plugin(Workplace(self.parcel), name=NAME)
@@ -332,7 +332,7 @@ class _Run:
         return max(2, _AHEAD * self._workers())
 
     def _through(self, numbers: Iterator[int], width: Callable[[], int]) -> list[int]:
-        """Compute chunks, ``width()`` at a time, and return those whose workers died."""
+        """Compute chunks, ``width()`` at a time, and return the chunks whose workers died."""
         suspected: list[int] = []
         waiting: dict[str, int] = {}
         flow = as_completed(loop=self.client.loop)

@@ -1,4 +1,4 @@
-"""Packet-level model of a card in Python, around any function that computes results.
+"""Packet-level model of a card in Python, with a given function to compute results.
 
 It follows `pinion.link.protocol` beat by beat, causes, halts and registers included, but without
 time: a response is complete as soon as its request is. The compiled and the simulated RTL are

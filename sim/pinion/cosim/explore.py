@@ -155,7 +155,7 @@ def _row(
     failure: str | None = None,
     resumed: bool = False,
 ) -> Row:
-    """Return a point's row, with None for figures that are not measured."""
+    """Return a point's row, with None for quantities that are not measured."""
     place = point_folder(point, folder)
     record = _read(place, point, version)
     measured = [record[stage] for stage, of in measure.stages().items() if _has(record, stage, of)]
@@ -219,7 +219,7 @@ def _has(record: Mapping[str, Any], stage: str, of: Mapping[str, Any]) -> bool:
 
 
 def _read(place: Path, point: SweepPoint, version: str | None) -> dict[str, Any]:
-    """Return a point's record for a code version (any if None); {} without a record."""
+    """Read a point's record if it is from a code version (None: any); {} without one."""
     try:
         record = json.loads((place / RECORD).read_text())
         same = version in (None, record["version"]) and record["content"] == point.content

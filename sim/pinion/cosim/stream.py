@@ -143,7 +143,7 @@ def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]
 def unpack_records(
     beats_array: Words, *, words: int, beats: int, records: int | None = None
 ) -> Words:
-    """Return the (n, words) uint32 words of records given as (n * beats, lanes) uint32 beats.
+    """Extract records (n, words) from uint32 beats (n * beats, lanes).
 
     Parameters
     ----------

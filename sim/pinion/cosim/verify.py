@@ -316,7 +316,7 @@ def explicit_rtlil(folder: Path, work: Path) -> Path:
 
 
 def _lasts_are_right(result: StreamResult, beats: int) -> NDArray[np.bool_]:
-    """Return flags (n,) of records with TLAST on the last beat and no other."""
+    """Return which records (n,) have TLAST on the last beat and on no other."""
     last = result.last.reshape(-1, beats)
     right: NDArray[np.bool_] = last[:, -1] & ~last[:, :-1].any(axis=1)
     return right

@@ -87,7 +87,7 @@ class SerialCard(Component):
 
     def __init__(self, *, top: LinkTop, length: int, slots: int = SLOTS) -> None:
         if top.parameters.crossing:
-            raise ValueError("A serial card has one clock: use parameters without a crossing.")
+            raise ValueError("A serial card has one clock: give parameters with crossing=False.")
         self.top = top
         self.length = length
         self.slots = slots

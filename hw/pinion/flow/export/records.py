@@ -118,7 +118,7 @@ def _dimensions(array: Array) -> str:
 
 
 def _what(array: Array) -> str:
-    """Describe an array in words: its unit, its shape, and the part that is transferred."""
+    """Describe an array for a comment: its unit, its shape, and the part that is transferred."""
     shape = " x ".join(map(str, array.shape)) or "1"
     text = f"[{comment(array.unit)}] {shape}"
     if array.linear_map:

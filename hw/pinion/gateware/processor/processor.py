@@ -1,4 +1,4 @@
-"""A team between streams of single-precision words, with programs for several functions."""
+"""A team with programs for several functions, between streams of single-precision words."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ class Processor(Component):
     def _way_in(
         self, m: Module, entry: tuple[Value, Value], starts: Value, inputs: Value
     ) -> tuple[Value, Value, Value, Value]:
-        """Build the input path, which converts request words and stores them for their sample.
+        """Build the input path, which converts request words and stores them by sample.
 
         Parameters
         ----------

@@ -274,7 +274,7 @@ def _word_of(graph: Graph, word: str) -> int:
 
 
 def _check_states(graph: Graph, binding: Binding) -> None:
-    """Check that every word of state has a register that takes the right value in time."""
+    """Check that every word of state has a register that loads the right value in time."""
     plan = binding.schedule
     if len(binding.states) != len(graph.states):
         raise CheckError(

@@ -141,7 +141,7 @@ class Floorplan:
         return max(xs) - min(xs) + max(ys) - min(ys)
 
     def units(self) -> tuple[int, ...]:
-        """Return, for each operation, the number of its unit among those of its kind."""
+        """Unit of each operation, as a number among the units of its kind."""
         return tuple(
             self.unit[i] - self.first[op.kind] for i, op in enumerate(self.plan.operations)
         )

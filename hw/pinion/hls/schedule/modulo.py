@@ -90,7 +90,7 @@ class StateLoopError(ScheduleError):
 
     @property
     def through(self) -> str:
-        """Words of state on the loop, as text."""
+        """Names of the words of state on the loop, as text."""
         return " and ".join(f"'{word}'" for word in self.words)
 
 

@@ -54,7 +54,7 @@ class AxiCard(Protocol):
     """Interface of a card's AXI side, for one thread at a time."""
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
-        """Offer request beats and take up to ``room`` result beats, until neither moves.
+        """Offer request beats and accept up to ``room`` result beats, until neither stream moves.
 
         Parameters
         ----------
