@@ -135,7 +135,7 @@ def _headline(parameters: TopParameters, core: str) -> str:
 
 @cache
 def _sources() -> str:
-    """Return a digest of the gateware around the core; a change to it makes a top outdated."""
+    """Return a digest of the gateware around the core; if it changes, a top is outdated."""
     folders = [Path(folder) / "link" for folder in gateware.__path__]
     folders += [Path(folder) for folder in link.__path__]
     digest = sha256()

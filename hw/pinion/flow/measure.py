@@ -1,4 +1,4 @@
-"""Figures of a design without a build: its hardware, and its errors relative to the float model."""
+"""Hardware of a design and its errors relative to the float model, without a build."""
 
 from __future__ import annotations
 

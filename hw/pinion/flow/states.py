@@ -40,7 +40,7 @@ def judged_states(model: Model, row: Function, distribution: str = REFERENCE) ->
 
 
 def scale_states(model: Model, row: Function) -> Columns:
-    """Return reference states (n,) by input word, for estimating the usual size of results."""
+    """Return reference states (n,) by input word, for estimating typical magnitudes of results."""
     return _draw(model, row, SCALE_STATES, SCALE_SEED, REFERENCE, corners=False)
 
 

@@ -51,7 +51,7 @@ SIM = "sim"
 
 
 def find_target(name: str) -> Target:
-    """Return the target with a name.
+    """Return a target by name.
 
     Raises
     ------

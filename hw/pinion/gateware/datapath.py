@@ -58,7 +58,7 @@ several lookup tables deep."""
 
 
 class Datapath(Component):
-    """Hardware of a bound schedule.
+    """Component that executes a bound schedule: units, operand selection, registers, flags.
 
     Parameters
     ----------

@@ -223,7 +223,7 @@ def _choose_sums_and_formats(draft: _Draft) -> None:
 
 
 def _schedule_and_bind(draft: _Draft) -> None:
-    """Schedule the fixed graph with full effort, and bind it."""
+    """Schedule the fixed-point graph with full effort, and bind it."""
     settings, fixed = draft.settings, draft.fixed
     modulo = schedule(
         operations(fixed, settings.timing),
@@ -338,7 +338,7 @@ def _choose_formats(draft: _Draft) -> None:
 
 
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
-    """Return half the smallest magnitude that a reciprocal divides by at the states; 0 for none.
+    """Return half the smallest divisor of any reciprocal on the given states; 0 for none.
 
     Pivots of a robot have a positive lower bound; a much smaller one comes from rounding or from a
     state outside the ranges, and quotients by it are useless.

@@ -291,7 +291,7 @@ class _Builder:
         return self.to.finish(outputs, self.states)
 
     def plain(self, place: Signed, like: Node) -> int:
-        """Return the node of a signed value, after emitting a negation if the sign is negative."""
+        """Return the node of a signed term, with a negation emitted if its sign is negative."""
         sign, number = place
         return self.emit(names.NEG, (number,), (), like) if sign < 0 else number
 
@@ -401,7 +401,7 @@ class _Builder:
         return 1 if any(term.sign > 0 or self._constant(term) for term in group) else -1
 
     def opened(self, root: int, products: list[_Term], others: list[_Term]) -> list[_Term]:
-        """Replace the latest summand, if it is a sum, with its terms if that finishes earlier.
+        """Replace the latest summand with its terms, if it is a sum and that finishes earlier.
 
         The opened sum has other readers and stays; two additions in one cycle save its cycle.
         """

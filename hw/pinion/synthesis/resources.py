@@ -59,7 +59,7 @@ def whole(number: float) -> int | float:
 
 
 def share(totals: Mapping[str, Any]) -> dict[str, float]:
-    """Return the share of the part in percent, all dies; LUTs used as memory count as LUTs."""
+    """Return the share of the whole part [%], by resource; LUTs used as memory count as LUTs."""
     used = {**totals, "lut": totals["lut"] + totals["srl"] + totals["lutram"]}
     return {name: round(100 * used[name] / size, 3) for name, size in CAPACITY.items()}
 

@@ -148,7 +148,7 @@ class FigureTally:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read the JSON of `to_text`.
+        """Parse statistics from JSON that `to_text` returned.
 
         Raises
         ------

@@ -91,7 +91,7 @@ class CompiledCore:
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:
-        """Reset the core, for four cycles."""
+        """Hold the core in reset for four cycles."""
         self._lib.pinion_reset(self._engine)
 
     def reset_state(self) -> None:

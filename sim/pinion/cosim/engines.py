@@ -394,7 +394,7 @@ def _runtime_key(name: str) -> dict[str, Any]:
 
 
 def _work(source: Path) -> float:
-    """Estimate the relative time to compile one of Verilator's files, for the progress share."""
+    """Estimate the relative time to compile one of Verilator's files, for progress reports."""
     if source.stem.startswith("verilated"):
         return _RUNTIME
     return _HEADERS + source.stat().st_size * (_SLOW_BYTE if source.stem.endswith("__Slow") else 1)

@@ -297,7 +297,7 @@ def _without_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _no_orphans() -> Iterator[None]:
-    """Stop the processes started in the context if an exception ends it."""
+    """Stop the processes started in the context if an exception leaves it."""
     existing = set(multiprocessing.active_children())
     try:
         yield
@@ -312,7 +312,7 @@ def _no_orphans() -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """Set a new process up to end, with the tools it runs, on SIGTERM or with its parent."""
+    """Make a new process end on SIGTERM or with its parent, together with the tools it runs."""
     threading.Thread(target=_follow, daemon=True).start()
     sys.unraisablehook = _exit_later
     # An exception, so that tools are stopped and temporary folders removed. Installed last, because

@@ -289,7 +289,7 @@ def _collect(place: Path, *, simulator: str, status: int, log: Path) -> StreamRe
 
 
 def _reason(log: Path) -> str:
-    """Return the first error line of a log, else its last line."""
+    """Return the first error line of a log, or its last line if it has none."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     for mark in ("%Error", "error:", "Error:", "syntax error", "AssertionError", "Error"):
         for line in lines:

@@ -65,7 +65,7 @@ _POWER_UP = 16
 
 
 class SerialCard(Component):
-    """Link's top behind a serial link, in a single clock domain.
+    """The link's top behind a serial link, in a single clock domain.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Running the vendor tool in a board's folder, and reading its result."""
+"""Execution of the vendor tool in a board's folder, and its result."""
 
 from __future__ import annotations
 

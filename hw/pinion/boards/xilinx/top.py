@@ -178,7 +178,7 @@ class BoardTop(Elaboratable):
         return locked
 
     def _link(self, wires: dict[str, Signal]) -> dict[str, object]:
-        """Return the connections of the link's top."""
+        """Return the port connections of the link's top, by name."""
         connections: dict[str, object] = {
             "i_clk": ClockSignal("sync"),
             "i_rst": ResetSignal("sync"),

@@ -215,6 +215,6 @@ def _scatter(name: str, array: Array) -> str:
 
 
 def _literal(value: float) -> str:
-    """Return a value as a C float constant; nine digits represent a float32 exactly."""
+    """Format a value as a C float constant; nine digits represent a float32 exactly."""
     text = f"{np.float32(value):.9g}"
     return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"

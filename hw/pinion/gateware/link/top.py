@@ -208,7 +208,7 @@ class LinkTop(Component):
 
 
 class Top(LinkTop):
-    """Top around the core of a build.
+    """The link's top around the core of a build.
 
     Parameters
     ----------

@@ -269,7 +269,7 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
 
 
 def _word_of(graph: Graph, word: str) -> int:
-    """Return the input node of a word."""
+    """Return the input node that reads a word."""
     return next(i for i, n in enumerate(graph.nodes) if n.op == names.INPUT and n.params[0] == word)
 
 

@@ -190,7 +190,7 @@ class Floorplan:
             self.busy[mine, self.slot[i]] = j
 
     def _trade_places(self, first: int, second: int, limit: float) -> None:
-        """Swap two units on the grid, unless the wires grow by more than the limit."""
+        """Swap two units on the grid, unless the wire length grows by more than the limit."""
 
         def swap() -> None:
             for axis in (self.x, self.y):

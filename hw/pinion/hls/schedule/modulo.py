@@ -351,7 +351,7 @@ _SPARE = 16
 def _with_more(
     operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
 ) -> dict[UnitKind, int]:
-    """Return the counts with another unit of each kind in state loops, unless it would be idle."""
+    """Return the counts with one more unit of each kind in state loops, if it has work to do."""
     inside = problem.inside()
     useful = {operations[i].kind for i in inside}
     counts = Counter(operation.kind for operation in operations)

@@ -236,7 +236,7 @@ class Injector:
         self.rng = random.Random(self.plan.seed)
 
     def draw(self, packet: int, *, count: int, length: int) -> list[Fault]:
-        """Return the faults of a packet, with every parameter set.
+        """Draw the faults of a packet, with every parameter set.
 
         Parameters
         ----------

@@ -66,7 +66,7 @@ class CardFiles(mfusepy.Operations):
         return {"st_mode": stat.S_IFREG | 0o600, "st_nlink": 1, "st_size": 0} | times | owner
 
     def readdir(self, path: str, fh: int) -> list[str]:
-        """List the folder."""
+        """List the names of the device files in the folder."""
         return [".", "..", *(name[1:] for name in self._nodes)]
 
     def open(self, path: str, flags: int) -> int:

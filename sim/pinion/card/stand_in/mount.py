@@ -98,7 +98,7 @@ class StandIn(Closing):
 
     @property
     def prefix(self) -> str:
-        """Path of the device files up to the underscore."""
+        """Common prefix of the device files' paths, without the underscore."""
         return str(self.at / NAME)
 
     @property

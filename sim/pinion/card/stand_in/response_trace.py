@@ -77,7 +77,7 @@ class ResponseTrace:
         take: Callable[[Words, Flags], None],
         inject: Callable[[Fault, int, int], None],
     ) -> None:
-        """Pass beats on to the reader, with the plan's faults applied.
+        """Forward beats to the reader, with the plan's faults applied.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class ResponseTrace:
 
 
 def _place(fault: Fault, length: int) -> int:
-    """Return the number of beats that are passed on before a fault happens."""
+    """Return the number of beats that are forwarded before a fault happens."""
     if fault.kind == "corrupt_beat":
         return min(fault.beat or 0, length - 1)
     if fault.kind == "lost_tail":

@@ -35,7 +35,7 @@ class BufferPart:
 
 
 def pages(length: int, address: int) -> list[int]:
-    """Return the ends of a buffer's descriptors, in bytes from its start."""
+    """Return the end of each of a buffer's descriptors, in bytes from the buffer's start."""
     first = PAGE - address % PAGE
     return [*range(first, length, PAGE), length] if length else []
 

@@ -47,7 +47,7 @@ NO_FAULTS = FaultPlan()
 
 
 class XdmaModel:
-    """Model of a card's device files.
+    """Model of a card's device files, as the vendor's driver serves them.
 
     Any thread may write, read and access registers. The waiting thread runs the card. All methods
     raise `OSError` as the system calls do.
