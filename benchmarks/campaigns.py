@@ -1,4 +1,4 @@
-"""The cost of a campaign and the limits of large ones: ``python -m benchmarks.campaigns DIR``.
+"""Cost of a campaign, and limits of large ones: ``python -m benchmarks.campaigns DIR``.
 
 Measures a core's time per state by device, the size of a record, the time of client and scheduler
 per chunk, and the rate at which the file takes records. From these a model computes the campaign of
@@ -61,7 +61,7 @@ def cost(build: Build, device: str, chunk: int) -> dict[str, float]:
 
 
 def nothing(record: ChunkRecord, number: int) -> ChunkRecord:
-    """Return a chunk's record without computing anything."""
+    """Return a copy of a record with another chunk's number, as a task without computation."""
     return ChunkRecord(
         number=number,
         figures=record.figures,
@@ -72,7 +72,7 @@ def nothing(record: ChunkRecord, number: int) -> ChunkRecord:
 
 
 def per_task(record: ChunkRecord) -> dict[str, float]:
-    """Return the seconds per chunk of client and scheduler, which are one process."""
+    """Measure the time per chunk [s] of client and scheduler, which share a process."""
     with cluster(None, workers=1) as client:
         began, clock = time.process_time(), time.perf_counter()
         flow, left = as_completed(loop=client.loop), iter(range(TASKS))
@@ -89,7 +89,7 @@ def per_task(record: ChunkRecord) -> dict[str, float]:
 
 
 def per_record(plan: Plan, record: ChunkRecord, folder: Path) -> dict[str, float]:
-    """Return seconds and bytes per record in the file, and the time of summing all records."""
+    """Measure the time [s] and size per record in the file, and the time to sum all records."""
     file = folder / "records.sqlite"
     with StateStore.open(file, plan) as store:
         clock = time.perf_counter()
@@ -109,7 +109,7 @@ def per_record(plan: Plan, record: ChunkRecord, folder: Path) -> dict[str, float
 def modelled(
     figures: dict[str, Any], device: str, *, states: int, workers: int, chunk: int
 ) -> dict[str, float]:
-    """Return the modelled seconds of the workers, and those of client and scheduler."""
+    """Model a campaign's time [s]: of the workers, and of the client with the scheduler."""
     chunks = -(-states // chunk)
     task, record = figures["task"], figures["record"]
     computing = states * figures["devices"][device]["seconds"] / workers
@@ -126,7 +126,7 @@ def modelled(
 
 
 def main() -> None:
-    """Measure, compute the model, and print."""
+    """Measure, evaluate the model, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="a build")
     parser.add_argument("--states", type=int, default=10**9)

@@ -51,12 +51,12 @@ def compiled(chain: Chain, q: Array, qd: Array, x: Array, *, function: str) -> A
 
 
 def forward() -> Mapping[str, Algorithm]:
-    """Return the page's algorithms that use recursions and scans."""
+    """Return the algorithms of docs/cpu.md that use recursions and scans, by name."""
     return {name: algorithm for name, algorithm in forward_algorithms().items() if name in SHOWN}
 
 
 def constraint_forces() -> Mapping[str, Algorithm]:
-    """Return the page's algorithms that split a chain at its joints."""
+    """Return the algorithms of docs/cpu.md that split a chain at its joints, by name."""
     return {
         name: algorithm
         for name, algorithm in constraint_force_algorithms().items()
@@ -71,7 +71,7 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def row(kind: str, links: int, *, seeds: int, cfa_seeds: int) -> dict[str, float]:
-    """Return a row of the largest errors in double precision, by algorithm."""
+    """Return the largest error of each algorithm in double precision, for one kind of chain."""
     over: Any = partial(accuracy, inertias=kind, links=links)
     accuracies: list[Accuracy] = [
         over(forward(), seeds=range(seeds), pin=pinocchio if links <= 200 else None),
@@ -81,7 +81,7 @@ def row(kind: str, links: int, *, seeds: int, cfa_seeds: int) -> dict[str, float
 
 
 def doubles() -> str:
-    """Return the worst errors at 200 links, and of matrix-free algorithms at 1,000 links."""
+    """Tabulate the largest errors at 200 links, and of matrix-free algorithms at 1,000 links."""
     rows = []
     for kind in KINDS:
         errors = row(kind, 200, seeds=SEEDS, cfa_seeds=CFA_SEEDS)
@@ -94,7 +94,7 @@ def doubles() -> str:
 
 
 def singles() -> str:
-    """Return the median errors for arms in single precision: float models and CPU kernels."""
+    """Tabulate median errors in single precision: float models and CPU kernels, for arms."""
     models: dict[str, Algorithm] = {"ABA": forward()["ABA"]}
     models["OEE, refined"] = constraint_forces()["CFA, oee, refined"]
     kernels: dict[str, Algorithm] = {
@@ -112,7 +112,7 @@ def singles() -> str:
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables of docs/cpu.md."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     print(doubles(), singles(), sep="\n")
 

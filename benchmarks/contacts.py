@@ -1,4 +1,4 @@
-"""Contacts of built-in robots, for functions that need contacts."""
+"""Contacts of the built-in robots, for functions that require contacts."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ LIMITED = Options(iterations=300, tolerance=1e-7)
 
 
 def cost() -> Cost:
-    """Return the paper's cost."""
+    """Return the cost with the weights of Plancher et al. 2021."""
     return Cost(
         running=Weights(q=WEIGHTS["q"], qd=WEIGHTS["qd"], tau=WEIGHTS["tau"]),
         final=Weights(q=WEIGHTS["final"], qd=WEIGHTS["final"]),
@@ -63,7 +63,7 @@ def cost() -> Cost:
 
 
 def problems(model: Model, count: int, seed: int = SEED) -> Problem:
-    """Sample starts within 0.8 of the limits, goals within 1 rad of starts and 0.9 of limits."""
+    """Sample starts within 0.8 of the limits, and goals within 1 rad of them and 0.9 of limits."""
     rng = np.random.default_rng(seed)
     low, high = position_limits(model)
     start = rng.uniform(0.8 * low, 0.8 * high, (count, model.nq))
@@ -72,7 +72,7 @@ def problems(model: Model, count: int, seed: int = SEED) -> Problem:
 
 
 class Crocoddyl:
-    """Crocoddyl's models of the same motions."""
+    """Crocoddyl's models of the same arm and motions."""
 
     def __init__(self, urdf: str, *, feasible: bool = False) -> None:
         self.feasible = feasible
@@ -103,7 +103,7 @@ class Crocoddyl:
         return action_model
 
     def problem(self, start: np.ndarray, goal: np.ndarray) -> Any:
-        """Return one motion; Crocoddyl's Euler model multiplies running costs by the time step."""
+        """Return one motion as a shooting problem, with running costs divided by the time step."""
         c, nv = self.crocoddyl, self.state.nv
         running, final = c.CostModelSum(self.state), c.CostModelSum(self.state)
         away = c.ResidualModelState(self.state, goal, nv)
@@ -138,7 +138,7 @@ class Crocoddyl:
 
 
 def measure(count: int, rounds: int) -> dict[str, Any]:
-    """Return the times and the results of both solvers."""
+    """Solve all motions with both solvers; return their times, costs and iterations."""
     model, options = load("iiwa14"), Options()
     problem = problems(model, count)
     crocoddyl = Crocoddyl(urdf_text("iiwa14"))
@@ -186,7 +186,7 @@ def measure(count: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_limited(count: int, share: float) -> dict[str, Any]:
-    """Return costs, limits and times of both solvers with limited efforts."""
+    """Solve the motions with limited efforts by both solvers; return results and times."""
     model = load("iiwa14")
     limit = share * effort_limits(model)
     problem = replace(problems(model, count), effort_limit=limit)
@@ -228,7 +228,7 @@ def measure_limited(count: int, share: float) -> dict[str, Any]:
 
 
 def compared(solution: Solution, costs: np.ndarray) -> dict[str, Any]:
-    """Return how many costs are as good as another solver's and better, and the worst ones."""
+    """Count costs that are as good as another solver's, or better; list the worst motions."""
     return {
         "as_good": int((solution.cost <= 1.001 * costs).sum()),
         "better": int((solution.cost < 0.999 * costs).sum()),
@@ -241,7 +241,7 @@ def compared(solution: Solution, costs: np.ndarray) -> dict[str, Any]:
 
 
 def put(record: dict[str, Any], path: Path | None) -> None:
-    """Print a record, and write it if there is a path."""
+    """Print a record as JSON, and write it to `path` unless that is None."""
     text = json.dumps(record, indent=1)
     print(text)
     if path:
@@ -249,7 +249,7 @@ def put(record: dict[str, Any], path: Path | None) -> None:
 
 
 def main() -> None:
-    """Measure, print, and write the record."""
+    """Measure, print the record, and write it if ``--json`` is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", type=int, help="1,000 by default, 200 with --limit")
     parser.add_argument("--rounds", type=int, default=3)

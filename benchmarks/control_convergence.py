@@ -1,4 +1,4 @@
-"""Convergence of the paper's motion with four kinds of gradients: a picture of cost by iteration.
+"""Convergence of the paper's motion with four kinds of gradients: a plot of cost by iteration.
 
     python -m benchmarks.control_convergence docs/control-convergence.svg
 
@@ -31,7 +31,7 @@ FIXED = ("q16.16", "q12.5")
 
 @contextmanager
 def gradients_of(model: Model, name: str) -> Iterator[Backend]:
-    """Open the backend for a curve of the picture."""
+    """Open the gradients' backend for one curve of the plot, given its name."""
     if name in FIXED:
         arithmetic = Arithmetic(model)
         with FixedGradients(arithmetic, arithmetic.uniform(name)) as coarse:
@@ -43,7 +43,7 @@ def gradients_of(model: Model, name: str) -> Iterator[Backend]:
 
 
 def converging(model: Model) -> dict[str, np.ndarray]:
-    """Return the costs after each iteration, by kind of gradients."""
+    """Solve the motion with each kind of gradients; return the cost after each iteration."""
     problem = Problem.of(model, knots=KNOTS, dt=0.5 / KNOTS, cost=cost(), start=START, goal=GOAL)
     costs = {}
     for name in ("float64", "cpu, float32", *FIXED):
@@ -54,7 +54,7 @@ def converging(model: Model) -> dict[str, np.ndarray]:
 
 
 def main() -> None:
-    """Solve four times and draw."""
+    """Solve with every kind of gradients, print the results, and draw the plot."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("picture", type=Path)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Bits that a gradient needs for solving the paper's motions: a sweep of fixed-point types.
+"""Bits that gradients need to solve the paper's motions: a sweep of fixed-point types.
 
     python -m benchmarks.control_formats build/bits.jsonl            measure what is missing
     python -m benchmarks.control_formats build/bits.jsonl --table    print it as Markdown
@@ -42,7 +42,7 @@ OPTIONS = Options(iterations=60)
 
 
 def types() -> Iterator[str]:
-    """Yield all types of the sweep."""
+    """Yield the names of all fixed-point types in the sweep."""
     for integer_bits in INTEGER_BITS:
         for fraction in FRACTION_BITS:
             yield f"q{integer_bits}.{fraction}"
@@ -51,14 +51,14 @@ def types() -> Iterator[str]:
 
 
 class Seen(Backend):
-    """Gradients that record their requests."""
+    """Backend for gradients that records the states at which it is called."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
         self.states: list[tuple[np.ndarray, ...]] = []
 
     def run(self, /, *values: ArrayLike, **arrays: ArrayLike) -> Result:
-        """Compute a batch and record it."""
+        """Compute a batch and record its states."""
         arrays = by_name(gradient_row().inputs, values, arrays)
         gradient = self.inner(**arrays)
         q, qd = (np.asarray(arrays[name]) for name in ("q", "qd"))
@@ -67,7 +67,7 @@ class Seen(Backend):
 
 
 def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
-    """Return the gradient's input words over all iterations of other motions."""
+    """Return the gradient's input words from all iterations of a second set of motions."""
     others = problems(model, OTHERS, OTHER_SEED)
     with backend(model, gradient_row(), device="cpu") as exact:
         recorder = Seen(exact)
@@ -77,7 +77,7 @@ def on_the_way(model: Model, arithmetic: Arithmetic) -> dict[str, np.ndarray]:
 
 
 def plant_of(model: Model, gradients: Backend) -> Plant:
-    """Return the paper's plant with these gradients, rolled out in float64."""
+    """Return the paper's plant with the given gradients; rollouts are in float64."""
     return Plant(model, dt=0.5 / KNOTS, gradients=gradients, forward=forward_of(model))
 
 
@@ -88,7 +88,7 @@ def motions(model: Model) -> Problem:
 
 
 def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> dict[str, Any]:
-    """Return the figures of a type, for the paper's motion and for the others."""
+    """Return a type's results for the paper's motion, and their statistics for the others."""
     above = solution.cost / exact.cost - 1.0
     solved = above <= 0.01
     off = np.abs(solution.x[:, :, :7] - exact.x[:, :, :7]).max(axis=(1, 2))
@@ -112,7 +112,7 @@ def row_of(name: str, solution: Solution, exact: Solution, seconds: float) -> di
 
 
 def measure(path: Path) -> None:
-    """Measure the types that a file lacks."""
+    """Measure the types that the file of results lacks, and append them to it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     measured_types = {row["type"] for row in rows(path)} if path.exists() else set()
     model = load("iiwa14")
@@ -144,7 +144,7 @@ def measure(path: Path) -> None:
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
-    """Read the measured rows."""
+    """Read the measured rows from a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -169,7 +169,7 @@ def table(path: Path) -> str:
 
 
 def picture(path: Path, target: Path) -> None:
-    """Draw solved motions and iterations by fraction bits, one line per number of integer bits."""
+    """Plot solved motions and iterations by fraction bits, a line per number of integer bits."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -200,7 +200,7 @@ def picture(path: Path, target: Path) -> None:
 
 
 def main() -> None:
-    """Measure, or show the measured rows."""
+    """Measure, or show the measured rows as a table or plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("path", type=Path)
     parser.add_argument("--table", action="store_true")

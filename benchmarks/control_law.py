@@ -33,7 +33,7 @@ SECONDS = 0.05
 
 
 def singles(call: Backend, arrays: dict[str, Any], count: int) -> np.ndarray[Any, Any]:
-    """Return the times of single requests [us], (count,)."""
+    """Measure the times [us] of single requests, (count,)."""
     requests = [{name: values[k] for name, values in arrays.items()} for k in range(64)]
     times = np.empty(WARM + count)
     for k in range(WARM + count):
@@ -45,7 +45,7 @@ def singles(call: Backend, arrays: dict[str, Any], count: int) -> np.ndarray[Any
 
 
 def batch_us(call: Backend, arrays: dict[str, Any]) -> float:
-    """Return the median time of a batch in one round [us]."""
+    """Measure the median time [us] of a batch in one round."""
     times: list[int] = []
     end = time.perf_counter() + SECONDS
     while time.perf_counter() < end or len(times) < 3:
@@ -56,7 +56,7 @@ def batch_us(call: Backend, arrays: dict[str, Any]) -> float:
 
 
 def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Return the figures for each dtype."""
+    """Measure single requests and batches for each dtype."""
     model = load(robot, snap=True)
     rows: list[dict[str, Any]] = []
     cases = []

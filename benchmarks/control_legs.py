@@ -1,4 +1,4 @@
-"""100 motions of a standing quadruped: `solve` with states as a guess, and Crocoddyl's FDDP.
+"""100 motions of a standing quadruped: `solve`, started from states, and Crocoddyl's FDDP.
 
     python -m benchmarks.control_legs [--problems 100] [--json FILE]
 
@@ -47,7 +47,7 @@ OPTIONS = Options(tolerance=1e-9, iterations=200)
 
 
 def problems(model: Model, count: int, seed: int = 1, *, cones: float = 0.0) -> Problem:
-    """Sample starts near the standing posture, and goals of the base."""
+    """Sample starts near the standing posture, and goals with a displaced base."""
     rng = np.random.default_rng(seed)
     start = np.tile(dynamics.neutral_configuration(model), (count, 1))
     for name, column in zip(model.joint_names[1:], range(7, model.nq), strict=True):
@@ -74,7 +74,7 @@ def problems(model: Model, count: int, seed: int = 1, *, cones: float = 0.0) -> 
 
 
 def straight(problem: Problem) -> np.ndarray:
-    """Return states (n, knots + 1, nx) on the way to the goal, at rest."""
+    """Interpolate states (n, knots + 1, nx) at rest between start and goal."""
     model, space = problem.model, problem.space
     q0 = problem.start[:, : space.nq]
     move = dynamics.difference(model, q0, problem.target.q[:, -1])
@@ -85,7 +85,7 @@ def straight(problem: Problem) -> np.ndarray:
 
 
 class Crocoddyl:
-    """Crocoddyl's models of the same motions."""
+    """Crocoddyl's models of the same robot and motions."""
 
     def __init__(self, urdf: str, robot: Model, *, velocity_gain: float = 0.0) -> None:
         import crocoddyl
@@ -129,7 +129,7 @@ class Crocoddyl:
         return contacts
 
     def problem(self, problem: Problem, which: int) -> Any:
-        """Return one motion; Crocoddyl's Euler model multiplies running costs by the time step."""
+        """Return one motion as a shooting problem, with running costs divided by the time step."""
         c, nu, cost = self.crocoddyl, self.actuation.nu, problem.cost
         schedule = problem.schedule(which)
         assert schedule is not None
@@ -189,7 +189,7 @@ class Crocoddyl:
 
 
 def measure(count: int, cones: float) -> dict[str, Any]:
-    """Return costs and times of both solvers, and times of a controller's period."""
+    """Measure costs and times of both solvers, and the times of a controller's period."""
     import example_robot_data
 
     urdf = example_robot_data.load("hyq").urdf
@@ -227,7 +227,7 @@ def measure(count: int, cones: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print, and write the record."""
+    """Measure, print the record, and write it if a file is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", type=int, default=100)
     parser.add_argument("--json", type=Path)

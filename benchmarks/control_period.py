@@ -1,4 +1,4 @@
-"""One period of the iiwa14's controller: its parts, their floors, and an iteration of Crocoddyl.
+"""A period of the iiwa14's controller: its parts, their lower bounds, and Crocoddyl's iteration.
 
     python -m benchmarks.control_period [--knots 16 64] [--rounds 15] [--json FILE]
 
@@ -67,7 +67,7 @@ OFF = 0.01
 
 
 def backward_instructions(horizon: Horizon, lanes: int) -> int:
-    """Return the vector instructions for the arithmetic of a backward pass of ``period.hpp``.
+    """Count the vector instructions for the arithmetic of a backward pass of ``period.hpp``.
 
     Without friction cones and turning joints; the factorisation is of scalars, which are left out.
     """
@@ -87,7 +87,7 @@ def backward_instructions(horizon: Horizon, lanes: int) -> int:
 
 
 def floors_us(horizon: Horizon, isa: InstructionSet, fma_ns: float) -> dict[str, float]:
-    """Return the floors of a period's parts [us]."""
+    """Return lower bounds [us] on the times of a period's parts, from their instructions."""
     dtype, knots, model = horizon.dtype, horizon.knots, horizon.model
     lanes = isa.vector_bytes // np.dtype(dtype).itemsize
     ns = {}
@@ -181,19 +181,19 @@ class Crocoddyl:
         np.testing.assert_allclose(values, ours.values(x[None], u[None], target)[0], rtol=1e-9)
 
     def __call__(self) -> None:
-        """Compute an iteration."""
+        """Compute one iteration from the first horizon's plan."""
         self.solver.solve(self.states, self.efforts, 1, False)
 
 
 def measured(scene: Scenario, motion: Motion, period: int) -> np.ndarray:
-    """Return the state (nx,) that is measured at the start of a period."""
+    """Return a measured state (nx,) for the start of a period, off the motion by `OFF`."""
     state = np.array(motion.states()[period])
     state[len(scene.posture) :] += OFF
     return state
 
 
 def from_c(program: Path) -> dict[str, float]:
-    """Return the median and the 99th percentile of an update from C [us]."""
+    """Run the compiled controller; return the median and 99th percentile of an update [us]."""
     words = [str(program), str(program.with_name("motion.bin")), str(PERIODS), "free"]
     printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     median, tail = re.findall(r"Update \[us\]: median (\S+), 99 % (\S+),", printed)[0]
@@ -201,7 +201,7 @@ def from_c(program: Path) -> dict[str, float]:
 
 
 def from_python(controller: Mpc, states: list[np.ndarray]) -> dict[str, float]:
-    """Return the median and 99th percentile of an update from Python, and of its parts [us]."""
+    """Measure an update from Python [us]: median, 99th percentile, and its parts' medians."""
     times = np.empty(UPDATES)
     logged = controller.log.seconds
     for seconds in logged.values():
@@ -217,7 +217,7 @@ def from_python(controller: Mpc, states: list[np.ndarray]) -> dict[str, float]:
 
 
 def of_crocoddyl(iteration: Callable[[], None]) -> dict[str, float]:
-    """Return the median of an iteration [us]."""
+    """Measure the median time of Crocoddyl's iteration [us]."""
     times = np.empty(ITERATIONS)
     for call in range(ITERATIONS):
         began = time.perf_counter_ns()
@@ -227,7 +227,7 @@ def of_crocoddyl(iteration: Callable[[], None]) -> dict[str, float]:
 
 
 def compiled(horizon: Horizon, motion: Motion, folder: Path) -> Path:
-    """Export a controller, and return its compiled program."""
+    """Export a controller as C, compile it, and return the path of the program."""
     export_controller(horizon, motion, folder, name="arm")
     text = (folder / "real_time.c").read_text()
     command = next(line for line in text.splitlines() if line.strip().startswith("cc "))
@@ -236,7 +236,7 @@ def compiled(horizon: Horizon, motion: Motion, folder: Path) -> Path:
 
 
 def measure(all_knots: list[int], rounds: int) -> dict[str, Any]:
-    """Return the times of every horizon and dtype, in rounds, and their floors."""
+    """Measure every horizon and dtype in rounds; return times and their lower bounds."""
     isa, compiler = best(), find_compiler()
     probe = Probe.compiled(isa, compiler, Cache(default_folder(os.environ)))
     record: dict[str, Any] = {"isa": isa.name, "compiler": compiler.version, "rounds": rounds}
@@ -279,7 +279,7 @@ def measure(all_knots: list[int], rounds: int) -> dict[str, Any]:
 
 
 def show(record: Mapping[str, Any]) -> None:
-    """Print the table."""
+    """Print a record as a table."""
     print(f"{record['isa']}, {record['compiler']}, {record.get('opponent', 'no Crocoddyl')}")
     print("fused multiply-add [ns]:", record["fma_ns"])
     print("[us], medians of the rounds' medians (the least of them):")
@@ -310,7 +310,7 @@ def show(record: Mapping[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure, print, and write the record."""
+    """Measure, print the table, and write the record if a file is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--knots", type=int, nargs="+", default=list(KNOTS))
     parser.add_argument("--rounds", type=int, default=15)

@@ -27,7 +27,7 @@ MOST = 60
 
 
 def solved(problem: Problem, plant: Plant, tolerance: float, *, second: bool) -> dict[str, Any]:
-    """Return a solution and its CPU time."""
+    """Solve, and return the solution (``found``) with its CPU time (``seconds``)."""
     began = time.process_time()
     solution = solve(
         problem,
@@ -39,7 +39,7 @@ def solved(problem: Problem, plant: Plant, tolerance: float, *, second: bool) ->
 
 
 def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures of both methods, for the paper's motion (the first) and for the others."""
+    """Compare both methods on the paper's motion (the first), and statistically on the others."""
     line: dict[str, Any] = {"tolerance": tolerance}
     costs = {}
     for name, run in (("ilqr", first), ("ddp", second)):
@@ -65,7 +65,7 @@ def figures(tolerance: float, first: dict[str, Any], second: dict[str, Any]) -> 
 
 
 def measure(tolerances: list[float]) -> list[dict[str, Any]]:
-    """Run both methods at each tolerance."""
+    """Solve the motions by both methods at each tolerance, and return a row for each."""
     model = load("iiwa14")
     problem = motions(model)
     lines = []
@@ -102,7 +102,7 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Measure, and print the table."""
+    """Measure, and print a table in Markdown."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tolerances", default=TOLERANCES, metavar="SHARE,...")
     parser.add_argument("--json", type=Path)

@@ -1,4 +1,4 @@
-"""The driver's own cost: round trips of one request, and packing plus unpacking of many.
+"""Overhead of the driver: round trips of one request, and packing plus unpacking of many.
 
 The card is a transport that answers immediately with a prepared response, so that the figures
 contain only the driver's work and its threads. Prints one JSON object.
@@ -41,7 +41,7 @@ from pinion.robot import load
 
 
 class Echo(Transport):
-    """A transport that returns the response for a request's length, with its sequence number."""
+    """Transport that answers a request with a stored response of the right length."""
 
     timeout = None
 
@@ -108,7 +108,7 @@ class Echo(Transport):
 
 
 def made_up(name: str, *, robot: str = "iiwa14") -> Manifest:
-    """Return a manifest with a function's records; everything else is a placeholder."""
+    """Return a manifest with the record layout of a function, and placeholders for the rest."""
     model, row = load(robot), named_function(name)
 
     def arrays(blocks: Any) -> tuple[Array, ...]:
@@ -134,7 +134,7 @@ def made_up(name: str, *, robot: str = "iiwa14") -> Manifest:
 
 
 def round_trips(name: str, *, count: int, repeat: int) -> dict[str, float]:
-    """Return the microseconds that `Device.run` takes for batches of ``count`` requests."""
+    """Measure the time [us] that `Device.run` takes for a batch of ``count`` requests."""
     manifest = made_up(name)
     arrays = states(manifest, count)
     seconds = []
@@ -159,7 +159,7 @@ def round_trips(name: str, *, count: int, repeat: int) -> dict[str, float]:
 
 
 def in_place(name: str, *, count: int, repeat: int) -> dict[str, float]:
-    """Return the microseconds from `Device.submit_buffers` until its result arrives."""
+    """Measure the time [us] from `Device.submit_buffers` until its result arrives."""
     manifest = made_up(name)
     seconds = []
     with Device(manifest=manifest, transport=Echo(layout=layout_of(manifest))) as device:
@@ -172,7 +172,7 @@ def in_place(name: str, *, count: int, repeat: int) -> dict[str, float]:
 
 
 def throughput(name: str, *, count: int, repeat: int) -> dict[str, float]:
-    """Return bytes per CPU second of checking, packing, sealing, checking and unpacking."""
+    """Measure the bytes per CPU second of each of the driver's steps on a large batch."""
     manifest = made_up(name)
     layout = layout_of(manifest)
     inputs, outputs = record_columns(manifest.inputs), record_columns(manifest.outputs)
@@ -247,7 +247,7 @@ class _Clock:
 
 
 def states(manifest: Manifest, count: int) -> dict[str, np.ndarray]:
-    """Return random finite numbers in float32."""
+    """Return random requests in float32, as arrays (count, ...) by name."""
     rng = np.random.default_rng(0)
     return {a.name: rng.random((count, *a.shape), dtype=np.float32) for a in manifest.inputs}
 

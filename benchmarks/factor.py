@@ -1,4 +1,4 @@
-"""The parts of the headline's factor that ``pinion bench core`` does not measure.
+"""Figures behind the README's factor that ``pinion bench core`` does not measure.
 
 A core for the robot's whole range of speeds, ``--ranges stress``, is built, verified with states of
 that range and synthesised, like those of ``pinion bench core``. The units of the 2021 paper's
@@ -32,7 +32,7 @@ CASES = (CoreCase(robot=ROBOT, function=GRADIENT, ii=II, options={"ranges": "str
 
 
 def column(formats: str = "q16.16") -> dict[str, Any]:
-    """Return the units of the formulation with one recursion per joint, which is not synthesised.
+    """Design, without synthesis, the formulation with one recursion per joint; return its units.
 
     Returns
     -------
@@ -51,7 +51,7 @@ def column(formats: str = "q16.16") -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print a table; exit code 1 if a core is wrong."""
+    """Measure, and print a table; return 1 if a core's verification fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("build/factor"))
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")

@@ -47,7 +47,7 @@ REQUESTS = 1000
 
 @cache
 def of_tip(row: str) -> bool:
-    """Return whether a row refers to the robot's tip, and so does not support two tips."""
+    """Return whether a function refers to the robot's tip, and so does not support two tips."""
     links = [
         link_xml(name, mass=1.0, com=(0.0, 0.0, 0.1), tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
         for name in ("base", "left", "right")
@@ -65,7 +65,7 @@ def of_tip(row: str) -> bool:
 
 
 def robot_for(robot: str, row: str) -> tuple[str, Model]:
-    """Return a robot that a row supports, and a description of how it was changed."""
+    """Return description and model of a robot, changed so that the function supports it."""
     if FUNCTIONS[row].of_contacts:
         floats = robot == "hyq"
         model = load(robot, snap=True, floating_base=floats, contacts=CONTACTS[robot])
@@ -77,7 +77,7 @@ def robot_for(robot: str, row: str) -> tuple[str, Model]:
 
 
 def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
-    """Build and verify one core."""
+    """Build and verify one core, and return its row."""
     robot_name, model = robot_for(robot, row)
     record: dict[str, Any] = {
         "robot": robot,
@@ -107,7 +107,7 @@ def measured(robot: str, row: str, formats: str) -> dict[str, Any]:
 
 
 def table(lines: Sequence[dict[str, Any]]) -> str:
-    """Return a table in Markdown: a row per function and robot, columns per choice of formats."""
+    """Return a table in Markdown with a row per function and robot, and columns per format."""
     by_key = {(x["function"], x["robot"], x["formats"]): x for x in lines}
     heads = ["function", "robot", "products"]
     for formats in FORMATS:

@@ -1,4 +1,4 @@
-"""The cost of joint terms in a core: the table of docs/joints.md.
+"""Cost of joint terms in a core: the table of docs/joints.md.
 
     python -m benchmarks.joint_terms
 
@@ -33,7 +33,7 @@ CASES: Mapping[str, Sequence[str]] = {
 
 
 def robot(terms: Sequence[str]) -> Model:
-    """Return the iiwa14 with only these terms, at every joint."""
+    """Return the iiwa14 with the named joint terms at every joint, and no others."""
     model = load("iiwa14", snap=True)
     figures = {name: value if name in (*terms, "rest") else 0.0 for name, value in FIGURES.items()}
     joints = (

@@ -1,4 +1,4 @@
-"""The cost of building cores for large robots: CPU time and memory, step by step.
+"""Cost of building cores for large robots: CPU time and memory, step by step.
 
 Each build runs in a separate process on one core. Prints a Markdown table, or JSON lines. Robots
 are names as for ``pinion build``; by default chains of 7 to 40 joints and the atlas.
@@ -36,7 +36,7 @@ STEPS = {
 
 
 def used() -> float:
-    """Return the CPU seconds of this process and its tools."""
+    """Return the CPU time [s] used so far by this process and its child processes."""
     times = (resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(time.ru_utime + time.ru_stime for time in times)
 

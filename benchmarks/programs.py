@@ -1,4 +1,4 @@
-"""Programs of the dynamics processor for docs/results.md: cycles, and errors over fresh states.
+"""Programs of the dynamics processor for docs/results.md: cycles, and errors on new states.
 
 ``python -m benchmarks.programs --json``; ten minutes on one core, most of them for errors.
 """
@@ -44,7 +44,7 @@ SMALL = 20
 
 
 def cycles(robot: str, function: str) -> dict[str, Any]:
-    """Compile a function for each number of lanes and each precision."""
+    """Compile a function for each number of lanes and precision; return cycles and sizes."""
     figures: dict[str, Any] = {"robot": robot, "function": function}
     for precision in PRECISIONS:
         for lanes in LANES:

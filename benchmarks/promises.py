@@ -45,13 +45,13 @@ CORES = (
 
 
 def name_of(core: CoreCase) -> str:
-    """Return the name of a core in the table, which is also that of its folder."""
+    """Return the name of a core for the table, from which its folder's name is derived."""
     kinds = [core.objective, *map(str, core.options.values())]
     return " ".join([core.robot, core.function, *(kind for kind in kinds if kind != "area")])
 
 
 def checked(core: CoreCase, folder: Path) -> dict[str, Any]:
-    """Build a core unless it has been built, and check it."""
+    """Build a core unless it has been built, and check its promises."""
     point, place = core.point(), folder / name_of(core).replace(" ", "-")
     try:
         has_promises = bool(Manifest.read(place).promises)

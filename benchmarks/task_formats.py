@@ -40,7 +40,7 @@ WAYS = (("task", 0.01), ("max_error", 1e-3), ("max_error", 1e-2), ("task", 0.1))
 
 
 def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
-    """Measure the rows that a file lacks."""
+    """Measure the rows that a file lacks, and add them to it."""
     rows = read(path)
     model = load(ROBOT)
     for name in functions:
@@ -59,7 +59,7 @@ def measure(path: Path, *, synth: bool, functions: tuple[str, ...]) -> None:
 
 
 def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any]:
-    """Return the figures of one design; closed loops use its integers, which equal the core's."""
+    """Measure one design; closed loops use its integer model, to which the core is bit-exact."""
     model, function_row = loss.model, named_function(name)
     search = None
     if kind == "task":
@@ -110,7 +110,7 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
 
 
 def request_of(max_error: float | None) -> BuildRequest:
-    """Return the build request of a core for a largest error, or for a task."""
+    """Return the build request for a largest error, or for a task if that is None."""
     return BuildRequest(ii=II, formats="auto", max_error=max_error)
 
 
@@ -120,7 +120,7 @@ def said(text: str) -> None:
 
 
 def counted(folder: Path, record: dict[str, Any], loss: TrackingLoss) -> dict[str, Any]:
-    """Return Yosys's counts for a row's build."""
+    """Build the core of a row, and return the resources that Yosys counts."""
     from pinion.synthesis.synth import synth
 
     goal = None
@@ -148,18 +148,18 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the rows."""
+    """Write the rows to a file as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def worst(r: dict[str, Any]) -> str:
-    """Return the largest relative error of any block in open loop."""
+    """Format the largest relative error of any block in open loop."""
     return f"{max(x for x in r['open_loop']['rel_err_max'].values() if x is not None):.2g}"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Return the comparison in Markdown."""
+    """Return a table in Markdown that compares the rows."""
     lines = [
         "| function | chosen by | words | multipliers | DSP48E2 | LUT | flip-flops | schedule | "
         "largest error, open loop | loss in the task | loss held out | flagged |",

@@ -1,4 +1,4 @@
-"""HyQ trots in MuJoCo: 40 runs with pushes, and sweeps of what makes it fall.
+"""HyQ's trot in MuJoCo: 40 runs with pushes, and sweeps of conditions until it falls.
 
     python -m benchmarks.trot [--runs 10] [--duration 20] [--json FILE] [--picture FILE]
         [--go2 FILE]
@@ -89,7 +89,7 @@ def run(
     delay: float = DELAY,
     go2: str = "",
 ) -> dict[str, Any]:
-    """Return the figures of one run; joints have friction in runs with odd seeds."""
+    """Simulate one run and return its results; joints have friction in runs with odd seeds."""
     scenario, plant = opened(go2)
     unknown = UNKNOWN["go2" if go2 else "hyq"] if seed % 2 else Disturbance()
     disturbance = replace(unknown, delay=delay)
@@ -135,7 +135,7 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 def measure(
     runs: int, duration: float, computed: Callable[[Iterable[dict[str, Any]]], Iterable[Any]]
 ) -> dict[str, Any]:
-    """Return the figures of all runs and sweeps."""
+    """Simulate all runs and sweeps, and return their results."""
     every: list[dict[str, Any]] = [
         {"command": command, "seed": seed, "duration": duration}
         for command in COMMANDS
@@ -183,7 +183,7 @@ def measure(
 
 
 def draw(path: Path, record: dict[str, Any]) -> None:
-    """Draw the share of runs that fall in each sweep."""
+    """Plot the share of runs that end in a fall, for each sweep."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""The horizon of a trot: a controller's period and `solve`, beside Crocoddyl's FDDP.
+"""The horizon of a trot: a controller's period and `solve`, compared with Crocoddyl's FDDP.
 
     OMP_NUM_THREADS=1 python -m benchmarks.trot_beside [--calls 400] [--starts 10] [--json FILE]
 
@@ -60,13 +60,13 @@ def followed(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def near(space: StateSpace, states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return states (..., nx) with random deviations."""
+    """Return states (..., nx) with random deviations added."""
     most = np.repeat([SPREAD["q"], SPREAD["qd"]], space.nv)
     return space.integrate(states, rng.uniform(-most, most, (*states.shape[:-1], space.ndx)))
 
 
 def differences(problem: Problem, plant: Plant, crocoddyl: Crocoddyl) -> dict[str, float]:
-    """Return the largest relative difference of costs, and difference of steps, over all knots.
+    """Return the largest differences from Crocoddyl in costs (relative) and steps over all knots.
 
     Beside them is the share of the facets of cones that forces are beyond.
     """
@@ -95,7 +95,7 @@ def differences(problem: Problem, plant: Plant, crocoddyl: Crocoddyl) -> dict[st
 
 
 def shifted(problem: Problem, before: Problem, x: np.ndarray, u: np.ndarray) -> Any:
-    """Return a plan of the period before, shifted by half a knot as deviations from the motion."""
+    """Shift the previous period's plan by half a knot, as deviations from the motion."""
     space = problem.space
     (states, efforts), (old_states, old_efforts) = followed(problem), followed(before)
 
@@ -138,7 +138,7 @@ class Trot:
         )
 
     def solved(self, count: int) -> dict[str, Any]:
-        """Return costs of both solvers at convergence."""
+        """Solve with both solvers to convergence, and return their costs and iterations."""
         states = np.repeat(self.states[[ROW]], count, axis=0)
         start = near(StateSpace(self.model), states, np.random.default_rng(1))
         problem = self.horizon(ROW, start)
@@ -167,7 +167,7 @@ class Trot:
         }
 
     def periods(self, calls: int) -> dict[str, Any]:
-        """Return CPU times of a controller's period and of an iteration of Crocoddyl [us]."""
+        """Measure the CPU times [us] of a controller's period and of an iteration of Crocoddyl."""
         scenario, crocoddyl = self.scenario, self.crocoddyl
         start = near(StateSpace(self.model), self.states[[ROW - 1]], np.random.default_rng(3))
         before = self.horizon(ROW - 1, start)
@@ -229,7 +229,7 @@ def alternated(
     *,
     prepare: Callable[[str], None] | None = None,
 ) -> dict[str, list[float]]:
-    """Return CPU times of functions that are called in turns [us].
+    """Measure the CPU times [us] of functions that are called in turn.
 
     ``prepare`` : is called with a function's name before each of its calls.
     """

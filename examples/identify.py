@@ -1,4 +1,4 @@
-"""Identify a payload and joint friction from noisy measurements, and track better with them.
+"""Identification of a payload and joint friction from noisy data, which improves tracking.
 
 Run ``python examples/identify.py``. An iiwa14 in MuJoCo carries 2 kg that its controller does not
 know of, along a motion that excites every parameter. One call of the compiled backend computes the
@@ -63,7 +63,7 @@ def followed(
 
 
 def noisy(measured: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Return measurements with added noise of `NOISE` times each signal's standard deviation."""
+    """Add noise to measurements: `NOISE` times each signal's standard deviation."""
     return {
         name: values + NOISE * values.std(axis=0) * rng.normal(size=values.shape)
         for name, values in measured.items()
@@ -88,7 +88,7 @@ def identified(model: Model, data: dict[str, Array]) -> tuple[Array, Array, Arra
 
 
 def picture(residuals: Array, path: Path) -> None:
-    """Draw the residual efforts of the model from the file and of the identified model."""
+    """Plot the residual efforts of the model from the file and of the identified one."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 4.0), layout="constrained")

@@ -59,7 +59,7 @@ RATE_HZ = 1000.0
 
 
 class Law(Protocol):
-    """A law that answers a request with torques (nv,), their flag, and the cycles taken."""
+    """Control law that answers a request with torques (nv,), their flag, and the cycles taken."""
 
     def __call__(self, request: Request) -> tuple[Floats, bool, int]:
         """Answer a request."""
@@ -68,13 +68,13 @@ class Law(Protocol):
 
 @dataclass
 class InFloats:
-    """The law in float64."""
+    """Control law computed in float64."""
 
     law: Function
     model: Model
 
     def __call__(self, request: Request) -> tuple[Floats, bool, int]:
-        """Answer a request, in 0 cycles."""
+        """Answer a request; the cycles are 0."""
         batch = {name: values[None].astype(np.float64) for name, values in request.items()}
         return np.asarray(self.law.evaluate(self.model, batch)["tau"])[0], False, 0
 
@@ -118,7 +118,7 @@ class OnChip:
 def core_asked(
     build: Build, core: CompiledCore, period: int
 ) -> Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]]:
-    """Return the core for one request per sample; cycles count from first beat in to last beat out.
+    """Return a function that sends a request to the core, and counts its cycles.
 
     An idle core repeats itself every ``ii`` cycles, so the cycles at the end of a ``period`` that
     change nothing are left out.
@@ -140,7 +140,7 @@ def core_asked(
 def card_asked(
     build: Build, period: int
 ) -> Callable[[NDArray[np.uint32]], tuple[NDArray[np.uint32], bool, int]]:
-    """Return the card behind its SPI line; cycles are of the transfer, including chip select."""
+    """Return a function that sends a request over SPI, and counts the transfer's cycles."""
     from pinion.boards.ecp5.bitstream import CARD, board_folder
     from pinion.card.spi_ports import CompiledSpi
 
@@ -195,7 +195,7 @@ def close_loop(
     delay: float,
     rate_hz: float = RATE_HZ,
 ) -> Loop:
-    """Run a law on an arm; torques change ``delay`` seconds after each sample."""
+    """Simulate an arm under a law whose torques change ``delay`` seconds after each sample."""
     loop = Loop()
     arm.place(motion.start)
     still = np.zeros((1, model.nv))
@@ -239,7 +239,7 @@ def law_of(build: Build, through: str, rate_hz: float = RATE_HZ) -> Law:
 
 
 def figures(build: Build, loop: Loop, exact: Loop) -> dict[str, float]:
-    """Return the figures of a run, compared with the same run in float64."""
+    """Summarise a run, compared with the same run in float64."""
     error = np.array(loop.error)
     tau, exact_tau = np.array(loop.tau), np.array(exact.tau)
     manifest, transfer = build.manifest, SpiTransfer.of(build.manifest)

@@ -62,7 +62,7 @@ class Arm:
 
     @property
     def state(self) -> tuple[Floats, Floats]:
-        """Return positions and rates, (nv,) each."""
+        """Return joint positions and velocities, (nv,) each."""
         return self._data.qpos.copy(), self._data.qvel.copy()
 
     def place(self, q: Floats) -> None:
@@ -70,7 +70,7 @@ class Arm:
         self._data.qpos[:], self._data.qvel[:] = q, 0.0
 
     def advance(self, tau: Floats, seconds: float) -> None:
-        """Integrate for a time with constant torques."""
+        """Simulate a duration [s] with constant torques."""
         if seconds <= 0.0:
             return
         steps = math.ceil(seconds / SUBSTEP)
@@ -89,11 +89,11 @@ class Motion(Protocol):
     start: Floats
 
     def request(self, t: float, q: Floats, qd: Floats) -> dict[str, Floats]:
-        """Return the request of a sample."""
+        """Return the request for the sample at time `t` [s]."""
         ...
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the robot's errors at a time."""
+        """Return the robot's tracking errors at a time."""
         ...
 
 
@@ -116,13 +116,13 @@ class JointMotion:
         return self.start + self.swing * (1.0 - np.cos(self.omega * t)) / 2.0
 
     def request(self, t: float, q: Floats, qd: Floats) -> dict[str, Floats]:
-        """Return the request of a sample."""
+        """Return the request for the sample at time `t` [s]."""
         phase, rate = self.omega * t, self.swing * self.omega / 2.0
         moving = {"qd_des": rate * np.sin(phase), "qdd_des": rate * self.omega * np.cos(phase)}
         return {"q": q, "qd": qd, "q_des": self.positions(t), **moving}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return errors of the joints and of the tip."""
+        """Return the tracking errors of the joints and of the tip at a time."""
         target = self.positions(t)
         _, x = dynamics.frame_placement(self.model, np.stack([q, target]), tip_of(self.model))
         return q - target, float(np.linalg.norm(x[0] - x[1]))
@@ -155,7 +155,7 @@ class TipMotion:
         return {"q": q, "qd": qd, **tip}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the errors of the tip's rotation and position."""
+        """Return the tracking errors of the tip's rotation and position at a time."""
         R, x = self._pose(q)
         turn = np.sum(np.cross(R.T, self._R.T), axis=0) / 2.0
         return turn, float(np.linalg.norm(x - self.place(t)[0]))
@@ -168,7 +168,7 @@ MOTIONS: dict[str, Callable[[Model], Motion]] = {
 
 
 def arm_of(robot: str, model: Model) -> Arm:
-    """Return the plant, which differs from the law's model."""
+    """Return the simulated arm, which differs from the law's model."""
     at = [min(k, len(COULOMB) - 1) for k in range(model.nv)]
     viscous, coulomb = np.array(VISCOUS)[at], np.array(COULOMB)[at]
     return Arm(robot, load=LOAD, centre=CENTRE, viscous=viscous, coulomb=coulomb)

@@ -61,7 +61,7 @@ class Legged:
 
     @classmethod
     def hyq(cls) -> Legged:
-        """Return HyQ on its four feet."""
+        """Return the model of HyQ with contacts at its four feet."""
         feet = [f"{leg}_lowerleg@0.33,0,0" for leg in LEGS]
         model = load("hyq", floating_base=True, contacts=feet)
         robot = MujocoRobot(model, step=STEP, ground=Ground(radius=RADIUS))
@@ -73,7 +73,7 @@ class Legged:
         return cls(robot=robot)
 
     def run(self, seconds: float, height: float, *, push: float = 0.0, thrust: float = 0.0) -> None:
-        """Simulate.
+        """Simulate the robot for a duration under its controller.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class Legged:
 
 
 def main() -> None:
-    """Print what the robot does."""
+    """Run the scenario, and print what the robot does."""
     hyq = Legged.hyq()
     hyq.run(1.0, STANDING)
     print(f"stands with its base {hyq.heights[-1]:.3f} m above the ground")

@@ -1,4 +1,4 @@
-"""The effect of SIMD lanes on the ratio to CasADi's C: ``python -m benchmarks.cpu.lanes``.
+"""Effect of SIMD lanes on the speed-up over CasADi's C: ``python -m benchmarks.cpu.lanes``.
 
 The baseline computes one state after another, Pinion one state per lane of a vector register. Here
 the baseline's C is compiled a second time with a register of numbers as its ``casadi_real``:
@@ -65,7 +65,7 @@ def register_bytes() -> int:
 
 
 def lanes_text(text: str) -> str:
-    """Return CasADi's C with each literal wrapped in ``R()``, which makes a vector of it."""
+    """Return CasADi's C with each literal wrapped in ``R()``, which broadcasts it to a vector."""
     text = re.sub(r"casadi_real (\w+_default_in)\(", r"double \1(", bare(text))
     return _LITERAL.sub(r"R(\1)", text)
 
@@ -150,7 +150,7 @@ def _grouped(array: Floats, lanes: int, dtype: str) -> Floats:
 
 
 def _ours(dtype: str, layout: str, states: int) -> Callable[[], float]:
-    """Return a timed call of Pinion's kernel from Python, in nanoseconds per state."""
+    """Return a function that times Pinion's kernel from Python, in nanoseconds per state."""
     kernel = cpu.compile(ROBOT, FUNCTION, dtype=dtype, layout=layout, threads=1)
     of = States(ROBOT, FUNCTION, states)
     placed = to_blocks if layout == "blocks" else np.ascontiguousarray
@@ -166,7 +166,7 @@ def _ours(dtype: str, layout: str, states: int) -> Callable[[], float]:
 
 
 def measured(*, rounds: int, states: int = STATES) -> dict[str, Any]:
-    """Return the figures of the record.
+    """Measure the baseline and Pinion's kernels for each dtype.
 
     Returns
     -------

@@ -76,7 +76,7 @@ text into blocks; clang's code is as fast with -O1 as with -O3.
 
 @dataclass(frozen=True, kw_only=True)
 class Rounds:
-    """Nanoseconds per evaluation, one number per round.
+    """Times per evaluation [ns], one number per round.
 
     Members
     -------
@@ -116,7 +116,7 @@ class Opponent:
 
 
 def baseline_c(robot: str, name: str) -> str:
-    """Return the stored C of a function.
+    """Read the baseline's C of a robot's function from the repository.
 
     Errors
     ------
@@ -139,12 +139,12 @@ def baseline_c(robot: str, name: str) -> str:
 
 
 def record() -> Any:
-    """Return the record of the baseline's origin."""
+    """Read the record of the baseline's files and how they were generated."""
     return json.loads((BASELINE / "RECORD.json").read_text())
 
 
 def bare(text: str) -> str:
-    """Return CasADi's C without its tests for null arguments, which cost up to a tenth with gcc."""
+    """Return CasADi's C without its null-pointer tests, which cost up to 10 % with gcc."""
     text = re.sub(r"arg\[(\d+)\]\? (arg\[\1\]\[\d+\]) : 0;", r"\2;", text)
     return re.sub(r"if \(res\[(\d+)\]!=0\) (res\[\1\]\[)", r"\2", text)
 
@@ -212,7 +212,7 @@ def casadi_c(
 
 
 class Library:
-    """A compiled baseline with its arrays, (groups, ..., lanes) if it has several lanes."""
+    """Compiled baseline with its arrays, (groups, ..., lanes) if it has several lanes."""
 
     def __init__(
         self, path: Path, inputs: Sequence[Array], outputs: Sequence[Array], *, lanes: int = 1
@@ -222,7 +222,7 @@ class Library:
         self._lanes = lanes
 
     def __call__(self, rounds: int) -> Rounds:
-        """Compute all states, and return the nanoseconds per state."""
+        """Compute all states in each round, and return the times per state."""
         size = ctypes.c_size_t
         groups = len(self._inputs[0])
         cpu, wall = np.zeros(rounds), np.zeros(rounds)
@@ -291,7 +291,7 @@ def pinocchio_native(
 
 
 class _Program:
-    """A compiled `pinocchio_native.cpp` in a separate process.
+    """Compiled `pinocchio_native.cpp`, run in a separate process.
 
     It cannot be a library in this process, which may have loaded Pinocchio's own library: the two
     were compiled with different flags, and Eigen's objects differ.
@@ -320,7 +320,7 @@ class _Program:
 
 
 def pinocchio_python(robot: str, name: str, *, states: int = 1000) -> Opponent:
-    """Return Pinocchio's Python function, which is called for one state after another.
+    """Return Pinocchio's Python binding as an opponent, called for one state after another.
 
     Errors
     ------

@@ -1,4 +1,4 @@
-"""The cost of a plain call relative to one with ``out``: ``python -m benchmarks.cpu.plain_calls``.
+"""Cost of a plain call relative to one with ``out``: ``python -m benchmarks.cpu.plain_calls``.
 
 Each size of batch is called in several ways that take turns in one process, so that other work on
 the machine disturbs all alike. Figures are medians of the rounds: nanoseconds of the thread's CPU
@@ -38,7 +38,7 @@ SECONDS = 0.02
 def measure(
     robot: str, name: str, dtype: str, count: int, *, rounds: int, floating_base: bool = False
 ) -> dict[str, Any]:
-    """Return nanoseconds per sample for each way of calling, and ratios to a call with ``out``."""
+    """Measure each kind of call [ns per sample], and its ratio to a call with ``out``."""
     model = load(robot, floating_base=floating_base)
     row = named_function(name)
     samples = sample(model, row, count, distribution="reference", seed=1)
@@ -77,7 +77,7 @@ def measure(
 def _without_python(
     kernel: cpu.Kernel, inputs: dict[str, Any], out: dict[str, Any]
 ) -> dict[str, Callable[[int], None]]:
-    """Return calls of the runtime's function alone, without and with flags."""
+    """Return functions that call the runtime's C function alone, without and with flags."""
     count = len(next(iter(out.values())))
     flags = np.zeros(count, np.bool_)
 
@@ -113,7 +113,7 @@ def _loop(kernel: cpu.Kernel, arguments: dict[str, Any]) -> Callable[[int], None
 
 
 def timed(call: Callable[[int], None], repeat: int) -> float:
-    """Return the CPU time that this thread takes for repeated calls [s]."""
+    """Measure the CPU time [s] of this thread for repeated calls."""
     start = time.thread_time()
     call(repeat)
     return time.thread_time() - start

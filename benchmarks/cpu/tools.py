@@ -32,7 +32,7 @@ class MissingToolError(RuntimeError):
 
 
 def compilers(names: Sequence[str]) -> list[str]:
-    """Return the names that are programs on this machine, in order, without aliases."""
+    """Return the names of the compilers that are installed, in order, without aliases."""
     versions: dict[Path, str] = {}
     for name in names:
         path = shutil.which(name)
@@ -42,7 +42,7 @@ def compilers(names: Sequence[str]) -> list[str]:
 
 
 def first_compiler(names: Sequence[str], language: str) -> str:
-    """Return the first name that is a program on this machine, or raise `MissingToolError`."""
+    """Return the first name of an installed compiler, or raise `MissingToolError`."""
     available = compilers(names)
     if not available:
         raise MissingToolError(
@@ -131,7 +131,7 @@ def build_once(
 
 
 def _processor() -> str:
-    """Return what ``-march=native`` depends on, as far as the system reports it."""
+    """Return the CPU's model and flags, which determine ``-march=native``, as text."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -141,7 +141,7 @@ def _processor() -> str:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Keep this thread and its child programs on one core, the last one allowed."""
+    """Pin this thread and its child processes to one core, the last one allowed."""
     if not hasattr(os, "sched_setaffinity"):  # macOS
         yield
         return

@@ -1,1 +1,1 @@
-"""The peer library GRiD on a GPU: times and errors of five of its algorithms for the iiwa14."""
+"""Comparison with GRiD on a GPU: times and errors of five of its algorithms for the iiwa14."""

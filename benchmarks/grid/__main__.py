@@ -161,7 +161,7 @@ def write_samples(folder: Path) -> None:
 
 
 def compiled(name: str, tools: Equipment, folder: Path) -> Path | None:
-    """Return the program of an algorithm; if it does not compile, print the errors, return None."""
+    """Compile an algorithm's program; if that fails, print the errors and return None."""
     program, number = folder / name, list(ALGORITHMS).index(name)
     command = [tools.nvcc, f"-arch={tools.architecture}", *FLAGS, f"-I{folder}", f"-DFN={number}"]
     completed = subprocess.run(
@@ -190,7 +190,7 @@ def measured(program: Path, folder: Path, sizes: Sequence[int]) -> list[dict[str
 
 
 def row_of(line: str) -> dict[str, Any]:
-    """Return a line of ``bench.cu``; numbers that are not finite are None, as JSON lacks them."""
+    """Parse a line that ``bench.cu`` printed; numbers that are not finite become None."""
     row: dict[str, Any] = json.loads(re.sub(r":-?(?:inf|nan)\b", ":null", line))
     return row
 
@@ -212,7 +212,7 @@ def faults(rows: Rows, sizes: Sequence[int]) -> list[str]:
 
 
 def table(rows: Rows) -> str:
-    """Return a table with a line of times for each function and size."""
+    """Return a table as text, with a line of times for each function and batch size."""
     lines: dict[tuple[str, int], dict[tuple[str, str], Mapping[str, Any]]] = {}
     for row in rows:
         line = lines.setdefault((row["function"], row["N"]), {})

@@ -1,1 +1,1 @@
-"""Figures of README and docs/results.md, recorded as JSON by commands and written into pages."""
+"""Figures for README and docs/results.md, recorded as JSON and written into the pages."""

@@ -19,7 +19,7 @@ from .records import RECORDS, ROOT, RecordError, chosen, gpu_record
 
 
 def made() -> Mapping[Path, str]:
-    """Return every file that is derived from the records, with its text."""
+    """Return the text of every file that is derived from the records, by path."""
     docs, readme = ROOT / "docs", ROOT / "README.md"
     timing, cuda = docs / "timing.md", docs / "cuda.md"
     cores, factor, batches = (
@@ -37,7 +37,7 @@ def made() -> Mapping[Path, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure records, then write pages or check them."""
+    """Measure records, then write the pages or check that they are current."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("records", nargs="*", metavar="RECORD", help=", ".join(RECORDS))
     parser.add_argument("--check", action="store_true", help="write nothing; say what differs")

@@ -24,7 +24,7 @@ PROCESSOR = {dtype: f"Pinion CPU, {dtype}, one processor" for dtype in ("float64
 
 
 def backends() -> str:
-    """Return the page."""
+    """Return the text of docs/where-each-backend-wins.md."""
     record = RECORDS["batches"].read()
     batches = record["figures"]
 
@@ -71,7 +71,7 @@ def backends() -> str:
 
 
 def with_partitions(text: str, batches: Mapping[str, Any]) -> str:
-    """Return docs/cuda.md with the times of the host's two parts of the partition `split`.
+    """Return docs/cuda.md with the host's times in the partition `split`, before and after.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Figures of other pages, including the README, between marks."""
+"""Figures on other pages, including the README, between comments that mark their place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N = 128
 def headline(
     cores: Mapping[str, Any], factor: Mapping[str, Any], batches: Mapping[str, Any]
 ) -> str:
-    """Return a short table of counted, measured and modelled figures, with those of others."""
+    """Return a short table of Pinion's counted, measured and modelled figures, beside others'."""
     fast_core = whole_range(factor)
     ours = [row for _, row in beside(cores, factor, fast_core["robot"])]
     every, rated, uniform = (row["dsp"] for row in ours)
@@ -93,7 +93,7 @@ def with_critical_paths(text: str, measured: Sequence[Mapping[str, Any]]) -> str
 
 
 def marked(text: str, name: str, table: str, *, page: str) -> str:
-    """Return a page with a table between the marks of this name."""
+    """Return a page with the table between the comments that mark its place."""
     between = re.compile(rf"<!-- results: {name} -->\n.*?<!-- end -->", flags=re.DOTALL)
     if len(between.findall(text)) != 1:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""docs/results.md from the records."""
+"""Text of docs/results.md, written from the records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def grid(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def error(value: float | None) -> str:
-    """Return an error with two significant digits."""
+    """Format an error with two significant digits; ``-`` for None."""
     return "-" if value is None else f"{value:.1e}"
 
 
@@ -41,7 +41,7 @@ def made_by(record: Record, figures: Figures) -> str:
 
 
 def clock(row: Figures) -> str:
-    """Return the estimated clock in MHz with typical nets, and with long ones if recorded."""
+    """Format the estimated clock [MHz] with typical nets, and with long ones if recorded."""
     long = row.get("mhz_long_nets")
     typical = f"{row['mhz_estimated']:.0f} est."
     return typical if long is None else f"{typical} ({long:.0f} with long nets)"
@@ -79,13 +79,13 @@ def cores(rows: Sequence[Figures]) -> str:
 
 
 def made_for(row: Figures) -> str:
-    """Return the objective of a core, and the states for which its formats are made."""
+    """Describe a core's objective, and the states for which its formats were chosen."""
     ranges = row.get("options", {}).get("ranges")
     return str(row["objective"]) + (f", made for {ranges}" if ranges else "")
 
 
 def ours(figures: Figures, robot: str, formats: str = "auto") -> Figures:
-    """Return a robot's core of the gradient for rated speeds with the smallest area."""
+    """Return the record of a robot's gradient core for rated speeds, with the objective `area`."""
     rows = [
         row
         for row in figures["measured"]
@@ -96,19 +96,19 @@ def ours(figures: Figures, robot: str, formats: str = "auto") -> Figures:
 
 
 def whole_range(factor: Figures) -> Figures:
-    """Return the core of the gradient for the robot's whole range of speeds."""
+    """Return the record of the gradient core for the robot's whole range of speeds."""
     (measured,) = factor["measured"]
     return dict(measured)
 
 
 def times_fewer(theirs: float, ours: float) -> str:
-    """Return the ratio of others' figure to Pinion's, as a whole number if it is at least 10."""
+    """Format a published figure over Pinion's, as a whole number if the ratio is at least 10."""
     ratio = theirs / ours
     return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}"
 
 
 def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Figures]]:
-    """Return Pinion's cores to compare with published ones for a robot, each with a description."""
+    """Return the cores to compare with a robot's published designs, each with a description."""
     rated = ("rated speeds", ours(figures, robot))
     if robot != whole_range(factor)["robot"]:
         return [rated]
@@ -120,7 +120,7 @@ def beside(figures: Figures, factor: Figures, robot: str) -> list[tuple[str, Fig
 
 
 def published(figures: Figures, factor: Figures) -> str:
-    """Return the DSP blocks of published designs and of Pinion's cores, side by side."""
+    """Return the table of DSP blocks: published designs beside Pinion's cores."""
     rows = []
     for design in figures["published"]["design"]:
         theirs = design["figures"].get("dsp")
@@ -227,7 +227,7 @@ def functions(figures: Figures) -> str:
 
 
 def intervals(figures: Figures) -> str:
-    """Return the table of `rnea` at many intervals."""
+    """Return the table of `rnea` at several initiation intervals."""
     return grid(
         (
             *("cycles per result (`--ii`)", "multipliers", "adders", "sine units"),
@@ -258,7 +258,7 @@ def robots(figures: Figures) -> str:
 
 
 def promises(figures: Figures) -> str:
-    """Return each core's promise on each distribution, and the largest error."""
+    """Return the table of each core's promise and largest error, by distribution."""
     rows = []
     for core in figures["cores"]:
         kinds = [core["objective"]] if core["objective"] != "area" else []
@@ -278,7 +278,7 @@ def promises(figures: Figures) -> str:
 
 
 def batches(figures: Figures) -> str:
-    """Return times of batches, a row for each implementation."""
+    """Return the table of batch times, with a row for each implementation."""
     by_target: dict[tuple[str, str, str, str], dict[int, Figures]] = {}
     for row in figures["rows"]:
         if row["function"] in (GRADIENT, "fd_derivatives"):
@@ -306,7 +306,7 @@ def batches(figures: Figures) -> str:
 
 
 def built(figures: Figures) -> str:
-    """Return how others' measured code was built, one line each."""
+    """Return a list of how the measured code of others was built, a line for each."""
     notes = {
         row["by"]: row["note"].partition(";")[0]
         for row in figures["rows"]
@@ -316,7 +316,7 @@ def built(figures: Figures) -> str:
 
 
 def lanes(figures: Figures) -> str:
-    """Return the factors of the ratio to CasADi's C, a column for each dtype."""
+    """Return the table that factors the speed-up over CasADi's C, with a column per dtype."""
     kinds = figures["dtypes"]
     counts = figures["operations"]
     operations = counts["theirs"] / counts["ours"]
@@ -358,7 +358,7 @@ def lanes(figures: Figures) -> str:
 
 
 def lanes_built(figures: Figures) -> str:
-    """Return how both sides were built."""
+    """Return a list of how CasADi's C and Pinion's kernel were built."""
     kinds = figures["dtypes"].values()
     theirs = dict.fromkeys(text for kind in kinds for text in kind["built"].values())
     return "".join(f"- CasADi's C: {text}\n" for text in theirs) + (
@@ -367,7 +367,7 @@ def lanes_built(figures: Figures) -> str:
 
 
 def by_threads(figures: Figures) -> str:
-    """Return Pinocchio's published time on several threads, with Pinion's on one."""
+    """Return a sentence that compares Pinocchio's published time with Pinion's on one core."""
     at = {
         row["by"]: row["us_per_batch"]
         for row in figures["rows"]
@@ -382,7 +382,7 @@ def by_threads(figures: Figures) -> str:
 
 
 def spread(figures: Figures) -> str:
-    """Return how much the measured times of batches vary, if that is recorded."""
+    """Return a sentence on the spread of the batch times, or that it was not recorded."""
     spreads = [row["spread"] for row in figures["rows"] if row.get("spread") is not None]
     if spreads:
         return (
@@ -396,7 +396,7 @@ def spread(figures: Figures) -> str:
 
 
 def programs(figures: Figures) -> str:
-    """Return the cycles of programs of the dynamics processor."""
+    """Return the table of cycles that the dynamics processor's programs take."""
     kinds = ("fast_1", "fast_4", "fine_1", "fine_4")
     return grid(
         (
@@ -417,7 +417,7 @@ def programs(figures: Figures) -> str:
 
 
 def program_errors(figures: Figures) -> str:
-    """Return the largest errors of programs: on reference states, and on the others."""
+    """Return the table of the programs' largest errors, on reference states and on all others."""
     kinds = ("fine", "float32", "fast")
     return grid(
         (
@@ -446,7 +446,7 @@ def program_errors(figures: Figures) -> str:
 
 
 def flagged_programs(figures: Figures) -> str:
-    """Return how many states of each program were flagged, at the precision with more flags."""
+    """List how many states of each program were flagged, at the precision with most flags."""
     most: dict[str, int] = {}
     for row in figures["errors"]:
         for function, _, distribution, count in row["flagged"]:
@@ -456,7 +456,7 @@ def flagged_programs(figures: Figures) -> str:
 
 
 def processor_card(figures: Figures) -> str:
-    """Return the resources that the shipped card takes of its part."""
+    """Return the resource use and clock of the shipped card as text."""
     card = figures["card"]
     use = card["use"]
     return (

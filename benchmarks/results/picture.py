@@ -57,7 +57,7 @@ text { font: 17px system-ui, sans-serif; fill: #24292f; }
 
 @dataclass(frozen=True, kw_only=True)
 class _Bar:
-    """A bar: name, value, start of a range, and the class of its colour."""
+    """Bar of the chart: name, value, start of a range, and the CSS class of its colour."""
 
     name: str
     value: float
@@ -121,7 +121,7 @@ def _share(largest: float, value: float) -> float:
 def _panel(
     title: str, note: str, bars: Sequence[_Bar], *, top: int, length: Callable[[float], float]
 ) -> tuple[list[str], int]:
-    """Return bars under a title with notes below, and the top of the next panel."""
+    """Return SVG lines of titled bars with a note, and the y coordinate of the next panel."""
     lines = [f'<text class="title" x="4" y="{top + 24}">{escape(title)}</text>']
     under = top + 36
     for bar in bars:
@@ -140,7 +140,7 @@ def _panel(
 
 
 def _counts(cores: Mapping[str, Any], factor: Mapping[str, Any], key: str) -> list[_Bar]:
-    """Return the counts of Pinion's cores and of published designs that state theirs."""
+    """Return bars of a resource for Pinion's cores and the published designs that state it."""
     bars = []
     for words, row in beside(cores, factor, "iiwa14"):
         # Others' reports also count lookup tables that serve as memory.

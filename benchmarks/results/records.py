@@ -1,4 +1,4 @@
-"""Records of measurements: their commands and the files of their figures."""
+"""Records of measurements: their commands, and the JSON files of their figures."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class RecordError(ValueError):
 
 
 def gpu_record() -> dict[str, Any]:
-    """Read the figures of a GPU, which no command can measure again on another machine."""
+    """Read the record of a GPU, which only a machine with that GPU can measure again."""
     record: dict[str, Any] = json.loads((FOLDER / "gpu.json").read_text(encoding="utf-8"))
     return record
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A measurement whose figures appear on pages.
+    """Measurement whose figures appear on pages: its command and its file.
 
     Members
     -------
@@ -49,16 +49,16 @@ class Record:
 
     @property
     def command(self) -> str:
-        """The command as typed."""
+        """Command as it is typed in a shell."""
         return " ".join(self.words)
 
     @property
     def file(self) -> Path:
-        """File of its figures."""
+        """Path of the record's JSON file."""
         return FOLDER / f"{self.name}.json"
 
     def read(self) -> dict[str, Any]:
-        """Read its figures, with command, date and machine.
+        """Read the record's figures, with command, date and machine.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class Record:
         self.keep(json.loads(_output(self.words)))
 
     def keep(self, figures: Mapping[str, Any]) -> None:
-        """Write the figures, completely or not at all."""
+        """Write figures to the record's file, completely or not at all."""
         recorded = {key: value for key, value in figures.items() if key not in LEFT_OUT}
         record = {
             "command": self.command,

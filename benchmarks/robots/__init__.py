@@ -1,1 +1,1 @@
-"""Survey of real files: every URDF in a folder, opened and compared with Pinocchio."""
+"""Survey of published robot files: every URDF in a folder, compared with Pinocchio."""

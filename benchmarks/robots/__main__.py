@@ -1,4 +1,4 @@
-"""Writing of the page of real files: ``python -m benchmarks.robots DIR -o docs/robots.md``."""
+"""Survey of URDFs as a page: ``python -m benchmarks.robots DIR -o docs/robots.md``."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _row(path: Path, folder: Path, states: int, *, floating: bool) -> Row:
 
 
 def _short(path: Path, folder: Path) -> str:
-    """Return the file with its robot's folder, since files of different robots may share names."""
+    """Return a file's name with its robot's folder, as files of several robots share names."""
     inside = path.relative_to(folder).parts
     return "/".join(dict.fromkeys((inside[max(0, len(inside) - 3)], inside[-1])))
 

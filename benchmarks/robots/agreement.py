@@ -1,4 +1,4 @@
-"""The largest difference between the float functions and Pinocchio's, function by function.
+"""Largest differences between the float functions and Pinocchio's, function by function.
 
 For each state and each block of a result (tau, M, dqdd_dq, ...) the error is the largest difference
 in any entry, over the largest entry of Pinocchio's block, since entries near zero have no scale. A
@@ -49,7 +49,7 @@ def errors(model: Model, other: Any, *, states: int, seed: int) -> dict[str, flo
 
 
 def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float, float] | None:
-    """Return the errors of M^-1, Pinion's and Pinocchio's, against the same algorithm in 80 bits.
+    """Return the errors of Pinion's and of Pinocchio's M^-1, relative to 80-bit arithmetic.
 
     None if there are no such floats, or if the two libraries read different robots.
     """
@@ -71,7 +71,7 @@ def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float
 
 
 def survey(model: Model, other: Any, *, states: int, seed: int) -> dict[str, float]:
-    """Return the result of `errors`, and ``CONDITION``."""
+    """Return the largest error of each function and, as ``CONDITION``, M's condition number."""
     rng = np.random.default_rng(seed)
     q = dynamics.random_configuration(model, rng, states)
     qd = rng.uniform(-RATE, RATE, (states, model.nv))
@@ -95,7 +95,7 @@ def survey(model: Model, other: Any, *, states: int, seed: int) -> dict[str, flo
 
 
 def pose_error(model: Model, other: Any, *, states: int, seed: int) -> float:
-    """Return the largest difference of any link's pose from Pinocchio's, in entries of R and m."""
+    """Return the largest difference from Pinocchio in the rotation or position [m] of any link."""
     pin = import_module("pinocchio")
     data, worst = other.createData(), 0.0
     q = dynamics.random_configuration(model, np.random.default_rng(seed), states)
@@ -120,7 +120,7 @@ def _error(computed: Array, want: Array, floor: Array) -> float:
 
 
 def _largest(block: Array) -> Array:
-    """Return the absolute value of the largest entry of each state's block."""
+    """Return the largest absolute entry of each state's block, (n,)."""
     return np.asarray(np.max(np.abs(block), axis=tuple(range(1, block.ndim))))
 
 

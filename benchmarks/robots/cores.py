@@ -1,4 +1,4 @@
-"""Building of cores for real files, whose RTL then computes requests."""
+"""Cores for published robot files, built and verified in simulation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ CASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Core:
-    """Figures of a core; if it failed, ``failure`` is the reason and the rest is None."""
+    """Results of a core; if it failed, ``failure`` is the reason and the rest is None."""
 
     robot: str
     joints: int

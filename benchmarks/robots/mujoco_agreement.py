@@ -1,4 +1,4 @@
-"""The largest difference between the float functions and MuJoCo's, for MJCF files.
+"""Largest differences between the float functions and MuJoCo's, for MJCF files.
 
 Everything that MuJoCo adds to rigid bodies and rotors is switched off in its model: contacts,
 limits and other constraints, springs, dampers, fluids and gravity compensation. Errors are as in
@@ -66,7 +66,7 @@ def survey(model: Model, compiled: Any, *, states: int, seed: int) -> dict[str, 
 
 
 def _rigid_alone(mujoco: Any, compiled: Any) -> None:
-    """Switch off, in MuJoCo's model, whatever Pinion does not model."""
+    """Disable everything in MuJoCo's model that Pinion does not model."""
     flags = mujoco.mjtDisableBit
     for name in ("CONSTRAINT", "SPRING", "DAMPER"):
         compiled.opt.disableflags |= int(getattr(flags, f"mjDSBL_{name}"))

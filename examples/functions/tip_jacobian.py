@@ -14,7 +14,7 @@ from pinion.robot import Model, tip_of
 
 
 def in_numpy(model: Model, q: Any) -> dict[str, Any]:
-    """Return the same for arrays (n, nq), as the reference for verification."""
+    """Compute pose and Jacobian in NumPy for q (n, nq), as the reference for verification."""
     link = tip_of(model)
     rotation, position = dynamics.frame_placement(model, q, link)
     jacobian = dynamics.frame_jacobian(model, q, link)

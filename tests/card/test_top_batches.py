@@ -143,7 +143,7 @@ def test_what_is_no_answer_is_refused(bench: TopBench) -> None:
 
     with pytest.raises(FrameError, match="checksum"):
         changed("beats", (2, 3), 1)
-    with pytest.raises(FrameError, match="TLAST stands on beats"):
+    with pytest.raises(FrameError, match="TLAST is set on beats"):
         changed("last", (2,), 1)
     with pytest.raises(FrameError, match="beat 1 has TKEEP 0x7fff"):
         changed("keep", (1,), 1 << 63)
@@ -151,7 +151,7 @@ def test_what_is_no_answer_is_refused(bench: TopBench) -> None:
         read_responses(layout, run, [40])
     with pytest.raises(FrameError, match="sequence number"):
         read_responses(layout, run, [40, 5], first_sequence=1)
-    with pytest.raises(ValueError, match="hold 3 records, but there are 2"):
+    with pytest.raises(ValueError, match="hold 3 records, but 2 are given"):
         request_stream(layout, bench.words[:2], [1, 2])
 
 

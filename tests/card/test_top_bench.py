@@ -93,7 +93,7 @@ def test_unknown_values_are_noticed(core: Path, small: Path, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_run_is_refused(core: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="There is no step 'trafic': take of identity"):
+    with pytest.raises(ValueError, match="There is no step 'trafic'; choose one of identity"):
         Scenario(seed=1, steps=("trafic",))
     with pytest.raises(ValueError, match="There is no pattern 'never'"):
         Scenario(seed=1, patterns=("never",))

@@ -82,7 +82,7 @@ MUTANTS: dict[str, Mutant] = {
     "tkeep_ignored": (
         *(2, "partial_beat", TOP),
         ("whole.eq(self.h2c_tkeep.all())", "whole.eq(1)"),
-        r"After a beat of less than 64 bytes in mid-packet ERROR is (?!8)\d and STATUS",
+        r"After a beat of less than 64 bytes in mid-packet, ERROR is (?!8)\d and STATUS",
     ),
     "partial_beat_not_named": (
         *(2, "partial_beat", READER),
@@ -105,12 +105,12 @@ MUTANTS: dict[str, Mutant] = {
             "m.d.comb += section.eq(self.payload.p.data)",
             "m.d.comb += [section.eq(self.payload.p.data), last.eq(self.payload.p.last)]",
         ),
-        r"ended with TLAST after \d+ of \d+ beats: .* the read has a hole",
+        r"ended with TLAST after \d+ of \d+ beats: .* which leaves a gap in the read",
     ),
     "requests_taken_without_room": (
         *(6, "back_pressure", ELASTIC),
         ("self.i.ready.eq(fifo.w_rdy)", "self.i.ready.eq(1)"),
-        r"although no read is posted: it has no room for so many",
+        r"although no read is posted: its buffers cannot hold so many",
     ),
     "results_lost_under_back_pressure": (
         *(7, "back_pressure", HOLDING),
@@ -142,7 +142,7 @@ MUTANTS: dict[str, Mutant] = {
     "open_packet_not_closed": (
         *(10, "soft_resets", CLOSER),
         ("self.o.valid.eq(self.open)", "self.o.valid.eq(0)"),
-        r"did not come to rest in its soft reset",
+        r"did not become idle in its soft reset",
     ),
     "offer_withdrawn_by_the_reset": (
         *(10, "soft_resets", TOP),
@@ -168,7 +168,7 @@ MUTANTS: dict[str, Mutant] = {
             "values[upper + _HIGH] = latched",
             "values[upper + _HIGH] = high",
         ),
-        r"STALLED reads 0x\w+ .* the high word is not the one that belonged",
+        r"STALLED reads 0x\w+ .* the high word does not belong",
     ),
     "results_with_a_wrong_bit": (
         *(0, "traffic", WRITER),
@@ -223,7 +223,7 @@ def test_trap_1_a_request_that_ends_with_its_transfer_is_caught(
         "path.request.p.whole.eq(whole),",
         "path.request.p.whole.eq(whole), path.request.p.last.eq(self.h2c_tlast),",
     )
-    with pytest.raises(TopComplaintError, match=r"finds good requests faulty, ERROR is [19]: "):
+    with pytest.raises(TopComplaintError, match=r"rejects valid requests: ERROR is [19] "):
         bench(core, tmp_path, "traffic", broken=hears)
 
 

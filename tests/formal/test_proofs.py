@@ -293,5 +293,5 @@ def test_the_tools_are_found_without_a_path(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_refused_harness_raises_an_error(tmp_path: Path):
     broken: Proof = replace(BY_NAME["holding"], mode="bmx")  # type: ignore[arg-type] # not a mode
-    with pytest.raises(FormalError, match="no verdict on holding"):
+    with pytest.raises(FormalError, match="holding has no verdict"):
         prove(broken, tmp_path)

@@ -53,8 +53,8 @@ def test_a_wrong_import_is_a_sentence(
     monkeypatch.setattr(imports, "HOST", ("pinion.link", "pinion.nowhere"))
     assert imports.main() == 1
     assert capsys.readouterr().err.splitlines() == [
-        "imports: 'import pinion.nowhere' fails, and what it loads is unknown: "
-        "ModuleNotFoundError: No module named 'pinion.nowhere': mend it first."
+        "imports: 'import pinion.nowhere' fails (ModuleNotFoundError: No module named "
+        "'pinion.nowhere'): correct this before checking what it loads."
     ]
 
 

@@ -193,7 +193,7 @@ def test_a_page_without_its_row_is_refused() -> None:
     line = row("fuzz", date="2026-01-02", commit="abc", result="passed", seconds=30.0)
     assert line == "| `make fuzz` | 2026-01-02 | abc | passed | under a minute |"
     for page in ("", f"{line}\n{line}\n"):
-        with pytest.raises(ValueError, match="rows of `make fuzz`"):
+        with pytest.raises(ValueError, match="rows for `make fuzz`"):
             written(page, "fuzz", line)
 
 

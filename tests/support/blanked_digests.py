@@ -62,7 +62,7 @@ _WIDTH = re.compile(rb"\d+(\n.*\n.*\n +connect \\B )\d+'-")
 
 
 def blank(content: bytes, manifest: Mapping[str, Any]) -> bytes:
-    """Return a build's file without lines of Python, content digest, hash and request."""
+    """Return a build's file without line numbers of Python, content digest, hash and request."""
     stated = json.dumps({"request": manifest.get("request", {})}, indent=2).encode()
     content = content.replace(stated[2:-2] + b",\n", b"")
     number = int(manifest["hash"], 16)
@@ -79,7 +79,7 @@ def blank(content: bytes, manifest: Mapping[str, Any]) -> bytes:
 
 
 def folder_digests(folder: Path) -> dict[str, str]:
-    """Return digests by file of a build folder."""
+    """Return the digest of every file in a build folder, by path."""
     manifest = json.loads((folder / "manifest.json").read_text())
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
@@ -90,7 +90,7 @@ def folder_digests(folder: Path) -> dict[str, str]:
 
 
 def sources(robot: str, row: Function) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of the sources of a row for a robot: processors, threads, blocks."""
+    """Yield names and texts of a function's sources: per CPU, CUDA thread and CUDA block."""
     name, options = ROBOTS[robot]
     model = load(name, **options)
     try:
@@ -113,7 +113,7 @@ def sources(robot: str, row: Function) -> Iterator[tuple[str, str]]:
 
 
 def digests() -> Iterator[tuple[str, str]]:
-    """Yield names and digests of all builds and sources."""
+    """Yield the names and digests of all builds and sources."""
     with tempfile.TemporaryDirectory() as scratch:
         for name, (robot, expected, options) in BUILDS.items():
             folder = Path(scratch) / name

@@ -1,4 +1,4 @@
-"""Prove that explicit blocks equal the generic ones, with Yosys and its solver in one process.
+"""Proof that explicit blocks equal the generic ones, by Yosys and its solver in one process.
 
 The multiplier is taken out of both forms: its operands become outputs, its product an input that
 both share and that may be any value in any cycle. What is then proved is that both forms offer it
@@ -30,7 +30,7 @@ _MULTIPLIER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Forms:
-    """Both forms of some blocks.
+    """Blocks in both forms: generic RTLIL and explicit Verilog.
 
     Members
     -------
@@ -52,7 +52,7 @@ ADDENDS = ((0, 17), (27, 17), (20, 26), (45, 0), (1, 0))
 
 
 def dot_unit(*, products: int, stages: int, addend: int, shift: int) -> DotUnit:
-    """Return a dot unit in blocks; those of three products have a first, middle and last block."""
+    """Return a dot unit in blocks; three products give a first, a middle and a last block."""
     return DotUnit(
         products=products,
         width_a=WIDTH_A,
@@ -79,7 +79,7 @@ def dot_units() -> dict[str, DotUnit]:
 
 
 def forms(units: Mapping[str, DotUnit]) -> Forms:
-    """Return both forms of the blocks of some units as in a build, each kind of block once."""
+    """Return both forms of the units' blocks, as a build writes them, once per kind of block."""
     kinds: dict[tuple[int, int, bool, bool, int], tuple[str, Mac]] = {}
     for name, unit in units.items():
         for part, block in unit.blocks().items():
@@ -96,7 +96,7 @@ def forms(units: Mapping[str, DotUnit]) -> Forms:
 
 
 def prove_forms(both: Forms, folder: Path) -> dict[str, tuple[bool, bool]]:
-    """Prove that the forms are equal.
+    """Prove that the generic and the explicit form of each block are equivalent.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Choose which parameters stay in the fast suite; the others run in `make test-slow`.
+"""Choice of the parameters that stay in the fast suite; others run in `make test-slow`.
 
 What a test walks is breadth where each case asks the same of another robot, width or pattern: the
 cheapest of a kind stays, so that `make test` asks everything once.
@@ -22,13 +22,13 @@ _Param = type(pytest.param())
 
 
 def some(cases: Iterable[Any], quick: Quick) -> list[Any]:
-    """Return cases of one argument; those that are not quick are marked slow."""
+    """Return cases of one argument as pytest parameters, marked slow unless they are quick."""
     params = [case if isinstance(case, _Param) else pytest.param(case) for case in cases]
     return _marked(params, [param.values[0] for param in params], quick)
 
 
 def some_rows(cases: Iterable[Any], quick: Quick) -> list[Any]:
-    """Return cases of several arguments, one tuple each, marked slow unless they are quick."""
+    """Return cases of several arguments (tuples) as parameters, marked slow unless quick."""
     params = [case if isinstance(case, _Param) else pytest.param(*case) for case in cases]
     return _marked(params, [tuple(param.values) for param in params], quick)
 
@@ -46,12 +46,12 @@ def _marked(params: Sequence[Any], cases: Sequence[Any], quick: Quick) -> list[A
 def _staying(params: Sequence[Any], cases: Sequence[Any], quick: Quick) -> list[bool]:
     if isinstance(quick, int):
         if quick < 0:
-            raise ValueError(f"{quick} cases are none: give the number that stays, from 0 on.")
+            raise ValueError(f"The number of quick cases must be at least 0, not {quick}.")
         return [place < quick for place in range(len(cases))]
     if callable(quick):
         stays = [bool(quick(*param.values)) for param in params]
         if cases and not any(stays):
-            raise ValueError(f"None of the cases {cases} is quick: mend what asks, or give 0.")
+            raise ValueError(f"No case of {cases} is quick: correct the condition, or give 0.")
         return stays
     if unknown := [case for case in quick if case not in cases]:
         raise ValueError(f"The quick cases {unknown} are not among {cases}: name some that are.")

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over a pipe: opens, measures, queries and photographs pages.
+"""Headless Chromium, controlled over a pipe: it opens, queries and captures pages.
 
 The browser speaks its DevTools protocol on two file descriptors, so neither a port nor a package is
 needed. Only pages from files, or of a server of this machine, are opened; what a page asks of the
@@ -29,12 +29,12 @@ LIMIT = 120.0
 
 
 class BrowserError(RuntimeError):
-    """The browser ended, hung, or refused a command; the message says which."""
+    """Error for a browser that ended, hung, or rejected a command; the message says which."""
 
 
 @dataclass
 class Trouble:
-    """Errors of a page.
+    """Errors of a page: addresses that failed to load, and errors of scripts.
 
     Members
     -------
@@ -47,12 +47,12 @@ class Trouble:
 
 
 def find_browser() -> str | None:
-    """Return the path of a Chromium, or None."""
+    """Return the path of an installed Chromium, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Browser:
-    """A browser with one page; a context manager.
+    """Browser with one page; a context manager that closes it.
 
     Members
     -------
@@ -93,7 +93,7 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Send a command of the protocol and wait for its answer.
+        """Send a DevTools command and wait for its response.
 
         Raises
         ------
@@ -147,7 +147,7 @@ class Browser:
         return answer["result"].get("value")
 
     def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for a condition.
+        """Wait until a condition holds.
 
         Raises
         ------
@@ -156,12 +156,12 @@ class Browser:
         end = time.monotonic() + LIMIT
         while not holds():
             if time.monotonic() > end:
-                raise BrowserError(f"the page did not get there within {LIMIT:.0f} s")
+                raise BrowserError(f"the condition did not hold within {LIMIT:.0f} s")
             self.ask("1")  # hears events
             time.sleep(0.02)
 
     def photograph(self, place: Path, *, whole: bool = False) -> None:
-        """Write a PNG of the whole page or of the window."""
+        """Write a screenshot (PNG) of the whole page or of the window."""
         answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(base64.b64decode(answer["data"]))
@@ -194,7 +194,7 @@ class Browser:
             ready, _, _ = select.select([self._in], [], [], LIMIT)
             more = os.read(self._in, 1 << 20) if ready else b""
             if not more:
-                raise BrowserError("the browser ended" if ready else "the browser says nothing")
+                raise BrowserError("the browser ended" if ready else "the browser sent nothing")
             self._waiting += more
         message, _, self._waiting = self._waiting.partition(b"\0")
         heard: dict[str, Any] = json.loads(message)
@@ -221,7 +221,7 @@ class Browser:
 
 
 def _as_three_and_four(read: int, write: int) -> None:
-    """Put the pipe where the browser expects it, in the child."""
+    """Move the pipe's ends to file descriptors 3 and 4, in the child process."""
     # Move away from 3 and 4 first, so that neither overwrites the other.
     read, write = os.dup(read), os.dup(write)
     os.dup2(read, 3)

@@ -1,4 +1,4 @@
-"""Builds and designs by name and keywords, for tests."""
+"""Builds and designs from a robot, a function and keywords, for tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def build(
     progress: Progress = SILENT,
     **options: Unpack[BuildOptions],
 ) -> Manifest:
-    """Build a core; unlike `pinion.api.build`, do not estimate alternatives."""
+    """Build a core like `pinion.api.build`, but without estimates of alternatives."""
     request = BuildRequest.of(**options)
     row, (model, as_read) = request.row.row(function), request.robot.read(robot)
     built = build_core(model, row, folder, request, as_read=as_read, goal=goal, progress=progress)
@@ -33,7 +33,7 @@ def build(
 
 
 def make_design(model: Model, row: Function, **options: Any) -> Design:
-    """Return a design; options that are not part of a request go to `design_core`."""
+    """Design a core; options other than those of a request are passed to `design_core`."""
     names = ("search", "progress")
     build_options = {name: options.pop(name) for name in names if name in options}
     return design_core(model, row, BuildRequest.of(**options), **build_options)

@@ -1,4 +1,4 @@
-"""A campaign that is killed on purpose: ``python -m tests.support.campaigns``.
+"""Campaign that is killed on purpose and resumed: ``python -m tests.support.campaigns``.
 
 The same states twice: once undisturbed, and once with a worker killed in the midst of its work,
 then the client, and then gone on with. The final figures must be the same to the last bit.
@@ -28,7 +28,7 @@ _LOOK = 0.02
 
 
 class Command:
-    """``pinion campaign`` in a separate process, and the file that it writes."""
+    """Command ``pinion campaign`` in a separate process, and the file that it writes."""
 
     def __init__(self, folder: Path, file: Path, **options: object) -> None:
         words = [f"--{name}={value}" for name, value in options.items()]
@@ -42,7 +42,7 @@ class Command:
         )
 
     def finished(self) -> list[str]:
-        """Return the worker of each finished chunk."""
+        """Return the name of the worker that computed each finished chunk."""
         if not self.file.exists():
             return []
         with closing(sqlite3.connect(self.file, timeout=60)) as database:
@@ -52,7 +52,7 @@ class Command:
                 return []  # its tables are about to be made
 
     def wait_for(self, chunks: int) -> list[str]:
-        """Wait until this many chunks, but not all, are finished."""
+        """Wait until at least `chunks` chunks are finished, while the command runs."""
         began = time.monotonic()
         while len(rows := self.finished()) < chunks:
             assert self.process.poll() is None, self.process.communicate()
@@ -61,25 +61,25 @@ class Command:
         return rows
 
     def result(self) -> dict[str, Any]:
-        """Return what it prints at its end."""
+        """Wait for the command's end, and return the JSON that it prints."""
         out, err = self.process.communicate(timeout=LIMIT)
         assert self.process.returncode in (0, 1), err
         result: dict[str, Any] = json.loads(out)
         return result
 
     def kill(self) -> None:
-        """Kill it, as a failing machine would."""
+        """Kill the command, as a failing machine would."""
         self.process.kill()
         self.process.communicate()
 
 
 def pid_of(worker: str) -> int:
-    """Return the process of a worker from its name in a record."""
+    """Return the process ID of a worker from its name in a record."""
     return int(worker.split()[-1])
 
 
 def wait_until_gone(pids: set[int]) -> None:
-    """Wait until processes have ended."""
+    """Wait until all processes with these IDs have ended."""
     began = time.monotonic()
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() - began < LIMIT, pids
@@ -89,7 +89,7 @@ def wait_until_gone(pids: set[int]) -> None:
 def survive(
     folder: Path, place: Path, *, states: int, chunk: int, device: str, workers: int = 2
 ) -> dict[str, Any]:
-    """Run a campaign undisturbed and disturbed.
+    """Run a campaign without interruption, and again with a worker and the client killed.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def survive(
 
 
 def same(result: dict[str, Any]) -> bool:
-    """Return whether both campaigns finished with the same figures."""
+    """Return whether both campaigns finished with the same statistics."""
     undisturbed, other = (
         {name: value for name, value in result[key].items() if name != "run"}
         for key in ("undisturbed", "disturbed")
@@ -140,7 +140,7 @@ def same(result: dict[str, Any]) -> bool:
 
 
 def main() -> int:
-    """Build, run, kill, compare; print the result."""
+    """Build a core, run both campaigns, compare them, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("place", type=Path)
     parser.add_argument("--states", type=int, default=1_000_000)

@@ -1,4 +1,4 @@
-"""A function with every choice: clamps, comparisons, minima, maxima, magnitudes, conditions."""
+"""Function with every choice: clamps, comparisons, minima, maxima, magnitudes, selections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pinion.api as pinion
     outputs={"y": pinion.array(9)},
 )
 def choices(x: Any) -> list[Any]:
-    """Choose among four numbers."""
+    """Compute nine clamps, comparisons and selections of four numbers."""
     a, b, c, d = x
     return [
         pinion.clamp(a, -0.5, 0.75),
@@ -30,7 +30,7 @@ def choices(x: Any) -> list[Any]:
 
 
 def close_calls(count: int) -> np.ndarray:
-    """Return numbers (count, 4), many of which are equal, zero, or a bound."""
+    """Return random numbers (count, 4), many of which are equal, zero, or at a bound."""
     rng = np.random.default_rng(5)
     x = rng.uniform(-2.0, 2.0, (count, 4))
     few = np.array([-2.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0])

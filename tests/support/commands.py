@@ -1,4 +1,4 @@
-"""Programs that tests run: compilers and what they compile."""
+"""Programs that tests run: compilers, and the programs that they compile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ needs_cc = pytest.mark.skipif(
 
 
 def tool(name: str) -> str:
-    """Return the path of a program, or skip the test."""
+    """Return the path of a program; skip the test if it is not installed."""
     path = shutil.which(name)
     if path is None:
         pytest.skip(f"there is no {name} on this machine")
@@ -26,7 +26,7 @@ def tool(name: str) -> str:
 
 
 def ran(command: Sequence[object], folder: Path, **variables: str) -> str:
-    """Return what a command prints that ends without an error."""
+    """Run a command that must succeed, and return its standard output."""
     process = subprocess.run(
         list(map(str, command)),
         cwd=folder,
@@ -42,7 +42,7 @@ def ran(command: Sequence[object], folder: Path, **variables: str) -> str:
 
 
 def cmake_project(folder: Path, library: Path, target: str, program: Path) -> None:
-    """Write a CMake project of a C program and an exported library."""
+    """Write a CMake project that links a C program to an exported library."""
     (folder / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.13)\n"
         "project(example C CXX)\n"

@@ -25,7 +25,7 @@ Words = NDArray[np.int64]
 
 
 def _rtlil(units: Mapping[str, Unit]) -> str:
-    """Return RTLIL with units side by side, whose ports are prefixed with the unit's name."""
+    """Return RTLIL of all units side by side, each port prefixed with its unit's name."""
     m = Module()
     ports: list[Any] = []
     for name, unit in units.items():
@@ -46,7 +46,7 @@ def _rtlil(units: Mapping[str, Unit]) -> str:
 
 
 class CompiledUnits:
-    """A library that runs units over arrays of operands.
+    """Compiled library that evaluates units on arrays of operands.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class CompiledUnits:
         return f"{(1 << width) - 1}ull"
 
     def run(self, operands: Mapping[str, Mapping[str, Words]]) -> dict[str, dict[str, Words]]:
-        """Return results by unit and port, for operands by unit and port, (n,) each.
+        """Compute results (n,) by unit and port, from operands (n,) by unit and port.
 
         A result is what the unit shows exactly its latency after its operands; outputs are signed
         where the unit's are.

@@ -1,4 +1,4 @@
-"""The constraint force algorithm's kernels on a processor, and their error limits."""
+"""CUDA kernels of the constraint force algorithm on this CPU, and their error limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Robots:
     floor: Array
 
     def one(self, k: int) -> Robots:
-        """Return robot k alone."""
+        """Return the data of robot `k` alone."""
         at = slice(k, k + 1)
         return Robots(
             chains=self.chains[at],
@@ -55,21 +55,20 @@ class Robots:
         )
 
     def groups(self) -> list[slice]:
-        """Return slices of consecutive robots that have the same chain."""
+        """Return a slice for each run of consecutive robots with the same chain."""
         chains = self.chains
         first = [k for k, chain in enumerate(chains) if k == 0 or chain is not chains[k - 1]]
         return [slice(k, end) for k, end in zip(first, [*first[1:], len(chains)], strict=True)]
 
     def errors(self, qdd: Array) -> Array:
-        """Return the largest error of each robot, relative to max |qdd|; infinite if a result is
-        NaN."""
+        """Return each robot's largest error, relative to max |qdd|; infinite for NaN."""
         return relative_errors(qdd, self.qdd)
 
 
 def random_robots(
     n: int, robots: int, *, seed: int = 0, inertias: str = "arm", states: int = 8
 ) -> Robots:
-    """Draw robots, of which several in a row have the same chain."""
+    """Sample robots with exact accelerations; `states` in a row have the same chain."""
     chains: list[Chain] = []
     parts: list[tuple[Array, ...]] = []
     while len(chains) < robots:
@@ -90,7 +89,7 @@ def random_robots(
 
 
 def relative_errors(x: Array, exact: Array) -> Array:
-    """Return the largest error of each row, relative to its largest number; infinite for NaN."""
+    """Return each row's largest error, relative to its largest number; infinite for NaN."""
     error = np.max(np.abs(x - exact), axis=1) / np.max(np.abs(exact), axis=1)
     return np.where(np.isnan(error), np.inf, error).astype(float)
 
@@ -107,7 +106,7 @@ def launched(
     shared_bytes: int | None = None,
     memory: Array | None = None,
 ) -> dict[str, Array]:
-    """Run a kernel and return its results by name; memory is NaN before.
+    """Run a kernel on memory filled with NaN, and return its results by name.
 
     Parameters
     ----------
@@ -161,7 +160,7 @@ def launched(
             cooperative=launched.shape.scope == "Grid",
         )
     if memory is None and not np.all(work[-guard:] == 0xFF):
-        raise AssertionError(f"{kernels[0].name} wrote behind its work memory.")
+        raise AssertionError(f"{kernels[0].name} wrote past the end of its work memory.")
     return {name: x for name, x in arrays.items() if name not in inputs}
 
 

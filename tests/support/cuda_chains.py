@@ -1,4 +1,4 @@
-"""A processor that emulates a device of chains' kernels, all compiled at once."""
+"""CPU that emulates a CUDA device with the kernels for chains, all compiled at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .cuda_omissions import PRELUDE, WATCHED, Omissions
 
 
 class ChainDevice(HostDevice):
-    """A device that has the kernels of some sources.
+    """Emulated device with the compiled kernels of several sources.
 
     Members
     -------
@@ -43,13 +43,13 @@ class ChainDevice(HostDevice):
         self.omissions = Omissions(self._kernels)
 
     def load(self, name: str, text: str) -> tuple[str, HostKernels]:
-        """Return the compiled kernels if they are of this text."""
+        """Return the compiled kernels, after checking that they have this text."""
         assert self._texts[name] == text
         return name, _Seeded(self)
 
 
 class _Seeded(HostKernels):
-    """The device's kernels, run in its order of threads."""
+    """Kernels of the device, launched with the seed that orders its threads."""
 
     def __init__(self, device: ChainDevice) -> None:
         self._device = device

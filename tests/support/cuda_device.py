@@ -1,4 +1,4 @@
-"""A device of CUDA kernels that is this machine's processor.
+"""Emulated CUDA device: kernels run on this machine's CPU.
 
 Work is done when somebody waits for it, not when it is queued: whoever reads results too early, or
 writes over a request that is still to be sent, gets wrong numbers here as on a GPU. What is queued
@@ -26,7 +26,7 @@ NOBODY_KEEPS = "Pinned memory is used that nobody keeps any more."
 
 
 class HostMemory:
-    """Memory of the device; NaN at first, and again when it is released.
+    """Memory of the emulated device, filled with NaN at first and when it is released.
 
     Members
     -------
@@ -50,11 +50,11 @@ class HostMemory:
             self._stream.queue(self._give_back)
 
     def check(self) -> None:
-        """Raise an error if the memory may not be used."""
+        """Raise an error if the memory has been released."""
         assert not self.closed, "Memory of the device is used that was given back."
 
     def holds(self, address: int) -> bool:
-        """Return whether an address is in it."""
+        """Return whether an address is inside this memory."""
         return self.address <= address < self.address + len(self.bytes)
 
     def _give_back(self) -> None:
@@ -65,7 +65,7 @@ class HostMemory:
 
 
 class HostDevice:
-    """A device with a given amount of memory.
+    """Emulated device with a given amount of memory.
 
     Members
     -------
@@ -118,7 +118,7 @@ class HostDevice:
         return self.give(size, None)
 
     def give(self, size: int, stream: HostStream | None) -> HostMemory:
-        """Allocate memory for a stream, or for all."""
+        """Allocate memory for a stream, or for all streams if that is None."""
         self.check()
         if size > self._memory - self.used:
             raise MemoryError(f"{self.name} has no {size:,} bytes left.")
@@ -135,7 +135,7 @@ class HostDevice:
         return memory
 
     def pins(self, addresses: Sequence[int]) -> list[weakref.ref[NDArray[np.uint8]]]:
-        """Return the pinned memory that holds any of the addresses."""
+        """Return the pinned arrays that contain any of the addresses."""
         self._pins = [pin for pin in self._pins if pin[2]() is not None]
         return [
             array
@@ -168,13 +168,13 @@ class HostDevice:
         return name, self._compiled[text]
 
     def check(self) -> None:
-        """Raise an error if the device is gone."""
+        """Raise an error if the device is lost."""
         if self.lost:
             raise ComputeError(f"{self.name} is lost to this process: start the process again.")
 
 
 class HostStream:
-    """Work that is done in order, when its stream or a later one is awaited."""
+    """Stream whose work is done in order when it, or a stream that depends on it, is awaited."""
 
     def __init__(self, device: HostDevice) -> None:
         self._device = device
@@ -183,7 +183,7 @@ class HostStream:
         self._needs: dict[int, tuple[HostStream, int]] = {}  # how much of others, by own place
 
     def queue(self, *work: Callable[[], None]) -> None:
-        """Queue work, by one call of the driver."""
+        """Queue work, as one call of the driver."""
         self._device.check()
         self._device.calls += 1
         self._queue.extend(work)
@@ -246,7 +246,7 @@ class HostStream:
         self.queue(lambda: None)
 
     def _can(self) -> bool:
-        """Return whether there is work that waits for no other stream."""
+        """Return whether the next work is not waiting for another stream."""
         other, place = self._needs.get(self._done, (self, 0))
         return bool(self._queue) and other._done >= place
 
@@ -283,7 +283,7 @@ class HostStream:
 
 
 class _Recorder(HostStream):
-    """A stream that is recorded: queued work is not done."""
+    """Stream that records queued work for a graph instead of doing it."""
 
     def __init__(self, device: HostDevice) -> None:
         super().__init__(device)
@@ -297,17 +297,17 @@ class _Recorder(HostStream):
         self._queue.extend(work)
 
     def allocate(self, size: int) -> Memory:
-        raise AssertionError("A stream that is recorded allocates nothing.")
+        raise AssertionError("A stream cannot allocate memory while it is recorded.")
 
     def wait(self) -> None:
-        raise AssertionError("A stream that is recorded does not wait.")
+        raise AssertionError("A stream cannot be awaited while it is recorded.")
 
     def _launched(self, *launches: tuple[str, int]) -> None:
         self.launches.extend(launches)
 
 
 class HostRecorded:
-    """Recorded work: the same copies and launches at the same addresses, every time."""
+    """Recorded graph: each launch repeats the same copies and kernels at the same addresses."""
 
     def __init__(self, stream: HostStream, recorder: _Recorder) -> None:
         self._stream = stream
@@ -334,7 +334,7 @@ def _check_of(memory: Memory) -> Callable[[], None]:
 
 
 def _kept_by(array: NDArray[Any]) -> Callable[[], object]:
-    """Return a function that gives the pinned memory of an array if it still exists."""
+    """Return a function that returns an array's memory, and fails if it no longer exists."""
     whole = array
     while isinstance(whole.base, np.ndarray):
         whole = whole.base

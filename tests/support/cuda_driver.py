@@ -1,4 +1,4 @@
-"""The package cuda-core as a few Python classes, for its callers without a driver.
+"""Stand-in for the package cuda-core, for tests of its callers without a driver.
 
 Every call has a name and arguments that the installed package knows; more is not shown by it. It
 says in which order calls came, and fails where a test wants it to.
@@ -18,7 +18,7 @@ installed: Any = import_module("cuda.core")
 
 
 class StandIn:
-    """The calls of `pinion.compute.cuda.device` to ``cuda.core`` and ``cuda.bindings.driver``.
+    """Stand-in for the calls of `pinion.compute.cuda.device` to cuda.core and the driver.
 
     Members
     -------
@@ -105,7 +105,7 @@ class StandIn:
         return buffer
 
     def _made(self, kind: type, **results: Callable[[], Any]) -> Any:
-        """Return an object of a class of the package with some of its methods."""
+        """Return a stand-in for an object of a class in the package, with the given methods."""
         stand_in = SimpleNamespace()
         for name, result in results.items():
             signature = inspect.signature(getattr(kind, name))

@@ -1,4 +1,4 @@
-"""CUDA kernels on a processor: compiled by a C++ compiler, with each block's threads as fibers.
+"""CUDA kernels on a CPU: compiled by a C++ compiler, with a fiber for each thread of a block.
 
 What ``cuda_host.hpp`` says of the method and of what it finds. A kernel is
 
@@ -34,11 +34,11 @@ _MESSAGE_BYTES = 1000
 
 
 class HostError(RuntimeError):
-    """A kernel broke a rule of thread blocks; the message says which thread and where."""
+    """Error for a kernel that breaks a rule of thread blocks; the message names the thread."""
 
 
 class HostKernels:
-    """The kernels of one text.
+    """Kernels of one source text, compiled for this CPU.
 
     Members
     -------
@@ -54,7 +54,7 @@ class HostKernels:
         isa: InstructionSet | None = None,
         include: Sequence[Path] = (),
     ) -> None:
-        """Compile a text.
+        """Compile the source text into a library.
 
         Parameters
         ----------
@@ -100,7 +100,7 @@ class HostKernels:
         *,
         cooperative: bool = False,
     ) -> None:
-        """Run a kernel to its end.
+        """Launch a kernel and wait until all its threads have ended.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class HostKernels:
 
 
 def _pointer(match: re.Match[str]) -> str:
-    """Replace a dynamic shared array by its address, which every block uses in turn."""
+    """Replace the declaration of a dynamic shared array with a pointer to the shared memory."""
     kind, name = match[1], match[2]
     return f"{kind} *const {name} = ({kind} *)cuda_host::shared();"
 

@@ -1,4 +1,4 @@
-"""Barriers and exchanges between lanes, omitted one at a time without recompiling."""
+"""Omission of barriers and of exchanges between lanes, one at a time without recompiling."""
 
 from __future__ import annotations
 
@@ -59,19 +59,19 @@ _LINES = 2000
 
 
 class Omissions:
-    """Barriers and exchanges that kernels with the prelude execute, and omissions of them."""
+    """Control of the barriers and exchanges in kernels that begin with `PRELUDE`."""
 
     def __init__(self, kernels: HostKernels) -> None:
         self._kernels = kernels
 
     def met(self) -> list[Place]:
-        """Return barriers and exchanges that were executed since the last call."""
+        """Return the places of the barriers and exchanges executed since the last call."""
         executed = np.zeros((128, _LINES), np.uint8)
         self._kernels.launch("places", 1, 1, 0, [executed], 0)
         return [(int(letter), int(line)) for letter, line in np.argwhere(executed)]
 
     def omit(self, place: Place | None) -> None:
-        """Omit a place from now on, or none."""
+        """Omit the barrier or exchange at a place from now on; None omits none."""
         letter, line = (-1, -1) if place is None else place
         args = [ctypes.c_longlong(letter), ctypes.c_longlong(line)]
         self._kernels.launch("omit", 1, 1, 0, args, 0)

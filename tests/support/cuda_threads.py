@@ -1,4 +1,4 @@
-"""Kernels with one thread per sample, run on a processor through ``cuda_host``."""
+"""Kernels with one thread per sample, run on a CPU by ``cuda_host``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .cuda_host import HostKernels
 
 
 def on_host(source: ThreadSource, folder: Path) -> list[HostKernels]:
-    """Compile the kernels of a source for this machine."""
+    """Compile the kernels of a source for this machine's CPU."""
     return [HostKernels(kernel.text, folder=folder) for kernel in source.kernels]
 
 
@@ -33,7 +33,7 @@ def run_threads(
     count: int,
     seed: int = 0,
 ) -> dict[str, NDArray[Any]]:
-    """Compute a batch, kernel after kernel.
+    """Compute a batch by running all kernels in order, and return the results by name.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def run_threads(
 
 
 def _array(array: NDArray[Any], block: Block, layout: str, count: int) -> list[Any]:
-    """Return a kernel's parameters for an array; a count of 0 means one sample that serves all."""
+    """Return a kernel's parameters for an array; with a count of 0, all samples share its row."""
     if layout == "blocks":
         return [array]
     size = prod(map(int, block.shape))

@@ -1,4 +1,4 @@
-"""Check locals for dead stores: ``python -m tests.support.dead_stores [PATH ...]``.
+"""Check of local variables for dead stores: ``python -m tests.support.dead_stores [PATH ...]``.
 
 A store is dead when the next thing that happens to its name, on every path, is another store: its
 value is lost, most often since two things were given one name. Linters know names that are never
@@ -32,7 +32,7 @@ Loop = ast.For | ast.AsyncFor | ast.While
 
 @dataclass(frozen=True, order=True)
 class DeadStore:
-    """A store whose value is overwritten before it is read: its line, its name, the next stores."""
+    """Store that is overwritten before it is read: line, variable, lines of the next stores."""
 
     line: int
     name: str
@@ -44,20 +44,20 @@ class DeadStore:
 
 
 def dead_stores(source: str) -> list[DeadStore]:
-    """Return the dead stores of all functions of a module's text, by line."""
+    """Return the dead stores of all functions in a module's source, sorted by line."""
     functions = (n for n in ast.walk(ast.parse(source)) if isinstance(n, FunctionNode))
     return sorted(store for function in functions for store in _Function(function).dead())
 
 
 def join(*several: Events) -> Events:
-    """Merge the next events of two paths."""
+    """Merge the next events of several control-flow paths."""
     names = {name for events in several for name in events}
     return {n: frozenset().union(*(e.get(n, frozenset()) for e in several)) for n in names}
 
 
 @dataclass(frozen=True)
 class _Exits:
-    """The next events if control leaves a block other than at its end."""
+    """Next events if control leaves a block by return, break, continue or an exception."""
 
     returned: Events = field(default_factory=dict)
     broken: Events = field(default_factory=dict)
@@ -66,7 +66,7 @@ class _Exits:
 
 
 class _Function:
-    """The stores of one function, and the events of each name after them."""
+    """Analysis of one function: its stores, and the next events of each variable after them."""
 
     def __init__(self, node: FunctionNode) -> None:
         self._node = node
@@ -190,7 +190,7 @@ class _Function:
         return self._read(case.pattern, {n: e for n, e in begin.items() if n not in bound})
 
     def _target(self, node: ast.expr, after: Events) -> Events:
-        """Return the events before a target is stored to, from those after."""
+        """Return the next events before a store to a target, given those after it."""
         match node:
             case ast.Name():
                 key = (node.lineno, node.col_offset, node.id)
@@ -215,7 +215,7 @@ class _Function:
         return after
 
     def _read(self, node: ast.AST | None, after: Events) -> Events:
-        """Return the events before an expression, from those after it."""
+        """Return the next events before an expression, given those after it."""
         match node:
             case None:
                 return after
@@ -260,7 +260,7 @@ def _names(node: ast.AST, use: type[ast.expr_context] = ast.expr_context) -> Ite
 
 
 def _shared_names(function: FunctionNode) -> Iterator[str]:
-    """Return names that other code than the function's own statements may read or store to."""
+    """Yield names that code outside the function's own statements may read or write."""
     for node in ast.walk(function):
         if isinstance(node, ast.Global | ast.Nonlocal):
             yield from node.names

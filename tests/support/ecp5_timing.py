@@ -1,4 +1,4 @@
-"""Clocks of small ECP5 designs by nextpnr, compared with the estimates of the same netlists.
+"""Clocks of small ECP5 designs from nextpnr, beside the estimates for the same netlists.
 
 ``python -m tests.support.ecp5_timing`` maps, places and routes every design (half an hour) and
 writes ``tests/synthesis/ecp5_nextpnr.json``; with names of designs it measures only those. The nets
@@ -50,7 +50,7 @@ _UNIT = "unit_under_test"
 
 
 def _unit(make: Callable[[], Unit]) -> Callable[[Path], str]:
-    """A unit between registers."""
+    """Return a function that writes a design with a unit between registers."""
 
     def write(folder: Path) -> str:
         unit, m = make(), Module()
@@ -73,7 +73,7 @@ def _unit(make: Callable[[], Unit]) -> Callable[[Path], str]:
 
 
 def _core(robot: str, function: str, ii: int) -> Callable[[Path], str]:
-    """Build a core in words of 18 bits, whatever its accuracy."""
+    """Return a function that builds a core with 18-bit words, whatever its accuracy."""
 
     def write(folder: Path) -> str:
         build(robot, function, folder, ii=ii, formats="auto18", max_error=0.2)
@@ -117,13 +117,13 @@ DESIGNS: Mapping[str, Callable[[Path], str]] = {
 
 
 def read_record() -> dict[str, Any]:
-    """nextpnr's results by design: ``mhz``, and its critical path."""
+    """Read nextpnr's results by design: the clock (``mhz``) and the critical path."""
     record: dict[str, Any] = json.loads(RECORD.read_text())
     return record
 
 
 def map_design(name: str, folder: Path) -> dict[str, Any]:
-    """Return the modules of a design, mapped to the ECP5; key ``""`` has the name of its top."""
+    """Map a design to the ECP5; return its modules, and the top's name under the key ``""``."""
     folder.mkdir(parents=True, exist_ok=True)
     top = DESIGNS[name](folder)
     run_yosys(
@@ -136,13 +136,13 @@ def map_design(name: str, folder: Path) -> dict[str, Any]:
 
 
 def estimated(modules: Mapping[str, Any], table: DelayTable) -> dict[str, Any]:
-    """Return the estimate of a mapped design between its registers."""
+    """Estimate the timing of a mapped design between its registers."""
     netlist = flatten(modules, modules[""], table)
     return estimate_timing(netlist, table, regions={}, ports=False)
 
 
 def place_and_route(folder: Path) -> dict[str, Any]:
-    """Place and route a mapped design with nextpnr, and return its line of the record."""
+    """Place and route a mapped design with nextpnr, and return its entry for the record."""
     arguments = [*NEXTPNR_PART, "--json", "mapped.json", "--out-of-context", *PLACER]
     arguments += ["--freq", str(_WANTED_MHZ), "--timing-allow-fail"]
     arguments += ["--report", "timing.json", "--sdf", "nets.sdf"]
@@ -153,7 +153,7 @@ def place_and_route(folder: Path) -> dict[str, Any]:
 
 
 def line_of(folder: Path) -> dict[str, Any]:
-    """Return a line of the record, from nextpnr's report."""
+    """Return an entry for the record, from nextpnr's report."""
     report = json.loads((folder / "timing.json").read_text())
     paths = [p for p in report["critical_paths"] if "clk" in p["from"] and "clk" in p["to"]]
     path = critical_path(paths[0]["path"])
@@ -164,7 +164,7 @@ def line_of(folder: Path) -> dict[str, Any]:
 
 
 def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, float]]:
-    """Return number and mean delay (ns) of routed connections, by the table's classes of loads.
+    """Return the number and mean delay [ns] of routed connections, by the table's load classes.
 
     Connections inside a slice, along carry chains and of clocks are left out; those at multipliers
     are a separate class.
@@ -187,7 +187,7 @@ def net_delays(folders: list[Path], table: DelayTable) -> dict[str, tuple[int, f
 
 
 def main(names: list[str]) -> None:
-    """Measure lines of the record again."""
+    """Measure entries of the record again, and write it."""
     table = load_delays("ecp5")
     record = read_record() if RECORD.is_file() else {"designs": {}}
     folders = []

@@ -1,4 +1,4 @@
-"""Figures on pages, and whether a reader can repeat them: by a command, or in a source.
+"""Figures on pages, and whether a reader can reproduce them by a command or from a source.
 
 A *figure* is a number with a unit of something measured or counted (times, rates, cells, shares),
 or a table of numbers. It is *repeatable* where its section names a command, a test, a commit or a
@@ -42,7 +42,7 @@ _TITLE = re.compile(r"^#{1,3} ")
 
 @dataclass(frozen=True)
 class Section:
-    """The text under a heading of the first three levels.
+    """Section of a page under a heading of level 1 to 3.
 
     Members
     -------
@@ -73,13 +73,13 @@ def sections(page: str) -> Iterator[Section]:
 
 
 def figures(text: str) -> list[str]:
-    """Return the figures of a section, and the first line of each table of numbers."""
+    """Return the figures in a section's prose, and the header of each table of numbers."""
     prose = re.sub(r"`[^`\n]*`", "``", _FROM_CODE.sub("", _without_code(text)))
     return [*_FIGURE.findall(prose), *tables_of_numbers(prose)]
 
 
 def tables_of_numbers(text: str) -> list[str]:
-    """Return heads of tables in which half of the cells after the first column are numbers."""
+    """Return headers of tables in which half of the cells after the first column are numbers."""
     heads = []
     for table in re.findall(r"(?:^ *\|.*\|$\n?){3,}", text, re.MULTILINE):
         head, _, *rows = table.strip().splitlines()
@@ -90,12 +90,12 @@ def tables_of_numbers(text: str) -> list[str]:
 
 
 def is_repeatable(text: str) -> bool:
-    """Return whether a section names a command or a source."""
+    """Return whether a section names a command or a source for its figures."""
     return bool(_COMMAND.search(text) or _SOURCE.search(text))
 
 
 def bare(page: str) -> list[Section]:
-    """Return sections that have figures and name neither a command nor a source."""
+    """Return the sections that have figures, but name neither a command nor a source."""
     return [s for s in sections(page) if figures(s.text) and not is_repeatable(s.text)]
 
 
@@ -113,7 +113,7 @@ _INDENTED = re.compile(rf"^    (?:\$ )?(?:\.venv/bin/)?({_OURS})$", re.MULTILINE
 
 @dataclass(frozen=True)
 class Program:
-    """A line on a page that runs one of the repository's programs with Python.
+    """Command on a page that runs one of the repository's programs with Python.
 
     Members
     -------
@@ -126,7 +126,7 @@ class Program:
 
 
 def programs(page: str) -> Iterator[Program]:
-    """Yield every program on a page, in sentences and in blocks of commands."""
+    """Yield every program that a page runs, in sentences and in code blocks."""
     prose = _without_code(page)
     lines = [" ".join(command.split("\n")) for command in _INLINE.findall(prose)]
     lines += _INDENTED.findall(prose)
@@ -141,7 +141,7 @@ def programs(page: str) -> Iterator[Program]:
 
 
 def complaint(root: Path, packages: Sequence[Path], program: Program) -> str:
-    """Return what is wrong with a program's line, or an empty text.
+    """Return what is wrong with a program's command, or "".
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def _file_of(root: Path, packages: Sequence[Path], name: str) -> Path | None:
 
 
 def _options(place: Path) -> set[str]:
-    """Return option strings that a program's source gives to `add_argument`."""
+    """Return the option strings that a program's source passes to `add_argument`."""
     return {
         word.value
         for node in ast.walk(ast.parse(place.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Functions with states for tests: filters, whose loops are short and need no robot."""
+"""Functions with states for tests: filters, which have short loops and need no robot."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Y = Block(name="y", shape=(), unit="1")
 
 
 def state(name: str, initial: float = 0.0) -> State:
-    """A scalar state."""
+    """Return a scalar state."""
     return State(name=name, shape=(), unit="1", initial=initial)
 
 
 def biquad(
     model: Model, x: Any, x1: Any, x2: Any, y1: Any, y2: Any, *, region: Any
 ) -> Sequence[Any]:
-    """A second-order filter in direct form: two delay lines."""
+    """Compute a second-order filter in direct form I, with two delay lines."""
     y = x * 0.2 + x1 * 0.1 - x2 * 0.05 + y1 * 1.5 - y2 * 0.7
     return y, x, x1, y, y1
 
@@ -37,7 +37,7 @@ BIQUAD = Function(
 
 
 def integrator(model: Model, x: Any, sums: Sequence[Any], turn: Any, *, region: Any) -> Any:
-    """Limited sums, and a loop through two words and a sine."""
+    """Compute a clamped sum, and a loop of states through a second sum and a sine."""
     first = clamp(sums[0] + x * 0.05, -1.5, 1.25)
     second = sums[1] * 0.875 + sin(first + turn * 0.5)
     return second - first, [first, second], second * 0.25
@@ -54,7 +54,7 @@ INTEGRATOR = Function(
 
 
 def delay(model: Model, x: Any, a: Any, b: Any, *, region: Any) -> Sequence[Any]:
-    """The value two requests ago."""
+    """Return the input of two requests ago."""
     return b, x, a
 
 

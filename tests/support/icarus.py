@@ -1,4 +1,4 @@
-"""Running benches in Icarus Verilog."""
+"""Simulation of Verilog benches with Icarus Verilog."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIMIT = 600.0
 def simulate(
     folder: Path, *sources: str | Path, standard: str = "2012"
 ) -> subprocess.CompletedProcess[str]:
-    """Compile and run module ``bench`` in a folder.
+    """Compile module ``bench`` in a folder and simulate it.
 
     Raises
     ------

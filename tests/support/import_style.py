@@ -1,4 +1,4 @@
-"""What `make lint` checks of the form of imports: ``python -m tests.support.import_style``.
+"""Check of the form of imports for `make lint`: ``python -m tests.support.import_style``.
 
 Modules of the same folder or below are imported by one dot; all others by their full name. Names
 that a package exports (``__all__``) are imported from the package, since that is its interface;
@@ -19,7 +19,7 @@ Exports = Mapping[str, Mapping[str, str]]
 
 
 def exports(package: str, source: str) -> dict[str, str]:
-    """Return the names that the text of a package's ``__init__`` re-exports, with their modules."""
+    """Return the module of each name that a package's ``__init__`` re-exports, by name."""
     origin: dict[str, str] = {}
     public: list[str] = []
     for node in ast.parse(source).body:
@@ -32,7 +32,7 @@ def exports(package: str, source: str) -> dict[str, str]:
 
 
 def violations(folder: str, source: str, interfaces: Exports) -> Iterator[tuple[int, str]]:
-    """Line and sentence of every import of another form.
+    """Yield line and advice for every import that breaks the rules.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def violations(folder: str, source: str, interfaces: Exports) -> Iterator[tuple[
 
 
 def main() -> int:
-    """Print each violation; 1 if there is one, and 2 if no file was read."""
+    """Print each violation; return 1 if there is one, and 2 if no file was read."""
     paths = {path: root for root in ROOTS for path in sorted(Path(root, "pinion").rglob("*.py"))}
     interfaces = {
         f"pinion.{path.parent.name}": exports(f"pinion.{path.parent.name}", path.read_text())

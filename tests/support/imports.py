@@ -1,4 +1,4 @@
-"""Check imports beyond the floors: ``python -m tests.support.imports``.
+"""Checks of imports besides the layers: ``python -m tests.support.imports``.
 
 No module takes part in an import cycle, not even with modules of its own package, and a host that
 only drives a card loads nothing of the hardware compiler, and few modules at all. Imports for type
@@ -29,7 +29,7 @@ MOST = 50
 
 
 def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Return groups of modules that import each other, directly or indirectly (Tarjan 1972).
+    """Return the groups of modules that import each other, also indirectly (Tarjan 1972).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def cycles(imports: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def loaded(module: str) -> list[str]:
-    """Return modules of Pinion that importing one loads, in a fresh interpreter.
+    """Import a module in a new interpreter, and return the modules of Pinion that it loads.
 
     Raises
     ------
@@ -92,13 +92,13 @@ def loaded(module: str) -> list[str]:
     if process.returncode:
         (*_, last) = process.stderr.splitlines() or [f"exit status {process.returncode}"]
         raise ImportError(
-            f"'import {module}' fails, and what it loads is unknown: {last}: mend it first."
+            f"'import {module}' fails ({last}): correct this before checking what it loads."
         )
     return process.stdout.split()
 
 
 def seconds(module: str) -> float:
-    """Return the time to import a module in a fresh interpreter, including NumPy [s]."""
+    """Measure the time [s] to import a module in a new interpreter, including NumPy."""
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -107,12 +107,12 @@ def seconds(module: str) -> float:
 
 
 def hardware(modules: Iterable[str]) -> list[str]:
-    """Return those of some modules that belong to hw/ or sim/."""
+    """Return those of the modules that belong to hw/ or sim/."""
     return [m for m in modules if m.split(".")[1] in HARDWARE]
 
 
 def main() -> int:
-    """Check imports and print the faults; return 0 if there are none."""
+    """Check imports and print the violations; return 0 if there are none."""
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
     imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
     wrong = [f"modules import each other: {', '.join(group)}" for group in cycles(imports)]

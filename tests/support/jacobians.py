@@ -1,4 +1,4 @@
-"""Jacobians of dynamics from kernels of this processor, for tests of the frameworks on a device."""
+"""Jacobians of dynamics from CPU kernels, for tests of the frameworks on a device."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RESULTS = MappingProxyType(
 
 
 class Jacobians:
-    """A function of a robot and its Jacobians."""
+    """Function of a robot and its Jacobians, computed by CPU kernels."""
 
     def __init__(self, robot: str, function: str, *, dtype: str = "float64") -> None:
         self._function = function
@@ -40,11 +40,11 @@ class Jacobians:
         ]
 
     def value(self, *inputs: Any) -> NDArray[Any]:
-        """Return the function of (n, nv) arrays."""
+        """Compute the function of (n, nv) arrays."""
         return np.asarray(self._plain(*inputs)[RESULTS[self._function][0]])
 
     def linear(self, *inputs: Any) -> tuple[NDArray[Any], Sequence[NDArray[Any]]]:
-        """Return the function and its Jacobians, (n, nv) and (n, nv, nv) each."""
+        """Compute the function (n, nv) and its Jacobians, (n, nv, nv) each."""
         arrays: dict[str, Any] = {}
         for kernel in self._kernels:
             result = kernel(*inputs[: len(kernel.inputs)])

@@ -35,7 +35,7 @@ BATCHES = 60
 
 
 def main(folder: Path) -> int:
-    """Map, compile and compare; return 0 if every bit is right."""
+    """Map the card, run programs on the netlist, and compare; return 0 if every bit is right."""
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "card.il").write_text(processor_rtlil(MACHINE, teams=TEAMS, link_khz=LINK_KHZ))

@@ -1,4 +1,4 @@
-"""Check names: ``python -m tests.support.names [PATH ...]``.
+"""Check of names in sources: ``python -m tests.support.names [PATH ...]``.
 
 A name says what its value is, not how it came about or that it is there, and a public class has a
 name that no other module of the product gives to another one.
@@ -69,7 +69,7 @@ def repeated_classes(sources: Mapping[Path, str]) -> Iterator[tuple[Path, int, s
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what is wrong; return 1 if anything is, and 2 if no file was read."""
+    """Print vague and repeated names; return 1 if there are any, and 2 if no file was read."""
     roots = list(sys.argv[1:] if arguments is None else arguments) or list(FOLDERS)
     files = sorted(f for r in map(Path, roots) for f in ([r] if r.is_file() else r.rglob("*.py")))
     names = [

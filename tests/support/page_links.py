@@ -1,4 +1,4 @@
-"""Links of Markdown pages, and the anchors that code hosts and the site give to headings."""
+"""Links in Markdown pages, and the anchors that code hosts and the site give to headings."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def anchors(page: str) -> set[str]:
 
 
 def slug_of(heading: str) -> str:
-    """Return the anchor of a heading: lower case, no signs, a hyphen for each space."""
+    """Return the anchor of a heading: lower case, no punctuation, a hyphen for each space."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     text = unicodedata.normalize("NFC", re.sub(r"[`*]", "", text)).strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
 
 
 def broken(root: Path, pages: Mapping[str, str]) -> list[str]:
-    """Return links of pages to files or headings that do not exist.
+    """Return the links in pages to files or headings that do not exist.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Check for long lists of parameters: ``python -m tests.support.parameters``.
+"""Check for functions with too many parameters: ``python -m tests.support.parameters``.
 
 A function with more than eight asks for an object. One that stays has a comment above it that
 begins with ``Many parameters:`` and says why. The options of a verb are its parameters, because
@@ -19,15 +19,14 @@ VERBS = "sw/pinion/cli/"
 
 
 def count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Return the number of parameters of a function, without the object or class of a method."""
+    """Return the number of a function's parameters, not counting ``self`` and ``cls``."""
     args = function.args
     names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
     return sum(name not in ("self", "cls") for name in names)
 
 
 def long_lists(source: str) -> Iterator[tuple[int, str, int, bool]]:
-    """Yield line, name and number of parameters of long lists, and whether a comment gives a
-    reason."""
+    """Yield functions with more than `MOST` parameters: line, name, number, has a reason."""
     lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and count(node) > MOST:
@@ -42,7 +41,7 @@ def long_lists(source: str) -> Iterator[tuple[int, str, int, bool]]:
 
 
 def main(root: Path = Path()) -> int:
-    """Print functions with too many parameters and no reason; return 0 if there are none."""
+    """Print functions with too many parameters and no stated reason; return 0 if there are none."""
     checked, wrong = 0, []
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.py")):

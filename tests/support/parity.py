@@ -1,4 +1,4 @@
-"""Prove the checksum by linear algebra: for every beat and every state, at any width.
+"""Proof of the checksum by linear algebra, for every beat and every state at a width.
 
 A solver does not get through parities of hundreds of bits, but they need none. Each bit of a
 circuit of exclusive ors is an affine form over GF(2): a set of variables, and perhaps a one. Two
@@ -33,7 +33,7 @@ ONE = 1
 
 
 class NotAffineError(Exception):
-    """A gate that is not an exclusive or depends on a variable; ``variable`` needs a value."""
+    """Error for a gate that is no XOR and depends on a variable; fix `variable` to a value."""
 
     def __init__(self, variable: int | None) -> None:
         super().__init__("The circuit is no exclusive or of its inputs.")
@@ -42,7 +42,7 @@ class NotAffineError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Netlist:
-    """Gates of two inputs and registers; bits are numbers.
+    """Netlist of two-input gates and registers; bits are numbered.
 
     Members
     -------
@@ -57,14 +57,14 @@ class Netlist:
 
     @property
     def variables(self) -> list[int]:
-        """Return bits that no gate drives: inputs and states."""
+        """Bits that no gate drives: inputs and register outputs."""
         driven = self.gates.keys() | self.registers.keys()
         inputs = [bit for bits in self.ports.values() for bit in bits if bit not in driven]
         return [*inputs, *self.registers]
 
 
 def netlist(component: Any, folder: Path) -> Netlist:
-    """Return the gates of a component, as Yosys maps them."""
+    """Map a component to gates with Yosys, and return its netlist."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "component.il").write_text(rtlil.convert(component, name="top"))
     run_yosys(
@@ -93,7 +93,7 @@ def netlist(component: Any, folder: Path) -> Netlist:
 
 
 def forms(net: Netlist, bits: Sequence[int | str], variables: Mapping[int, int]) -> list[int]:
-    """Return the affine form of each bit.
+    """Return each bit as an affine form of the variables over GF(2).
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def _gate(kind: str, inputs: Sequence[int]) -> int:
 
 
 def crc32_of(crc: Sequence[int], data: Sequence[int]) -> list[int]:
-    """Return CRC-32 bit by bit, of forms: of ``data`` after data with the checksum ``crc``.
+    """Update the CRC-32 ``crc`` with the bits ``data``, all of them affine forms.
 
     The definition (ISO/IEC 3309, as in zlib): the register begins inverted and ends inverted, and a
     one that falls out of it adds the polynomial.
@@ -176,7 +176,7 @@ def crc32_of(crc: Sequence[int], data: Sequence[int]) -> list[int]:
 
 
 def prove_checksum(checksum: Any, folder: Path) -> int:
-    """Prove a checksum for all time; return the number of cases of its control bits.
+    """Prove a checksum for any number of beats; return the number of control-bit cases.
 
     What it shows is a function of its registers. Whatever they hold: after a cycle with a beat it
     shows the CRC-32 of what it showed before (of nothing, with ``start``) and this beat; after one
@@ -212,14 +212,14 @@ def _port(net: Netlist, variable_forms: Mapping[int, int], name: str) -> list[in
 
 
 def _step(net: Netlist, variable_forms: Mapping[int, int]) -> tuple[list[int], list[int]]:
-    """Return the checksum's output in this cycle and the next, independent of its inputs."""
+    """Return the checksum's output in this cycle and in the next one, as affine forms."""
     current = forms(net, net.ports["crc"], variable_forms)
     after = forms(net, list(net.registers.values()), variable_forms)
     return current, forms(net, net.ports["crc"], dict(zip(net.registers, after, strict=True)))
 
 
 def _cases(net: Netlist, values: dict[int, int]) -> Iterator[dict[int, int]]:
-    """Yield all values of the control bits, which are determined on the way."""
+    """Yield all values of the control bits, which are those with a nonlinear effect."""
     variables = net.variables
     variable_forms = {bit: values.get(number, 2 << number) for number, bit in enumerate(variables)}
     control = [variables.index(net.ports[name][0]) for name in ("valid", "start", "rst")]

@@ -1,4 +1,4 @@
-"""What Pinocchio computes of a frame, [angular; linear], for the rows of kinematics."""
+"""Pinocchio's results for a frame, ordered [angular; linear], for the kinematic functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFERENCES: Mapping[str, Any] = {
 def motion_of_frame(
     row: str, theirs: Any, frame: int, reference: str, q: Array, v: Array, a: Array
 ) -> list[Array]:
-    """Return the results of a row, optional ones too, in Pinocchio's order of joints."""
+    """Return Pinocchio's results for a function, optional ones too, in Pinocchio's joint order."""
     data, axes = theirs.createData(), REFERENCES[reference]
     pin.forwardKinematics(theirs, data, q, v, a)
     pin.updateFramePlacements(theirs, data)

@@ -1,4 +1,4 @@
-"""Chunks and points that kill any worker that takes them; workers import them from here."""
+"""Tasks that kill the worker which runs them; workers import them from here."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ POISON = 2
 
 
 def poisoned(plan: Plan, number: int, words: Any) -> ChunkRecord:
-    """Do `pinion.campaign.worker.work`, except for one chunk."""
+    """Call `pinion.campaign.worker.work`, but kill the worker at chunk `POISON`."""
     if number == POISON:
         os.kill(os.getpid(), signal.SIGKILL)
     return work(plan, number, words)
 
 
 def once(task: tuple[Any, ...], key: str, files: Any) -> Any:
-    """Do `pinion.campaign.sweep.measure_elsewhere`, whose worker dies during the first point.
+    """Call `pinion.campaign.sweep.measure_elsewhere`; kill the worker after the first point.
 
     The robot's folder of marks is in the environment that workers inherit.
     """

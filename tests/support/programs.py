@@ -1,4 +1,4 @@
-"""Every row of twelve robots on the processor's card: ``python -m tests.support.programs``.
+"""Every function of twelve robots on the processor's card: ``python -m tests.support.programs``.
 
 Each program is compiled, loaded into the compiled card, and answers 1,000 requests, which the model
 answers too: every bit and flag must be the same. What has no program is counted and named.
@@ -57,7 +57,7 @@ ROBOTS: Mapping[str, Callable[[], Model]] = {
 
 @dataclass
 class Outcome:
-    """What was found for a robot and a team.
+    """Result of comparing a robot's functions on a team.
 
     Members
     -------
@@ -77,7 +77,7 @@ class Outcome:
 
     @property
     def line(self) -> str:
-        """One line for people."""
+        """Summary of the result as text."""
         text = (
             f"{self.robot}, {self.lanes} lanes: {len(self.exact)} rows exact, {len(self.wrong)} "
             f"wrong {self.wrong or ''}, {self.flagged:.2%} of requests flagged, "
@@ -88,7 +88,7 @@ class Outcome:
 
 
 def outcome(robot: str, lanes: int, *, requests: int = REQUESTS) -> Outcome:
-    """Compare all rows of a robot on the card of a team with the model."""
+    """Run all functions of a robot on a simulated card, and compare them with the model."""
     began = time.monotonic()
     result = Outcome(robot, lanes)
     model = ROBOTS[robot]()
@@ -128,7 +128,7 @@ def outcome(robot: str, lanes: int, *, requests: int = REQUESTS) -> Outcome:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Compare, print, and return the exit status."""
+    """Compare all robots and teams, print the results, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.programs")
     parser.add_argument("--robots", nargs="*", default=list(ROBOTS), choices=list(ROBOTS))
     parser.add_argument("--lanes", nargs="*", type=int, default=[1, 4])

@@ -1,4 +1,4 @@
-"""A pytest plugin that prints the running test file and the completed share.
+"""Pytest plugin that prints the running test file and the completed share.
 
 A line for each file as its first test begins, with the time; a dot a test says neither which test
 takes so long nor that anything goes on. ``-p tests.support.progress`` turns it on.
@@ -13,7 +13,7 @@ import pytest
 
 
 class Progress:
-    """Prints through the terminal reporter of the process that the user sees."""
+    """Reporter of progress, which prints in the process that is connected to the terminal."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -28,12 +28,12 @@ class Progress:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: object, ids: list[str]) -> None:
-        """Count the tests of a run in several processes, each of which has found all tests."""
+        """Count the tests of a run in several processes, each of which collects all tests."""
         del node
         self._total = max(self._total, len(ids))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Note that a test begins, in this process or another."""
+        """Print the test's file when its first test starts, in this process or another."""
         file = nodeid.split("::")[0]
         if file in self._seen:
             return
@@ -45,23 +45,23 @@ class Progress:
             reporter.write_line(f"{spent // 60:3.0f}:{spent % 60:02.0f}  {share:3d} %  {file}")
 
     def pytest_runtest_logfinish(self) -> None:
-        """Note that a test has ended."""
+        """Count a test that has ended."""
         self._done += 1
 
     def pytest_report_teststatus(
         self, report: pytest.CollectReport | pytest.TestReport
     ) -> tuple[str, str, str] | None:
-        """Print no letter for a test that passed."""
+        """Suppress the letter for a test that passed."""
         if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
             return "passed", "", "PASSED"
         return None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the plugin if there is a terminal: not in xdist's workers."""
+    """Register the plugin, except in xdist's workers, which have no terminal."""
     if not hasattr(config, "workerinput"):
         for path in (argument.split("::")[0] for argument in config.args):
             if not Path(config.invocation_params.dir, path).exists():
                 # With workers pytest itself is silent about it.
-                raise pytest.UsageError(f"'{path}' is not there: give a file or folder of tests")
+                raise pytest.UsageError(f"'{path}' does not exist: give a file or folder of tests")
         config.pluginmanager.register(Progress(config), "pinion-progress")

@@ -1,4 +1,4 @@
-"""The proofs of stream components and of blocks: ``python -m tests.support.proofs``.
+"""Proofs of stream components and of blocks: ``python -m tests.support.proofs``.
 
 ``prove`` is by induction, for ever; ``bmc`` covers the first ``depth`` cycles from reset and no
 more; ``cover`` shows that what is asserted about can happen at all. The checksum has a proof of its

@@ -1,4 +1,4 @@
-"""Generate the table of proofs of ``docs/checks.md``: ``python -m tests.support.proofs_page``.
+"""Table of proofs in ``docs/checks.md``: ``python -m tests.support.proofs_page`` writes it.
 
 The text between ``<!-- table: proofs -->`` and ``<!-- end -->`` is generated from the proofs that
 run, so that each proof is called by its kind.
@@ -30,7 +30,7 @@ _LEFT_OUT = (
 
 
 def rendered(proofs: Iterable[Proof] = PROOFS) -> str:
-    """Return counts by kind, and a table of components."""
+    """Return the numbers of proofs by kind, and a table of components, in Markdown."""
     groups: dict[tuple[str, Mode], list[Proof]] = {}
     for proof in proofs:
         groups.setdefault((proof.component.__name__, proof.mode), []).append(proof)
@@ -57,7 +57,7 @@ def rendered(proofs: Iterable[Proof] = PROOFS) -> str:
 
 
 def written(page: str) -> str:
-    """Return the page with its current table.
+    """Return the page with its table of proofs replaced by the current one.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def written(page: str) -> str:
     """
     page, times = _MARKED.subn(f"<!-- table: proofs -->\n{rendered()}<!-- end -->", page)
     if times != 1:
-        raise ValueError(f"The page has {times} places for the table of proofs, and needs one.")
+        raise ValueError(f"The page has {times} places for the table of proofs instead of one.")
     return page
 
 
@@ -86,7 +86,7 @@ def _text(value: object) -> str:
 
 
 def main() -> int:
-    """Rewrite the page."""
+    """Write the current table into the page."""
     PAGE.write_text(written(PAGE.read_text()))
     return 0
 

@@ -1,4 +1,4 @@
-"""Run a slow suite and record its result: ``python -m tests.support.record SUITE -- COMMAND``.
+"""Record of a slow suite's result: ``python -m tests.support.record SUITE -- COMMAND``.
 
 The record is a table in ``tests/RECORDS.md``. A run of uncommitted sources is marked as such,
 because nobody else can repeat it. A suite of tests that takes an hour goes on where it was
@@ -38,12 +38,12 @@ _ROW = re.compile(r"^\| `make (?P<suite>[\w-]+)` \|.*$", re.MULTILINE)
 
 
 def row(suite: str, *, date: str, commit: str, result: str, seconds: float) -> str:
-    """Return a line of the table."""
+    """Return a row of the table of results, in Markdown."""
     return f"| `make {suite}` | {date} | {commit} | {result} | {duration(seconds)} |"
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words."""
+    """Return a duration in words, in whole minutes."""
     return "under a minute" if seconds < 60 else f"{seconds / 60:.0f} min"
 
 
@@ -57,9 +57,7 @@ def written(page: str, suite: str, line: str) -> str:
     """
     rows = [match for match in _ROW.finditer(page) if match["suite"] == suite]
     if len(rows) != 1:
-        raise ValueError(
-            f"{PAGE.name} has {len(rows)} rows of `make {suite}`, and needs one to write to."
-        )
+        raise ValueError(f"{PAGE.name} has {len(rows)} rows for `make {suite}` instead of one.")
     (old,) = rows
     return page[: old.start()] + line + page[old.end() :]
 

@@ -1,4 +1,4 @@
-"""The ready-made rows besides the equations of motion, and robots for them."""
+"""Ready-made functions besides the equations of motion, and robots for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pinion.robot.generated import link_xml
 
 
 def _adds(row: str) -> bool:
-    """Return whether a row refuses a floating base, whose positions do not add."""
+    """Return whether a function rejects a floating base, whose positions cannot be added."""
     try:
         FUNCTIONS[row].trace(_raft())
     except FunctionError:
@@ -23,7 +23,7 @@ def _adds(row: str) -> bool:
 
 @cache
 def _raft() -> Model:
-    """Return a robot of one joint on a floating base."""
+    """Return a robot with a floating base and one joint."""
     base = link_xml("base", mass=1.0, tensor=(0.02, 0.0, 0.0, 0.02, 0.0, 0.01))
     text = urdf_text("pendulum").replace('<link name="base"/>', base)
     return with_contacts(load_text(text, floating_base=True), ["base"])
@@ -54,7 +54,7 @@ def legged() -> str:
 
 @cache
 def robot(name: str) -> Model:
-    """Return a robot; ``leg`` is one of HyQ's down to its foot."""
+    """Return a robot by name; ``leg`` is one leg of HyQ, down to its foot."""
     if name.endswith("leg"):
         leg = tip(load_text(legged(), floating_base=name.startswith("floating")), "lf_foot")
         return with_contacts(leg, ["lf_foot:6d"])
@@ -63,7 +63,7 @@ def robot(name: str) -> Model:
 
 
 def has(name: str, row: str) -> bool:
-    """Return whether a robot has what a row needs: one tip, positions that add.
+    """Return whether a robot has what a function needs: contacts, one tip, additive positions.
 
     ``name`` : of a robot here; trees have several tips and branches of them one.
     """

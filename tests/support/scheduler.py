@@ -1,4 +1,4 @@
-"""Threads that run one at a time, in an order that a seed decides, on a simulated clock.
+"""Threads that run one at a time on a simulated clock, in an order determined by a seed.
 
 At each lock, condition, event and semaphore, and at each start, join and sleep, the next thread is
 drawn again, so rare interleavings are as likely as common ones, and a seed repeats one exactly.
@@ -36,15 +36,15 @@ _OUTSIDE = (__file__, threading.__file__)
 
 
 class ScheduleError(AssertionError):
-    """Threads hang, or one of them failed; the message has the seed, and the stacks of a hang."""
+    """Error for threads that hang or fail; the message gives the seed, and stacks of a hang."""
 
 
 class _Abandoned(BaseException):
-    """Raised in the threads of a schedule that hangs, so that they end."""
+    """Exception that ends the threads of a schedule that hangs."""
 
 
 class _Task:
-    """A thread of a schedule, and its wait condition."""
+    """Thread of a schedule, and the condition that it waits for."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -55,14 +55,14 @@ class _Task:
         self.ended = False
 
     def ready(self, now: float) -> bool:
-        """Return whether it can continue."""
+        """Return whether the thread can continue."""
         if self.condition is None or self.condition():
             return True
         return self.deadline is not None and self.deadline <= now
 
 
 class Scheduler:
-    """Runs one schedule.
+    """Scheduler of one run, in which a seed chooses the next thread at every switch.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Scheduler:
         self._time = _Time(self)
 
     def run(self, work: Callable[[], None], *, modules: Iterable[ModuleType]) -> None:
-        """Run a function in a first thread until all threads have ended.
+        """Run a function in a first thread, and wait until all threads have ended.
 
         Parameters
         ----------
@@ -124,22 +124,22 @@ class Scheduler:
 
     @property
     def task(self) -> _Task | None:
-        """Return the caller's task, or None for a thread outside the schedule."""
+        """Task of the calling thread, or None for a thread outside the schedule."""
         return self._by_ident.get(threading.get_ident())
 
     @property
     def hangs(self) -> bool:
-        """Return whether the schedule was abandoned, so that its threads are ending."""
+        """Whether the schedule was abandoned, so that its threads are ending."""
         return self._hang is not None
 
     def add(self, name: str) -> _Task:
-        """Add a thread, which may run from now on."""
+        """Add a thread, which may be chosen to run from now on."""
         task = _Task(f"{name}-{len(self._tasks)}")
         self._tasks.append(task)
         return task
 
     def main(self, task: _Task, work: Callable[[], object]) -> None:
-        """Run the thread from start to end."""
+        """Run a thread's work when it is first chosen, and choose a successor at its end."""
         task.ident = threading.get_ident()
         task.turn.acquire()
         self._by_ident[task.ident] = task
@@ -162,7 +162,7 @@ class Scheduler:
                     successor.turn.release()
 
     def pause(self) -> None:
-        """Let others go first."""
+        """Let the scheduler choose the next thread, which may be another one."""
         task = self.task
         if task is not None:
             self._switch(task)
@@ -193,7 +193,7 @@ class Scheduler:
             raise _Abandoned
 
     def _choose(self, caller: _Task | None) -> _Task | None:
-        """Return the next thread; None if the schedule hangs from now on."""
+        """Choose the next thread at random; abandon the schedule and return None if it hangs."""
         while True:
             alive = [task for task in self._tasks if not task.ended]
             ready = [task for task in alive if task.ready(self.now)]
@@ -213,7 +213,7 @@ class Scheduler:
                 return None
 
     def _abandon(self, reason: str) -> None:
-        """End a schedule that hangs, with all stacks as its error."""
+        """End a schedule that hangs, with a reason and all stacks as its error."""
         frames = sys._current_frames()
         lines = [f"{reason}, in the schedule with seed {self.seed}. Its threads:"]
         for task in self._tasks:
@@ -244,7 +244,7 @@ class Scheduler:
 
 
 class _Lock:
-    """`threading.Lock` of a schedule."""
+    """Replacement for `threading.Lock` in a schedule."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -289,7 +289,7 @@ class _Lock:
 
 
 class _Thread:
-    """`threading.Thread` of a schedule."""
+    """Replacement for `threading.Thread` in a schedule."""
 
     def __init__(
         self,
@@ -312,7 +312,7 @@ class _Thread:
         self._scheduler.pause()
 
     def start_unscheduled(self) -> _Task:
-        """Start it without a choice of the next thread."""
+        """Start the thread without choosing the next one."""
         task = self._task = self._scheduler.add(self.name)
         # From the thread that starts it, whose signal mask it inherits.
         threading.Thread(target=self._run, args=(task,), name=self.name, daemon=True).start()
@@ -332,7 +332,7 @@ class _Thread:
 
 
 class _Threading:
-    """The module `threading` of a schedule; outside threads get the real objects.
+    """Replacement for the module `threading` in a schedule; outside threads get the real one.
 
     Conditions, events and semaphores are the standard library's own code over the schedule's lock.
     """
@@ -371,7 +371,7 @@ class _Threading:
 
 
 class _Time:
-    """The module `time` of a schedule."""
+    """Replacement for the module `time` in a schedule."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -389,7 +389,7 @@ class _Time:
 
 
 def _rebound(original: type, names: dict[str, Any]) -> type:
-    """Return a class whose methods find other names in their module."""
+    """Return a copy of a class whose methods look up global names in `names`."""
 
     def bound(value: object) -> object:
         if not isinstance(value, FunctionType):

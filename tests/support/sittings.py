@@ -1,4 +1,4 @@
-"""A pytest plugin that lets a long suite go on where it was interrupted.
+"""Pytest plugin with which a long suite continues where it was interrupted.
 
 ``-p tests.support.sittings --sittings FILE`` notes each test as it ends, with its outcome, and
 leaves out those that are noted already, failed ones too: at one commit, what failed once stays
@@ -33,7 +33,7 @@ _WITHOUT_EFFECT = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Sittings:
-    """What the sittings of a suite have found.
+    """Results of a suite over all its sittings, the runs between interruptions.
 
     Members
     -------
@@ -52,7 +52,7 @@ class Sittings:
 
     @classmethod
     def read(cls, file: Path) -> Sittings:
-        """Read a file of notes; none is a suite that has not begun."""
+        """Read a file of notes; without a file, the suite has not begun."""
         count, total, last = 0, 0.0, 0.0
         tests: list[str] = []
         failed: list[str] = []
@@ -79,7 +79,7 @@ class Sittings:
 
 
 def affected(changed: Iterable[str], root: Path) -> frozenset[str] | None:
-    """Return the files of tests whose outcome changed files may change.
+    """Return the test files whose outcome may depend on the changed files.
 
     A page may change those in ``tests/docs`` and those that mention ``docs``.
 
@@ -113,7 +113,7 @@ def affected(changed: Iterable[str], root: Path) -> frozenset[str] | None:
 
 
 def carried(notes: Path, revision: str, root: Path) -> str | None:
-    """Begin a suite's notes at a commit with those of an earlier one.
+    """Start a suite's notes at a commit with those of an earlier commit.
 
     Parameters
     ----------
@@ -153,12 +153,12 @@ def carried(notes: Path, revision: str, root: Path) -> str | None:
 
 
 def _file(line: str) -> str:
-    """Return the file of the test in a line of notes."""
+    """Return the test file in a line of notes."""
     return line.rstrip("\n").split("\t")[2].partition("::")[0]
 
 
 class Notes:
-    """Notes tests in the process that the user sees."""
+    """Plugin that notes tests in a file, from the process that receives all reports."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -167,7 +167,7 @@ class Notes:
         self._note(_BEGAN, "")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a test when the last of its phases has ended, or its process."""
+        """Note a test when its last phase or its process has ended."""
         if report.failed:
             self._failed.add(report.nodeid)
         if report.when not in ("setup", "call"):
@@ -180,12 +180,12 @@ class Notes:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option."""
+    """Add the option ``--sittings``."""
     parser.addoption("--sittings", help="where tests that ended are noted")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Note the tests, but not in xdist's workers."""
+    """Register the plugin, except in xdist's workers."""
     option = config.getoption("--sittings")
     if option is None or hasattr(config, "workerinput"):
         return
@@ -197,7 +197,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of earlier sittings."""
+    """Deselect the tests that ended in earlier sittings."""
     option = config.getoption("--sittings")
     if option is None:
         return

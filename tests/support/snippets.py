@@ -1,4 +1,4 @@
-"""Code on pages: the blocks of Python, and the lines of the command line.
+"""Code on pages: blocks of Python, and uses of the command line.
 
 Blocks of a page become one program whose lines have the numbers that they have on the page,
 so that a traceback names the place to mend.
@@ -25,7 +25,7 @@ INLINE = re.compile(r"`pinion ([a-z][^`]*)`")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page.
+    """Fenced code block of a page.
 
     Members
     -------
@@ -41,7 +41,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A line of the command line on a page.
+    """Use of the command ``pinion`` on a page.
 
     Members
     -------
@@ -74,7 +74,7 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def program(page: Sequence[Block], before: str = "") -> str:
-    """Return one program of blocks, each at its lines of the page.
+    """Join blocks to one program in which each line has the number that it has on the page.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def program(page: Sequence[Block], before: str = "") -> str:
 
 
 def run(text: str, *, name: str, folder: Path, limit: float = 1800.0) -> str:
-    """Run a program in a separate process; return its error output, or an empty text.
+    """Run a program in a separate process; return its error output, or "" if it succeeds.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def run(text: str, *, name: str, folder: Path, limit: float = 1800.0) -> str:
 
 
 def imports(block: Block) -> list[str]:
-    """Return the import statements of a block, wherever they are.
+    """Return all import statements in a block, at any level.
 
     Raises
     ------
@@ -151,7 +151,7 @@ def _command(line: int, rest: str, *, whole: bool) -> Command:
 
 
 def complaint(verbs: Mapping[str, Any], command: Command) -> str:
-    """Return the command line's complaint about a line before it runs, or an empty text."""
+    """Parse a command without running it; return the command line's error message, or ""."""
     verb, *rest = command.arguments
     if verb not in verbs:
         return f"there is no verb '{verb}'"

@@ -1,4 +1,4 @@
-"""Many requests through the device files with faults everywhere, and not one wrong result.
+"""Soak test: many requests through device files that inject faults, without a wrong result.
 
 ``python -m tests.support.soak BUILD --requests 100000 --every 100 --seed 0 [--json]``
 """
@@ -59,7 +59,7 @@ class _Batch:
 
 
 class Soak:
-    """One run.
+    """Run of the soak test: threads that submit requests to a card with faults.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Soak:
         self._left = 0
 
     def run(self) -> dict[str, Any]:
-        """Run everything and return the figures, of which ``complaints`` must be empty."""
+        """Run all rounds, and return the results, whose ``complaints`` must be empty."""
         began = time.monotonic()
         for number in range(self._rounds):
             self._left = self._requests * (number + 1) // self._rounds
@@ -161,7 +161,7 @@ class Soak:
         return _Batch(rows=rows, future=future, began=began, again=again, refused=refused)
 
     def _land(self, device: Device, batch: _Batch) -> _Batch | None:
-        """Check a batch's result; submit the same batch once more if it was an error."""
+        """Wait for a batch and check its result; submit it again if it ended with an error."""
         size = len(batch.rows)
         if not batch.again:
             self.tally.add(batches=1)
@@ -184,7 +184,7 @@ class Soak:
         return None
 
     def _reset(self, device: Device) -> None:
-        """Reset a device that a fault has broken, after which it works again."""
+        """Reset a device that refuses batches after a fault; repeat until it succeeds."""
         with self._resetting:
             end = time.monotonic() + PATIENCE
             while True:
@@ -244,7 +244,7 @@ def soak(
     workload: Workload | None = None,
     rounds: int = 10,
 ) -> dict[str, Any]:
-    """Run a soak on a build folder.
+    """Run a soak test on a build folder.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def soak(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the figures; return 0 if every rule holds, 1 if one does not, 2 if it cannot run."""
+    """Print the results; return 0 if every rule holds, 1 if one does not, 2 if it cannot run."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.soak", description=__doc__)
     parser.add_argument("build", type=Path, help="a build folder")
     parser.add_argument("--requests", type=int, default=100_000)

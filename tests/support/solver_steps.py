@@ -1,4 +1,4 @@
-"""The steps of a solver's iteration as functions, with every kind of cost."""
+"""Steps of a solver's iteration as functions, with every kind of cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pinion.robot import Model
 
 
 def solver_steps(model: Model) -> Mapping[str, Function]:
-    """Return the functions by name, for a robot's last link as tip, with limits and barrier."""
+    """Return the steps by name, for a cost at the last link, with limits and a barrier."""
     near = {"q": 0.1, "qd": 0.01, "limits": 5.0, "barrier": 0.1, "tip": 1.0}
     cost = Cost(
         running=Weights(tau=0.01, **near),

@@ -1,4 +1,4 @@
-"""Ends a test that waits for ever, and shows where each of its threads is."""
+"""Watchdog that ends a test which waits for ever, and prints the stacks of its threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ than the waits of tests, so that stacks are printed before these give up."""
 
 @contextmanager
 def waits_bounded(*, rest: float = REST) -> Iterator[None]:
-    """End the main thread's wait with an error once nothing moves.
+    """Raise `TimeoutError` in the main thread if the process stays idle for too long.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def waits_bounded(*, rest: float = REST) -> Iterator[None]:
                 cpu_before, since = cpu_now, now
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise TimeoutError(f"Nothing has moved for {rest:g} s; standard error has all stacks.")
+        raise TimeoutError(f"The process was idle for {rest:g} s; standard error has all stacks.")
 
     before = signal.signal(signal.SIGALRM, end)
     thread = threading.Thread(target=watch, name="waits-bounded", daemon=True)

@@ -1,4 +1,4 @@
-"""What `make lint` checks of commits: ``python -m tests.support.subjects``.
+"""Check of commit subjects for `make lint`: ``python -m tests.support.subjects``.
 
 The first line of a commit has at most 72 characters (CONTRIBUTING.md). Older commits than the check
 are as they are.
@@ -20,7 +20,7 @@ def long_subjects(log: str) -> list[str]:
 
 
 def main() -> int:
-    """Print each commit whose subject is too long; 1 if there is one."""
+    """Print each commit whose subject is too long; return 1 if there is one."""
     command = ["git", "log", "--no-merges", f"--since={SINCE}", "--format=%h %s"]
     log = subprocess.run(command, capture_output=True, text=True, check=False)
     if log.returncode:

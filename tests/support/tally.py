@@ -1,4 +1,4 @@
-"""The counts of a soak, the fault behind each error, and whether every rule holds."""
+"""Counts of a soak test, the fault that explains each error, and the rules that must hold."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ both packets are damaged when the driver notices the first."""
 
 @dataclass(frozen=True, kw_only=True)
 class Success:
-    """A batch with results, and its time."""
+    """Batch that returned results, and its times."""
 
     began: float
     ended: float
@@ -57,7 +57,7 @@ class Success:
 
 @dataclass(kw_only=True)
 class Failure:
-    """A batch that ended with an error: its name, its text, and its time.
+    """Batch that ended with an error: the error's name and text, and the batch's times.
 
     Members
     -------
@@ -75,7 +75,7 @@ class Failure:
 
 @dataclass(kw_only=True)
 class Tally:
-    """The counts of a soak's threads.
+    """Counts and outcomes of a soak test, shared by its threads.
 
     Members
     -------
@@ -105,19 +105,19 @@ class Tally:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, **more: int) -> None:
-        """Count, from any thread."""
+        """Add amounts to counts by name, from any thread."""
         with self.lock:
             for name, value in more.items():
                 setattr(self, name, getattr(self, name) + value)
 
     def succeed(self, began: float) -> None:
-        """Note a batch with results."""
+        """Record a batch that returned results."""
         ended = time.monotonic()
         with self.lock:
             self.successes.append(Success(began=began, ended=ended))
 
     def fail(self, error: BaseException, began: float) -> None:
-        """Note an error."""
+        """Record a batch that ended with an error."""
         name, host, ended = type(error).__name__, "", time.monotonic()
         if isinstance(error, CardFaultError):
             name = error.cause.name
@@ -130,7 +130,7 @@ class Tally:
 def unexplained(
     failures: Sequence[Failure], records: Sequence[FaultRecord], successes: Sequence[Success] = ()
 ) -> list[Failure]:
-    """Return failures without a fault of their name and time that explains no other failure.
+    """Return the failures that cannot be matched to a fault of their kind and time.
 
     A fault's time ends with the first batch that was submitted after it and got its results: they
     come in order, so the fault has been noticed and the card works again by then. What is submitted
@@ -160,14 +160,14 @@ def unexplained(
 
 
 def _over(record: FaultRecord, successes: Sequence[Success]) -> float:
-    """Return when a fault was over: the end of the first batch after it that got its results."""
+    """Return the time at which a fault was over: when the first batch after it succeeded."""
     if record.kind == "ebusy":  # armed until somebody opens the card
         return math.inf
     return min((s.ended for s in successes if s.began > record.time), default=math.inf)
 
 
 def _causes(failure: Failure, faults: Sequence[FaultRecord], over: Sequence[float]) -> list[int]:
-    """Return the numbers of faults that may have caused a failure."""
+    """Return the indices of the faults that may have caused a failure."""
     near = [
         k
         for k, fault in enumerate(faults)

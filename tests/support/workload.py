@@ -1,4 +1,4 @@
-"""Requests with results that are known to the bit, for a soak."""
+"""Requests with bit-exact expected results, for a soak test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Requests and the integer model's results.
+    """Requests, and their results from the integer model.
 
     Members
     -------
@@ -41,11 +41,11 @@ class Workload:
         return len(self.words)
 
     def take(self, rows: NDArray[np.int64]) -> Arrays:
-        """Return the inputs of some requests."""
+        """Return the inputs of the requests at `rows`, by name."""
         return {name: array[rows] for name, array in self.arrays.items()}
 
     def wrong(self, rows: NDArray[np.int64], result: Result) -> int:
-        """Return requests of a batch whose result differs, in a bit of a word or in its flag."""
+        """Return the number of a batch's requests whose words or flag differ from the expected."""
         parts = {array.name: array.gather(result[array.name]) for array in self.manifest.outputs}
         words = pack(result_dtype(self.manifest), parts, len(rows))
         differs = (words != self.words[rows]).any(axis=1)
@@ -53,7 +53,7 @@ class Workload:
 
 
 def workload_of(folder: Path, *, count: int = 4096, seed: int = 0) -> Workload:
-    """Return random requests for a build, and their results from the integer model."""
+    """Sample requests for a build, and compute their results with the integer model."""
     build = Build.read(folder)
     arrays = sample(build.model, build.function, count, distribution="reference", seed=seed)
     words, flags = Reference(build).expected(request_words(build.manifest, arrays))

@@ -56,7 +56,7 @@ def check_float32_source(source: Format) -> None:
 
 
 def float32_to_fixed(bits: NDArray[np.uint32], target: Format) -> tuple[Ints, Flags]:
-    """Convert words of IEEE-754 single precision to fixed point.
+    """Convert IEEE-754 single-precision words to fixed point.
 
     Rounds once, to nearest with ties toward +infinity, then saturates.
 
@@ -108,7 +108,7 @@ def float32_to_fixed(bits: NDArray[np.uint32], target: Format) -> tuple[Ints, Fl
 
 
 def fixed_to_float32(ints: Ints, source: Format) -> NDArray[np.uint32]:
-    """Convert fixed point to words of IEEE-754 single precision.
+    """Convert fixed point to IEEE-754 single-precision words.
 
     Rounds to nearest, ties to even, as a cast does; a word of at most 25 bits converts exactly.
     Zero becomes +0; subnormal numbers, infinities and NaN cannot occur.

@@ -39,7 +39,7 @@ class Overflow(Enum):
 
 
 class FormatError(ValueError):
-    """A format's name is invalid or a value does not fit; the message says which."""
+    """Error for an invalid format, or a value that does not fit its format."""
 
 
 @dataclass(frozen=True)
@@ -72,34 +72,34 @@ class Format:
 
     @property
     def name(self) -> str:
-        """``q16.16``, or ``s<width>e<-frac>`` if the point lies outside the word."""
+        """Name such as ``q16.16``, or ``s<width>e<-frac>`` if the point lies outside the word."""
         if 0 <= self.frac < self.width:
             return f"q{self.width - self.frac}.{self.frac}"
         return f"s{self.width}e{-self.frac}"
 
     @property
     def min_int(self) -> int:
-        """Smallest integer."""
+        """Smallest integer that the format holds, in units of the LSB."""
         return -(1 << (self.width - 1))
 
     @property
     def max_int(self) -> int:
-        """Largest integer."""
+        """Largest integer that the format holds, in units of the LSB."""
         return (1 << (self.width - 1)) - 1
 
     @property
     def lsb(self) -> float:
-        """Value of the LSB."""
+        """Value of the least significant bit."""
         return 2.0**-self.frac
 
     @property
     def min(self) -> float:
-        """Smallest value."""
+        """Smallest real value that the format can represent."""
         return self.min_int * self.lsb
 
     @property
     def max(self) -> float:
-        """Largest value."""
+        """Largest real value that the format can represent."""
         return self.max_int * self.lsb
 
 
@@ -142,7 +142,7 @@ def round_shift(x: Ints, shift: int, rounding: Rounding) -> Ints:
 
 
 def limit(x: Ints, target: Format, overflow: Overflow) -> tuple[Ints, Flags]:
-    """Limit integers to the target's range; return them, and flags of those that changed."""
+    """Saturate or wrap integers to the target's range; return them, and where they changed."""
     if overflow is Overflow.SATURATE:
         y = np.clip(x, target.min_int, target.max_int)
     else:

@@ -181,7 +181,7 @@ class Piecewise:
 
     @classmethod
     def parse(cls, text: str) -> Piecewise:
-        """Parse the `text` of a table."""
+        """Parse a table from its `text`, a list of numbers separated by spaces."""
         try:
             numbers = [float(word) for word in text.split()]
         except ValueError:
@@ -218,7 +218,7 @@ class Piecewise:
 
     @cached_property
     def text(self) -> str:
-        """`numbers` as text that reads back exactly."""
+        """`numbers` as text from which `parse` restores the same table exactly."""
         return " ".join(map(repr, self.numbers))
 
     @cached_property
@@ -260,7 +260,7 @@ class Piecewise:
         return self._at(self._segment(x), x)
 
     def slopes(self, x: Any) -> Floats:
-        """Return derivatives at floats of any shape, 0 outside the bounds."""
+        """Return the derivative at floats of any shape; it is 0 outside the bounds."""
         x = np.asarray(x, dtype=np.float64)
         index = self._segment(x)
         slope: Floats = self.rows[index, 1]
@@ -283,7 +283,7 @@ class Piecewise:
         return float(np.min(values)), float(np.max(values))
 
     def halved(self) -> Piecewise:
-        """Return the same function on segments of half the width."""
+        """Return the same function, divided into segments of half the width."""
         step = self.step - 1
         first, count = segments(self.low, self.high, step)
         number = first + np.arange(count)

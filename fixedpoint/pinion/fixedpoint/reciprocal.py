@@ -257,7 +257,7 @@ class Reciprocal:
 
     @property
     def _lengths(self) -> range:
-        """Lengths of magnitudes whose results fit.
+        """Lengths in bits of the magnitudes whose results fit the target.
 
         The full width is left out if possible: only the smallest word has it, a power of two, which
         needs no more accuracy than others.

@@ -75,7 +75,7 @@ class SinCos:
 
     @cached_property
     def method(self) -> DirectTable | TurnTable:
-        """Direct table if it fits, otherwise a table of one turn with interpolation."""
+        """Implementation: a direct table if it is small enough, otherwise range reduction."""
         direct = DirectTable(source=self.source, target=self.target)
         if self.segment_bits is None and direct.fits:
             return direct

@@ -1,4 +1,4 @@
-"""Boards: platforms, tops, and the inputs from which vendor and open tools make bitstreams.
+"""Board support: platforms, top-level modules, and inputs for vendor and open-source tools.
 
 A board reads a build folder and its manifest; :mod:`pinion.flow`, one layer up, creates them.
 """

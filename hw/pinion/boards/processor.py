@@ -1,4 +1,4 @@
-"""RTLIL of the top of a dynamics processor."""
+"""RTLIL of a dynamics processor's top-level module."""
 
 from __future__ import annotations
 

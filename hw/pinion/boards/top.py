@@ -1,4 +1,4 @@
-"""The top of a build as one RTLIL file: its core between the ports of the DMA engine."""
+"""Top-level module of a build as one RTLIL file: its core between the DMA engine's ports."""
 
 from __future__ import annotations
 
@@ -128,14 +128,14 @@ def _sealed(headline: str, text: str) -> str:
 
 
 def _headline(parameters: TopParameters, core: str) -> str:
-    """Return the generator, its version, and a digest of everything that the text depends on."""
+    """Return the first line: generator, version, and a digest of all that the text depends on."""
     content = "\n".join((repr(parameters), version("amaranth"), _sources(), core))
     return f"# pinion.boards.top {installation.version()} {sha256(content.encode()).hexdigest()}"
 
 
 @cache
 def _sources() -> str:
-    """Return a digest of the gateware around the core; a change to it makes a top outdated."""
+    """Return a digest of the gateware around the core; if it changes, a top is outdated."""
     folders = [Path(folder) / "link" for folder in gateware.__path__]
     folders += [Path(folder) for folder in link.__path__]
     digest = sha256()

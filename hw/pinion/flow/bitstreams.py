@@ -119,7 +119,7 @@ def _open_tools(request: BitstreamRequest) -> Mapping[str, Any]:
 
     if request.vivado is not None:
         raise BuildError(
-            f"A bitstream for the {request.manifest.target} is made with open tools: leave vivado "
+            f"A bitstream for the {request.manifest.target} is made without Vivado: leave vivado "
             "(--vivado) out."
         )
     return bitstream(request.folder, seed=request.seed, progress=request.progress)

@@ -107,7 +107,7 @@ class Build:
 
 @dataclass(frozen=True, kw_only=True)
 class Built:
-    """Result of :func:`build`.
+    """Result of :func:`build`: manifest, design, and the reason for the interval.
 
     Members
     -------
@@ -125,7 +125,7 @@ class Built:
 
 @dataclass(kw_only=True)
 class BuildDraft(DesignDraft):
-    """Build in progress: its design, and what the stages have added so far.
+    """Build in progress: its design, and the results of the stages so far.
 
     Members
     -------
@@ -154,7 +154,7 @@ class BuildDraft(DesignDraft):
 
     @property
     def home(self) -> str:
-        """Distribution of states that the design is made for."""
+        """Distribution of states that the core is designed for."""
         return self.design.saved.distribution if self.design.saved else REFERENCE
 
     @property
@@ -231,7 +231,7 @@ def build(
 
 
 def _judge(draft: BuildDraft) -> None:
-    """Measure the loss of the scheduled design in the task that chose its formats, if any."""
+    """Measure the scheduled design's loss in the task that chose its formats, if one did."""
     if draft.search is not None:
         draft.search.judge(draft.design)
 
@@ -290,7 +290,7 @@ def _state_task(draft: BuildDraft) -> None:
 
 
 def _elaborate(draft: BuildDraft) -> None:
-    """Elaborate the core; its latencies enter the manifest and the build hash."""
+    """Elaborate the core, and add its latencies to the manifest and so to the build hash."""
     draft.progress.step("Elaborating the gateware")
     model, row, design = draft.model, draft.row, draft.design
     probe = Core(graph=design.fixed, binding=design.binding, build_hash=0)

@@ -45,12 +45,12 @@ _WIDTHS = (4, 3, 2)
 
 
 class TaskError(ValueError):
-    """Error if no formats keep a task's loss within its limit, or a search is impossible."""
+    """Error for a task whose loss no formats keep within its limit, or an impossible search."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Loss of a candidate in a task, and other measurements.
+    """Loss of a candidate in a task, with other measurements by name.
 
     Members
     -------
@@ -117,7 +117,7 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """Candidate that was measured, or refused.
+    """Candidate of a search with its measured loss, or the reason why it cannot be built.
 
     Members
     -------
@@ -153,7 +153,7 @@ class Tried:
 
 
 class _Lowered(NamedTuple):
-    """A graph lowered to candidate word lengths, with its estimated cost, (DSP blocks, bits)."""
+    """Graph lowered to candidate word lengths, with its estimated cost (DSP blocks, bits)."""
 
     plan: AutoFormats
     real: Graph
@@ -264,7 +264,7 @@ class TaskSearch:
             raise TaskError(
                 f"The scheduled core has a loss of {self.found.loss:.3g} in the task "
                 f"'{self.goal.name}', but at most {self.goal.loss:g} is allowed. Its formats met "
-                "this limit before scheduling: the task's loss must be the same for equal results."
+                "this limit before scheduling: its loss must be the same for equal results."
             )
         self.progress.step("Measuring it on motions that the search did not see")
         self.held_out = self.goal.held_out(core)
@@ -457,7 +457,7 @@ class TaskSearch:
 
 
 def _like(words: Words, first: Words) -> bool:
-    """Return whether words are as wide as `first`, with narrower multiplier ports."""
+    """Return whether word lengths differ from `first` only by a narrower multiplier port."""
     return words.wide == first.wide and words.narrow < first.narrow and not first.share
 
 

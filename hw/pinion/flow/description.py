@@ -40,7 +40,7 @@ def build_manifest(
     snapping: Snapping | None,
     record: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Return the manifest of a design and its core; a request may leave only the interval open."""
+    """Return the manifest of a design and its core; the request must state all but the interval."""
     formats = one_line(Path(str(request.formats)).name)
     assert request.clock_mhz is not None
     sent: set[str] = set(plan.fixed.inputs)

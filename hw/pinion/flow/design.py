@@ -1,4 +1,4 @@
-"""Design of a robot's function: traced, given formats, scheduled and bound."""
+"""Design of a core for a robot's function: trace, formats, schedule and binding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .targets import find_target, resolved
 
 @dataclass(kw_only=True)
 class DesignDraft:
-    """Design in progress: its inputs, and what the stages have added so far.
+    """Design in progress: its inputs, and the results of the stages so far.
 
     Members
     -------
@@ -76,7 +76,7 @@ def trace(draft: DesignDraft) -> None:
 
 
 def leave_out_words(draft: DesignDraft) -> None:
-    """Fold the graph, remove words that need no transfer, and find the scales of the results."""
+    """Fold constants, remove words that need no transfer, and find the scales of the results."""
     matrices = [block for block in draft.row.inputs if len(block.shape) > 1]
     draft.droppable = {word for block in matrices for word in block.words(draft.model)}
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.droppable)
@@ -119,7 +119,7 @@ def choose_formats(draft: DesignDraft) -> None:
 
 
 def schedule(draft: DesignDraft) -> None:
-    """Schedule and bind at the interval, or at a longer one that a loop through states needs.
+    """Schedule and bind at the interval, or at a longer one if a loop through states needs it.
 
     Raises
     ------
@@ -196,7 +196,7 @@ def make_design(
 
 
 def _design_at(draft: DesignDraft, ii: int) -> Design:
-    """Return the design at an interval, with longer sine and cosine words if it needs them."""
+    """Design at an interval, with longer sine and cosine words if the accuracy requires them."""
     draft.progress.step(f"Scheduling at one result every {amount(ii, 'cycle')}")
     settings = replace(draft.settings, ii=ii)
     try:

@@ -34,7 +34,7 @@ class ExploreError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class SweepPoint:
-    """Build of a sweep: robot, function and options.
+    """Point of a sweep: robot, function and options of a build.
 
     Members
     -------
@@ -73,7 +73,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """Measurements to take at every point of a sweep.
+    """Choice of the measurements to take at every point of a sweep.
 
     Members
     -------
@@ -91,7 +91,7 @@ class Measurements:
     verify: bool = False
 
     def stages(self) -> dict[str, dict[str, Any]]:
-        """Return the stages to run, in order, each with the settings that its figures depend on."""
+        """Return the stages to run, in order, each with the settings that affect its results."""
         states = {
             **{"samples": self.samples, "seed": self.seed},
             "distribution": self.distribution,
@@ -130,7 +130,7 @@ def grid(
     for name in (*axes, *fixed):
         if name not in option_names:
             raise ExploreError(
-                f"A build has no option '{name}'; its options are {', '.join(option_names)}."
+                f"A build has no option '{name}'; the options are {', '.join(option_names)}."
             )
     for name, values in axes.items():
         if name in fixed:
@@ -151,12 +151,12 @@ def grid(
 
 
 def code_version() -> str:
-    """Return Pinion's version and a digest of the sources that a point's figures depend on."""
+    """Return Pinion's version with a digest of the sources that affect a point's results."""
     return source_digest(up_to("cosim"))
 
 
 def best(rows: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """Return, for each row, whether no other is at least as good in every goal and better in one.
+    """Return, for each row, whether it is Pareto-optimal.
 
     The goals are few DSP blocks, low latency, many results per second and a small largest error (to
     two digits). Rows that lack a figure are never among the best.

@@ -59,7 +59,7 @@ _HELD = 1 << 23
 def build_facts(
     build: Build, *, states: int = STATES, seed: int = SEED, progress: Progress = SILENT
 ) -> dict[str, Any]:
-    """Compute the figures that a report shows in addition to those in a build folder.
+    """Compute the figures that a report shows but a build folder does not contain.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def passes(build: Build) -> dict[str, Any]:
 
 
 def _reduction(build: Build) -> list[dict[str, Any]] | None:
-    """Return the operations after each reduction, or None if this Pinion traces another graph.
+    """Return counts after each reduction, or None if this version of Pinion traces another graph.
 
     Only this package's table is searched, so that a folder cannot run code of another package.
     """
@@ -118,7 +118,7 @@ def _reduction(build: Build) -> list[dict[str, Any]] | None:
 
 
 def _row(build: Build) -> Function | None:
-    """Return the entry of a build's function in Pinion's table, or None if it has none."""
+    """Return the entry of a build's function in Pinion's table; None without a valid one."""
     function = build.function
     if function.name not in FUNCTIONS:
         return None

@@ -1,4 +1,4 @@
-"""Figures of a design without a build: its hardware, and its errors relative to the float model."""
+"""Hardware of a design and its errors relative to the float model, without a build."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pinion.robot import Model
 
 
 def hardware(design: Design) -> dict[str, Any]:
-    """Return operations, units, schedule length, storage and the fewest multipliers possible.
+    """Return counts of operations, units and registers, and the schedule's length, by name.
 
     ``multipliers_least`` is the number of multipliers if each were always busy.
     """
@@ -125,7 +125,7 @@ def measure(
 def _words(
     blocks: Sequence[Block], model: Model, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Return columns (n,) by word name."""
+    """Split arrays (n, ...) by block into columns (n,) by word name."""
     return {
         word: arrays[block.name].reshape(len(arrays[block.name]), -1)[:, position]
         for block in blocks

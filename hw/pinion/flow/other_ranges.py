@@ -44,7 +44,7 @@ class RangeResults:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherRanges:
-    """Figures of per-signal formats for other states, at a design's interval and with its sums.
+    """Estimates for per-signal formats on other states, with a design's interval and sums.
 
     Members
     -------
@@ -80,7 +80,7 @@ class OtherRanges:
         }
 
     def sentence(self) -> str:
-        """Compare this build with the other choice of ``--ranges``, in one or two sentences."""
+        """Return a sentence or two that compare the build with the other choice of ``--ranges``."""
         flags = f"flags {self.present.flagged:,} of {STATES:,} {STRESS} states"
         if self.other is None or self.blocks is None:
             return (
@@ -166,7 +166,7 @@ def other_ranges(model: Model, row: Function, design: Design) -> OtherRanges | N
 
 
 def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
-    """Return these formats, or finer ones with longer sine and cosine words, if they are accurate.
+    """Return the formats if accurate enough, or finer ones with longer sine and cosine words.
 
     Two wide ports for every product show it immediately; refining would try many sets of them.
 
@@ -192,7 +192,7 @@ def _reachable(auto: AutoFormats, graph: Graph) -> AutoFormats:
 
 
 def _alike(model: Model, row: Function, first: str, second: str) -> bool:
-    """Return whether a function's samples of two distributions are identical."""
+    """Return whether samples of a function's requests are identical for two distributions."""
     requests = [sample(model, row, 16, distribution=d, seed=SEED) for d in (first, second)]
     return all(np.array_equal(requests[0][name], requests[1][name]) for name in requests[0])
 

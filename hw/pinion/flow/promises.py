@@ -106,7 +106,7 @@ def stated(measured: Mapping[str, float | None], *, home: str, name: str) -> flo
 
 
 class PromiseError(ValueError):
-    """Error if no error bound can be stated for a build."""
+    """Error for a build for which no error bound can be stated."""
 
 
 def promises(measured: Mapping[str, float | None], *, home: str, limit: float) -> dict[str, float]:

@@ -40,12 +40,12 @@ def judged_states(model: Model, row: Function, distribution: str = REFERENCE) ->
 
 
 def scale_states(model: Model, row: Function) -> Columns:
-    """Return reference states (n,) by input word, for estimating the usual size of results."""
+    """Return reference states (n,) by input word, for estimating typical magnitudes of results."""
     return _draw(model, row, SCALE_STATES, SCALE_SEED, REFERENCE, corners=False)
 
 
 def stray(distribution: str, home: str) -> float:
-    """Return the factor on the stated error bounds of compared values for a distribution.
+    """Return the factor by which a distribution widens the error bounds of compared values.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def stray(distribution: str, home: str) -> float:
 
 
 def _with_corners(model: Model, row: Function, count: int, seed: int, distribution: str) -> Columns:
-    """Return states, half of which have every velocity and acceleration at a limit."""
+    """Sample states (n,) by word; in half, every velocity and acceleration is at a limit."""
     inside = _draw(model, row, count // 2, seed, distribution, corners=False)
     ends = _draw(model, row, count // 2, seed, distribution, corners=True)
     return {word: np.concatenate([inside[word], ends[word]]) for word in inside}

@@ -16,7 +16,7 @@ from .states import REFERENCE
 
 
 class TargetError(ValueError):
-    """Error for an unknown target, or an interval or clock that it cannot have."""
+    """Error for an unknown target, or an interval or clock that it does not support."""
 
 
 def _nothing(folder: Path, manifest: Manifest, progress: Progress) -> None:
@@ -51,7 +51,7 @@ SIM = "sim"
 
 
 def find_target(name: str) -> Target:
-    """Return the target with a name.
+    """Return a target by name.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def resolved(request: BuildRequest) -> BuildRequest:
 
 
 def _is_whole(value: object) -> bool:
-    """Return whether a value of any type is a whole number."""
+    """Return whether a value, which may have any type, is a whole number."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -65,7 +65,7 @@ def task_names(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def task_figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the losses and costs from a task's record, by name, for the manifest."""
+    """Return losses and costs by name from a task's record, for the manifest."""
     choice = record["tried"][record["chosen"]]
     figures = {name: record[name] for name in ("loss", "found", "held_out_loss", "held_out")}
     figures |= {f"float64_{name}": value for name, value in record["exact"].items()}

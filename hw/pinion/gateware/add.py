@@ -71,7 +71,7 @@ class AddUnit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build optional operand registers, the carry chain, overflow handling and the result.
+        """Build optional operand registers, the carry chain, overflow handling, output register.
 
         Overflow of a wrapping sum is detected after its register, so that no logic follows the
         carry chain.

@@ -117,7 +117,7 @@ class LessUnit(Unit):
 
 
 class SelectUnit(Unit):
-    """Selection of the first of two words if a condition is true, otherwise of the second.
+    """Multiplexer: the first of two words if a condition is true, otherwise the second.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class ClampUnit(Unit):
         super().__init__({"i": signed(width)}, {"o": signed(width)}, latency=1)
 
     def elaborate(self, platform: object) -> Module:
-        """Build two comparisons, a selection of three words and the result register."""
+        """Build two comparators, a 3-to-1 multiplexer and the result register."""
         m = Module()
         shape = signed(self.width)
         low, high = C(self.low, shape), C(self.high, shape)

@@ -39,7 +39,7 @@ class Copies:
         self._copy = Signal()
 
     def to(self, loads: int) -> Signal:
-        """Return a copy that may drive `loads` more loads; more than `LOADS` get their own copy."""
+        """Return a copy that can drive `loads` more loads, a new one if the latest cannot."""
         if self._room < loads:
             self._copy = Signal(
                 name=f"{self._name}{self._count}", reset_less=True, attrs=dict(MARK)

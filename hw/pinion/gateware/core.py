@@ -152,7 +152,7 @@ class Core(Component):
         return m
 
     def _fresh(self, m: Module, loading: Signal, last_slot: Value) -> list[Signal]:
-        """Return, by stage, whether its record starts from the initial state; [] without states.
+        """Return, by stage, whether its record starts from the initial state; [] if stateless.
 
         A reset of the state waits for the next record, so that it falls between two records.
         """
@@ -172,7 +172,7 @@ class Core(Component):
         return fresh
 
     def _slots(self, m: Module) -> tuple[Signal, Value, Value]:
-        """Return the current slot, whether the next one is the last, and whether this one is.
+        """Return the current slot, and whether the next one and this one are the last.
 
         All of them, and the datapath's slot, are registers.
         """
@@ -323,7 +323,7 @@ class Core(Component):
     def _input_move(
         self, m: Module, lane: int, accept: Signal, coming: Signal | None
     ) -> dict[str, Signal]:
-        """Return the registered `move` port of a lane's converter, by beat, if it has one."""
+        """Return the register for port `i_move` of a lane's converter, if it has one."""
         if coming is None:
             return {}
         moves = {}
@@ -338,7 +338,7 @@ class Core(Component):
         return {"i_move": move}
 
     def _output_turn(self, m: Module, lane: int) -> dict[str, Signal]:
-        """Return the inputs `i_move` and `i_negate` of a lane's converter, if it has them."""
+        """Return the signals for `i_move` and `i_negate` of a lane's converter, if it has them."""
         moves = range(self.to_float.moves + 1)
         move = Signal(moves, name=f"out{lane}_move", reset_less=True)
         negate = Signal(name=f"out{lane}_negate", reset_less=True)
@@ -426,7 +426,7 @@ class Core(Component):
         return freed
 
     def _sticky(self, m: Module, flag: Value, fresh: Value, closes: Value) -> Value:
-        """Return whether a record, or any earlier one since the state was reset, is flagged."""
+        """Return whether this record or an earlier one since the last state reset is flagged."""
         spoiled, flagged = Signal(name="spoiled"), Signal(name="spoiled_before")
         m.d.comb += flagged.eq(flag | (spoiled & ~fresh))
         with m.If(closes):
@@ -435,7 +435,7 @@ class Core(Component):
 
 
 def _coarsest(formats: list[Format]) -> tuple[Format, int]:
-    """Return a format with the largest width and fewest fraction bits, and the latter's spread."""
+    """Return the largest width with the fewest fraction bits, and the range of fraction bits."""
     coarsest = min(fmt.frac for fmt in formats)
     width = max(fmt.width for fmt in formats)
     return Format(width, coarsest), max(fmt.frac for fmt in formats) - coarsest

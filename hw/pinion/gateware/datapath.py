@@ -58,7 +58,7 @@ several lookup tables deep."""
 
 
 class Datapath(Component):
-    """Hardware of a bound schedule.
+    """Component that executes a bound schedule: units, operand selection, registers, flags.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Datapath(Component):
         return name
 
     def _select(self, m: Module, choice: dict[int, int], inputs: list[Value], name: str) -> Signal:
-        """Return the input chosen for each slot, by selectors as wide as one register can drive."""
+        """Return the input selected in each slot; a register drives the select of each part."""
         count, width = len(inputs), max(value.shape().width for value in inputs)
         if len(choice) == count == self.ii:  # in slot order: the select needs no logic
             inputs = [inputs[choice[slot]] for slot in range(count)]
@@ -168,7 +168,7 @@ class Datapath(Component):
         return self._slots[m]
 
     def _next_slot_of(self, m: Module) -> Signal:
-        """Return a module's register with the next cycle's slot, for one more use.
+        """Return a module's register of the next cycle's slot; add a copy after every few uses.
 
         A single register would have a thousand loads all over the chip.
         """

@@ -35,7 +35,7 @@ _PRODUCT = 0b0101
 
 
 def explicit_modules(blocks: Mapping[str, Mac]) -> str:
-    """Return the Verilog of blocks, given by module name; "" if there are none."""
+    """Return the Verilog of blocks by module name as explicit instances; "" for no blocks."""
     if not blocks:
         return ""
     head = "// The blocks of core.v as explicit DSP48E2 instances: read them in place of those.\n\n"
@@ -48,7 +48,7 @@ def model_path() -> Path:
 
 
 def explicit_text(folder: Path) -> str:
-    """Return the explicit modules of a build folder; "" if it has none."""
+    """Read the Verilog of a build folder's explicit modules; "" if it has none."""
     path = folder / VERILOG
     return path.read_text() if path.is_file() else ""
 

@@ -52,7 +52,7 @@ class Hypot2Unit(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build two products, an adder, and the rounding of the align unit."""
+        """Build two multipliers, an adder, and the rounding of the align unit."""
         m = Module()
         squares = [
             delay(m, x * x, 1, f"{name}_square") for name, x in (("a", self.a), ("b", self.b))

@@ -157,7 +157,7 @@ class Selector(Unit):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build one case for each input."""
+        """Build a switch on `sel` with one case for each input."""
         m = Module()
         with m.Switch(self.sel):
             for i in range(self.count - 1):

@@ -1,4 +1,4 @@
-"""Normalisation of a word by shifts, a few binary digits of the distance per cycle."""
+"""Normalisation of a word by shifts, with a few bits of the shift distance per cycle."""
 
 from __future__ import annotations
 

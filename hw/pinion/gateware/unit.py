@@ -111,7 +111,7 @@ def read_memory(
     cycles: int,
     attributes: Mapping[str, str],
 ) -> Value:
-    """Build the memory `table`; return a row after `cycles`, the first column in the lowest bits.
+    """Build a ROM; return row `index` after `cycles`, with the first column in the lowest bits.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def read_memory(
 
 
 def check_stages(**stages: int) -> None:
-    """Raise ValueError if a number of pipeline stages is below 1."""
+    """Raise ValueError if a number of pipeline stages, given by name, is below 1."""
     for name, count in stages.items():
         if count < 1:
             raise ValueError(f"{name} must be at least 1, not {count}.")

@@ -27,7 +27,7 @@ def mark_registers(verilog: str) -> str:
 
 
 def emit_verilog(rtlil: Path, verilog: Path, *, explicit: str = "") -> None:
-    """Write the Verilog of an RTLIL file and keep its hierarchy.
+    """Convert an RTLIL file to Verilog, and keep its hierarchy.
 
     Processes are first converted to multiplexers and flip-flops (``proc``): an ``always @*`` block
     whose inputs never toggle leaves its outputs X in Icarus 11, a continuous assignment does not.

@@ -50,11 +50,11 @@ _WORDS = (
 
 
 class YosysError(RuntimeError):
-    """Error if Yosys is missing, fails on a script, or exceeds its time limit."""
+    """Error for a Yosys that is missing, fails on a script, or exceeds its time limit."""
 
 
 def tool_command(package: str, function: str) -> list[str]:
-    """Return the start of a command that runs a YoWASP tool; the tool's arguments follow.
+    """Return a command that runs a YoWASP tool, to which the tool's arguments are appended.
 
     YoWASP compiles a tool at its first start, which takes a minute of CPU time, and stores the
     result in ``YOWASP_CACHE_DIR`` or the user's cache. The set-up of a clone does this in the
@@ -73,7 +73,7 @@ def tool_command(package: str, function: str) -> list[str]:
 
 
 def yosys_path(path: Path, *, folder: Path) -> str:
-    """Return the path of a file for a script that runs in ``folder``.
+    """Return a file's path as text for a Yosys script that runs in ``folder``.
 
     The WebAssembly runtime mounts an empty private directory over ``/tmp``, so absolute paths below
     it do not reach the real files; paths relative to the working directory always do.

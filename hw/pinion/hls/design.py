@@ -113,20 +113,24 @@ class Design:
 
     @property
     def multipliers(self) -> int:
-        """Number of multipliers in dot units, excluding those inside sine units."""
+        """Number of multipliers in dot units; those inside sine units are not counted."""
         units = self.binding.schedule.units
         return sum(kind.products * count for kind, count in units.items())
 
     @property
     def adders(self) -> int:
-        """Number of shared adders, excluding those inside dot units."""
+        """Number of shared adders; those inside dot units are not counted."""
         return sum(n for label, n in self.units().items() if label.startswith("add"))
 
 
 @dataclass(kw_only=True)
 class _Draft:
-    """Design in progress: members of :class:`Design` as stages add them, the folded graph of the
-    transferred words, and the widths of its dot products.
+    """Design in progress, to which stages add members of :class:`Design` and intermediate results.
+
+    Members
+    -------
+    folded : graph of the transferred words.
+    widths : numbers of products of its dots.
     """
 
     traced: Graph
@@ -186,7 +190,7 @@ def design(
 
 
 def _leave_out_words(draft: _Draft) -> None:
-    """Fold the graph, and remove the words that need no transfer."""
+    """Fold constants, and remove the words that need no transfer."""
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.settings.droppable)
     if not draft.folded.inputs or not draft.folded.outputs:
         raise ValueError("A function without inputs or without results needs no hardware.")
@@ -219,7 +223,7 @@ def _choose_sums_and_formats(draft: _Draft) -> None:
 
 
 def _schedule_and_bind(draft: _Draft) -> None:
-    """Schedule the fixed graph with full effort, and bind it."""
+    """Schedule the fixed-point graph with full effort, and bind it."""
     settings, fixed = draft.settings, draft.fixed
     modulo = schedule(
         operations(fixed, settings.timing),
@@ -334,7 +338,7 @@ def _choose_formats(draft: _Draft) -> None:
 
 
 def _smallest_pivot(graph: Graph, states: Mapping[str, Floats]) -> float:
-    """Return half the smallest magnitude that a reciprocal divides by at the states; 0 for none.
+    """Return half the smallest divisor of any reciprocal on the given states; 0 for none.
 
     Pivots of a robot have a positive lower bound; a much smaller one comes from rounding or from a
     state outside the ranges, and quotients by it are useless.

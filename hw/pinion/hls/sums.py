@@ -171,7 +171,7 @@ class _Step:
 
 
 class _Tree:
-    """Tree of a sum: its summands other than products, then its steps, numbered in this order."""
+    """Tree of a sum: summands other than products, then steps, numbered in this order."""
 
     def __init__(self, items: list[tuple[int, int]]) -> None:
         self.items = items  # cycle in which each is ready, and its sign
@@ -291,7 +291,7 @@ class _Builder:
         return self.to.finish(outputs, self.states)
 
     def plain(self, place: Signed, like: Node) -> int:
-        """Return the node of a signed value, after emitting a negation if the sign is negative."""
+        """Return the node of a signed term, with a negation emitted if its sign is negative."""
         sign, number = place
         return self.emit(names.NEG, (number,), (), like) if sign < 0 else number
 
@@ -313,7 +313,7 @@ class _Builder:
         }
 
     def terms(self, root: int) -> tuple[list[_Term], list[_Term]]:
-        """Return the summands of a root: products that may join a dot, and all others."""
+        """Return a root's summands in two lists: products that may join a dot, and all others."""
         products: list[_Term] = []
         others: list[_Term] = []
         stack = [(1, root)]
@@ -381,16 +381,16 @@ class _Builder:
         return tree
 
     def _start(self, group: Sequence[_Term]) -> int:
-        """Return the first cycle in which a unit can start with the products of a group."""
+        """Return the first cycle in which a dot unit can start the products of a group."""
         return max(0, *(term.ready - k for k, term in enumerate(self._ordered(group))))
 
     def _constant(self, term: _Term) -> bool:
-        """Return whether a factor of a product is a constant, which absorbs a sign."""
+        """Return whether a product has a constant factor, which can absorb a sign."""
         assert term.factors is not None
         return any(self.to.nodes[x].op == names.CONST for _, x in term.factors)
 
     def _front(self, group: Sequence[_Term], addend: int | None) -> int:
-        """Return the sign in front of a dot: its addend's, or -1 if every product is negative.
+        """Return the sign of a dot: its addend's or, without one, -1 if every product is negative.
 
         In a group of several, a product with a constant takes its sign into the constant.
         """
@@ -401,7 +401,7 @@ class _Builder:
         return 1 if any(term.sign > 0 or self._constant(term) for term in group) else -1
 
     def opened(self, root: int, products: list[_Term], others: list[_Term]) -> list[_Term]:
-        """Replace the latest summand, if it is a sum, with its terms if that finishes earlier.
+        """Replace the latest summand with its terms, if it is a sum and that finishes earlier.
 
         The opened sum has other readers and stays; two additions in one cycle save its cycle.
         """
@@ -495,7 +495,7 @@ class _Builder:
         return ordered
 
     def dot(self, group: Sequence[_Term], addend: Signed | None, like: Node) -> Signed:
-        """Emit the dot of a group, or its single product; return the sign in front and the node."""
+        """Emit the dot of a group, or its single product; return its sign and node."""
         front = self._front(group, None if addend is None else addend[0])
         if addend is None and len(group) == 1:
             assert group[0].factors is not None and group[0].like is not None

@@ -62,7 +62,7 @@ def latest_arrivals(
 
 
 def _ranges(first: Ints, last: Ints) -> Ints:
-    """Return the concatenation of the ranges from each first to its last, exclusive."""
+    """Concatenate the ranges from each first to its last, exclusive."""
     counts = last - first
     ends = np.cumsum(counts)
     numbers: Ints = np.arange(int(counts.sum())) + np.repeat(first - ends + counts, counts)

@@ -29,7 +29,7 @@ class DelayError(ValueError):
 
 @dataclass(frozen=True)
 class Inside:
-    """Registers around a DSP block that count as part of it.
+    """Rule for registers beside a DSP block that are timed as part of it.
 
     Members
     -------

@@ -121,7 +121,7 @@ def estimate_dsp(rtlil: str, *, top: str = "pinion_core") -> int:
 
 
 def in_words(rows: Sequence[Multipliers], counted: int | None = None) -> str:
-    """Return a sentence on the multipliers behind the number of DSP blocks; "" without any.
+    """Describe in a sentence the multipliers that need the DSP blocks; "" if there are none.
 
     Parameters
     ----------

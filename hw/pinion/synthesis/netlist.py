@@ -86,7 +86,7 @@ class Netlist:
         return self._find(cell)[1].name
 
     def register(self, cell: int) -> str:
-        """Return the name of the net that a cell drives, or "" if only the tool named it."""
+        """Return the design's name for the net that a cell drives, or "" if it has none."""
         _, module, local = self._find(cell)
         return module.output_name(local)
 
@@ -287,7 +287,7 @@ class _Reader:
                         module.add("arcs", ns, net, end, number, pin)
 
     def _form(self, cell: Mapping[str, Any]) -> _Form:
-        """Return the table's delays of a cell, pin by pin; shared by all cells of its kind."""
+        """Return a cell's pins and arcs with delays from the table; shared by equal cells."""
         kind, parameters = cell["type"], cell.get("parameters", {})
         widths = tuple((port, len(bits)) for port, bits in cell["connections"].items())
         entry = self._table.find(kind, parameters)
@@ -414,7 +414,7 @@ class _Flat:
         }
 
     def fresh(self, module: _Module, inner: Ints, outer: Ints) -> Ints:
-        """Return numbers for the nodes of an instance, given those of its ports."""
+        """Number the nodes of an instance, given the numbers of its ports' nodes."""
         numbers = np.full(module.nodes, -1, np.int64)
         numbers[inner] = outer
         inner_nodes = numbers < 0

@@ -35,7 +35,7 @@ Count = dict[str, Any]
 
 
 def count_cells(cells: Mapping[str, int]) -> Count:
-    """Count DSP blocks, LUTs, flip-flops, block RAMs (36 Kb) and other resources of cells."""
+    """Convert cell counts to DSP blocks, LUTs, flip-flops, block RAMs (36 Kb) and others."""
 
     def of(*prefixes: str) -> int:
         return sum(n for kind, n in cells.items() if kind.startswith(prefixes))
@@ -54,12 +54,12 @@ def count_cells(cells: Mapping[str, int]) -> Count:
 
 
 def whole(number: float) -> int | float:
-    """Return a number without ``.0`` if it is an integer."""
+    """Return a whole number as int, and any other number unchanged."""
     return int(number) if number == int(number) else number
 
 
 def share(totals: Mapping[str, Any]) -> dict[str, float]:
-    """Return the share of the part in percent, all dies; LUTs used as memory count as LUTs."""
+    """Return the share of the whole part [%], by resource; LUTs used as memory count as LUTs."""
     used = {**totals, "lut": totals["lut"] + totals["srl"] + totals["lutram"]}
     return {name: round(100 * used[name] / size, 3) for name, size in CAPACITY.items()}
 

@@ -111,7 +111,7 @@ def path_end(
 
 
 def _role_beside(unit: str, name: str) -> str:
-    """Return the role of a register beside a unit: control, or a stored value."""
+    """Return the role of a register outside a unit: control, or a stored value."""
     ending = name.rpartition("_")[2].rstrip("0123456789")
     if ending in _CONTROL:
         return _CONTROL[ending]
@@ -123,7 +123,7 @@ def _role_beside(unit: str, name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without numbers, so that similar kinds and lanes share it."""
+    """Return a name without numbers, so that numbered kinds and lanes have the same name."""
     return re.sub(r"\d+(x\d+)*", "", name).replace("__", "_").strip("_$")
 
 

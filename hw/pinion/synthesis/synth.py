@@ -185,7 +185,7 @@ def synth(folder: Path, *, progress: Progress = SILENT) -> dict[str, Any]:
 
 
 def _explicit_blocks(folder: Path) -> list[str]:
-    """Return commands that replace a core's multiplier blocks with explicit ones, if it has any.
+    """Return Yosys commands that replace multiplier blocks with explicit ones; [] for none.
 
     Yosys infers neither a subtraction in a block nor a column of blocks.
     """

@@ -33,7 +33,7 @@ CLASSES = 10
 
 @dataclass(frozen=True, kw_only=True)
 class PathStep:
-    """Cell on a path, with its delay and those of the wires in front of it.
+    """Cell on a path, with its own delay and the delays of the wires in front of it.
 
     Members
     -------
@@ -117,7 +117,7 @@ class TimingGraph:
     # -- registers inside blocks -----------------------------------------------------------------
 
     def _inside(self) -> None:
-        """Set arcs, launches and captures, with registers in blocks as the table states them."""
+        """Set arcs, launches and captures; move registers into blocks where the table says so."""
         netlist = self.netlist
         self.arcs = Rows(node=netlist.source, cell=netlist.cell, pin=netlist.pin, ns=netlist.ns)
         self.target = netlist.target
@@ -131,7 +131,7 @@ class TimingGraph:
         self.absorbed = int(self._edge.sum() + self._bare.sum())
 
     def _absorb(self, entry: CellDelays, rule: Inside) -> None:
-        """Move registers around the blocks of an entry into those blocks."""
+        """Move registers beside the DSP blocks of a table entry into those blocks."""
         netlist, captures, launches = self.netlist, self.captures, self.launches
         loads, outputs = netlist.loads, netlist.outputs
         matches = np.array([e is entry for _, _, e in netlist.pins] + [False])
@@ -169,7 +169,7 @@ class TimingGraph:
         self.launches = _more(launches, points[0], points[1], rule.input_launch)
 
     def _ports(self) -> None:
-        """Let paths start and end at ports of the top, as at registers outside it."""
+        """Let paths start and end at the design's ports, as if at registers outside it."""
         register, netlist = self.table.register, self.netlist
         self.launches = _more(self.launches, netlist.inputs, -1, register.launch[0][1])
         self.captures = _more(self.captures, netlist.results, -1, register.setup[0][1])
@@ -204,7 +204,7 @@ class TimingGraph:
         return net, wire
 
     def _takes(self, cells: str, ports: str) -> Flags:
-        """Return, by pin kind, whether it belongs to these ports of these cells; False for -1."""
+        """Return a mask of the pin kinds that match these ports of these cells; False for -1."""
         return np.array(
             [kind.startswith(cells) and matches(port, 0, ports) for kind, port, _ in self.pins]
             + [False]
@@ -243,7 +243,7 @@ class PathTiming:
 
     @cached_property
     def _ends(self) -> tuple[Ints, Floats]:
-        """Rows of captures that a path reaches, and those paths' delays [ns], slowest first."""
+        """Row numbers of the captures that paths reach, and the delays [ns], slowest first."""
         graph, captures = self.graph, self.graph.captures
         last = self.scale * graph.last_net + graph.last_wire + captures.ns
         delay = self.arrival[captures.node] + last
@@ -399,7 +399,7 @@ def _as_data(path: Path, table: DelayTable) -> dict[str, Any]:
 
 
 def _all_or_none(rows: Rows, checked: Flags, good: Flags, nodes: int) -> Flags:
-    """Return which nodes belong only to ports (cell, pin) whose checked rows are all good."""
+    """Return a mask of the nodes that occur only in ports (cell, pin) with all rows good."""
     nodes_kept = np.zeros(nodes, np.bool_)
     if not checked.any():
         return nodes_kept

@@ -1,4 +1,4 @@
-"""Batches: evaluation of a function for very many requests on CPUs and GPUs, without comparison.
+"""Batches: a function's results for very many requests on CPUs and GPUs, without comparison.
 
 No build is needed: each worker receives the robot and the function's name and compiles it once.
 """
@@ -167,7 +167,7 @@ def batch(
 
 @dataclass(frozen=True)
 class FunctionParcel:
-    """Robot and function of Pinion's table, serialized for workers.
+    """Robot and a function from Pinion's table, serialized for workers.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Dask workers: those of a remote scheduler, or a cluster on this machine."""
+"""Dask workers, either of a remote scheduler or of a cluster on this machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _QUIET = logging.CRITICAL
 def cluster(
     scheduler: str | None, *, workers: int | None = None, devices: Sequence[str] = ()
 ) -> Iterator[Client]:
-    """Yield a client of a scheduler, or of a local cluster that ends with the context.
+    """Yield a client of a remote scheduler, or of a local cluster that ends with the context.
 
     A local cluster has single-threaded processes. It listens on this machine only, with
     certificates that only its processes have: whoever reaches a scheduler can run code.
@@ -122,7 +122,7 @@ def _silent() -> Iterator[None]:
 
 
 def worker_resources(device: str) -> dict[str, float]:
-    """Return the Dask resources of a worker with a device: ``cuda`` and ``cuda:1``, 1 each."""
+    """Return the Dask resources of a worker with a device, such as ``cuda`` and ``cuda:1``."""
     return dict.fromkeys((split_device(device)[0], device), 1.0)
 
 
@@ -132,7 +132,7 @@ def wanted(device: str) -> dict[str, float]:
 
 
 def own_device(device: str, resources: Mapping[str, float]) -> str:
-    """Return a worker's device with its address, taken from the names of its resources.
+    """Return a worker's device, with its address if the worker's resources name one.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def check_workers(client: Client, device: str = "") -> None:
 
 
 def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
-    """Raise if a worker's results could differ from those of this process.
+    """Raise if a worker's code differs from this process's, as results could then differ.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def refuse_others(address: str, theirs: Any, ours: Mapping[str, str]) -> None:
 
 
 def threads_of(client: Client) -> int | None:
-    """Return the number of threads of all workers, or None if no scheduler answers."""
+    """Return the total number of the workers' threads, or None if no scheduler answers."""
     workers = _workers_of(client)
     return None if workers is None else sum(worker["nthreads"] for worker in workers.values())
 

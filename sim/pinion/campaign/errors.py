@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class CampaignError(ValueError):
-    """Error if a campaign cannot begin or continue; the message gives the reason and advice."""
+    """Error for a campaign that cannot begin or continue; the message gives reason and advice."""
 
 
 class ChunksError(CampaignError):
-    """Error if too many chunks failed; the message quotes the last failure."""
+    """Error for a run in which too many chunks failed; the message quotes the last failure."""
 
 
 class ClusterError(RuntimeError):
-    """Error if the scheduler or its workers cannot be used; chunks already stored are kept."""
+    """Error for a scheduler or workers that cannot be used; chunks already stored are kept."""

@@ -1,4 +1,4 @@
-"""The final figures of a campaign, which depend only on its plan and its tally."""
+"""Final statistics of a campaign, which depend only on its plan and its tally."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def figures(
     failures: Mapping[int, str],
     words: Words | None = None,
 ) -> dict[str, Any]:
-    """Return the final figures of a campaign as a JSON-able dictionary.
+    """Return the final statistics of a campaign as a JSON-able dictionary.
 
     Returns
     -------

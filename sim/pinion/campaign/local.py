@@ -1,4 +1,4 @@
-"""Worker processes on this machine, which end with their client and are restarted if they die.
+"""Worker processes on this machine, which end with the client and are restarted if they die.
 
 Dask's nannies do not restart a worker that dies while it starts, which is when a chunk kills its
 worker; and they share their client's terminal, so that Ctrl-C reaches all of them.

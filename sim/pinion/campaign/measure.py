@@ -30,7 +30,7 @@ class MeasuredDevice:
     def chunk(
         self, plan: Plan, number: int, requests: Words | None
     ) -> tuple[FigureTally, bytes | None]:
-        """Run and judge a chunk; return its figures, and its results if they are stored."""
+        """Run a chunk and compare it; return its statistics, and its results if they are stored."""
         return measure(plan, number, self._reference, self._device, requests)
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ def measure(
     device: Computes,
     words: Words | None = None,
 ) -> tuple[FigureTally, bytes | None]:
-    """Run a chunk on a device and compare it; return its figures, and its results if stored.
+    """Run a chunk on a device and compare it; return its statistics, and its results if stored.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ class Bench(Protocol):
     """Interface of an open device on a worker."""
 
     def chunk(self, plan: Plan, number: int, requests: Any) -> tuple[FigureTally, bytes | None]:
-        """Compute a chunk; return its figures, and its results if they are stored.
+        """Compute a chunk; return its statistics, and its results if they are stored.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ def reference_of(folder: Path) -> Models:
 
 @dataclass(frozen=True)
 class BuildParcel:
-    """Files of a folder that ``pinion build`` or ``pinion program`` wrote, and no others.
+    """Packed files of a folder, only those that ``pinion build`` or ``pinion program`` wrote.
 
     Members
     -------

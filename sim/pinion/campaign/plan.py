@@ -1,4 +1,4 @@
-"""The plan of a campaign: the inputs that determine its final figures.
+"""Plan of a campaign: the inputs that determine its final statistics.
 
 A campaign is cut into chunks, and a chunk is a pure function of the plan and its number: the
 requests of chunk k come from a counter-based generator (Philox, Salmon et al. 2011) keyed by the
@@ -39,7 +39,7 @@ GIVEN = "given"
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Plan of a campaign.
+    """Plan of a campaign: build, device, states and limits.
 
     Members
     -------
@@ -189,7 +189,7 @@ def plan_identity() -> dict[str, str]:
 
 
 def plan_difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """Describe how their plan differs from ours, both as dictionaries; "" if they are equal."""
+    """Describe all differences of their plan from ours, both as dictionaries; "" if none."""
     names = [name for name in ours if ours.get(name) != theirs.get(name)]
     # Another robot or function implies other hashes, and another build another folder.
     if "what" in names:

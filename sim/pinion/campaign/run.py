@@ -1,4 +1,4 @@
-"""Start or resumption of a campaign, up to its figures."""
+"""Start or resumption of a campaign, up to its final statistics."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def fill_store(
     on_chunk: Callable[[CampaignProgress], None] | None,
     progress: Progress,
 ) -> int:
-    """Compute and store the chunks that a store lacks; return how many it had before.
+    """Compute and store the chunks that a store lacks; return how many it already had.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def fill_store(
 
 
 def run_of(store: StateStore, resumed: int, began: float) -> dict[str, Any]:
-    """Return the time [s] and workers of this run of a campaign, and its resumed chunks.
+    """Return this run's time [s] and workers, and the number of chunks from earlier runs.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def run_of(store: StateStore, resumed: int, began: float) -> dict[str, Any]:
 def devices_of(
     device: str, scheduler: str | None, workers: int | None, client: Client | None
 ) -> tuple[list[str], str]:
-    """Return the devices of the local workers, one each ([] if any will do), and their kind."""
+    """Return each local worker's device ([] if none has its own), and the kind of device."""
     names = [name.strip() for name in device.split(",")]
     for name in names:
         known(name)
@@ -290,7 +290,7 @@ class _Run:
         self._threads, self._asked = 0, float("-inf")
 
     def go(self) -> None:
-        """Compute and store all missing chunks, and record those that cannot be computed."""
+        """Compute and store all missing chunks, and record the failures of the others."""
         check_workers(self.client, self.plan.device)
         self.began = time.perf_counter()
         self.client.register_plugin(Workplace(self.parcel), name=NAME)
@@ -332,7 +332,7 @@ class _Run:
         return max(2, _AHEAD * self._workers())
 
     def _through(self, numbers: Iterator[int], width: Callable[[], int]) -> list[int]:
-        """Compute chunks, ``width()`` at a time, and return those whose workers died."""
+        """Compute chunks, ``width()`` at a time, and return the chunks whose workers died."""
         suspected: list[int] = []
         waiting: dict[str, int] = {}
         flow = as_completed(loop=self.client.loop)

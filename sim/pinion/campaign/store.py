@@ -171,12 +171,12 @@ class StateStore(Closing):
         self._database.execute("DELETE FROM failures")
 
     def workers(self) -> int:
-        """Return the number of worker processes that have finished chunks."""
+        """Return the number of worker processes that have computed stored chunks."""
         rows = self._database.execute("SELECT count(DISTINCT worker) FROM chunks")
         return int(rows.fetchone()[0])
 
     def total(self) -> FigureTally:
-        """Return the merged figures of all stored chunks.
+        """Return the merged statistics of all stored chunks.
 
         Raises
         ------
@@ -231,7 +231,7 @@ def read_results(path: str | Path) -> Iterator[tuple[int, dict[str, NDArray[Any]
 
 @contextmanager
 def _transaction(database: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is written within the context, or roll it back after an exception."""
+    """Commit the context's changes at its end, or roll them back after an exception."""
     with database:
         database.execute("BEGIN IMMEDIATE")
         yield

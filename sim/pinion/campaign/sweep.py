@@ -1,4 +1,4 @@
-"""Measurement of design-space points on Dask workers, which send the points' folders back.
+"""Measurement of design-space points on Dask workers, which return the points' folders.
 
 Workers share no file system: the files of a point that an earlier sweep has finished are sent to
 the worker, and its results are sent back. So the folder of a sweep is the same whether its points
@@ -73,7 +73,7 @@ def on(client: Client) -> Runner:
 
 
 def measure_elsewhere(task: tuple[Any, ...], key: str, files: Files) -> tuple[str | None, Files]:
-    """Take a point's missing measurements on a worker; return its failure, if any, and files."""
+    """Take a point's missing measurements on a worker; return an error or None, and its files."""
     model, function, options, _, measure = task
     home = Path(tempfile.mkdtemp(dir=get_worker().local_directory, prefix="pinion-point-"))
     try:

@@ -1,4 +1,4 @@
-"""Figures of requests that are merged exactly, in any order and grouping.
+"""Statistics of requests that merge exactly, in any order and grouping.
 
 Counts are integers, extremes keep their request (the lowest index of equals), and quantiles come
 from fixed bins: so the figures of a million requests are the same, bit for bit, however the
@@ -28,13 +28,13 @@ FIRSTS = ("mismatches", "wrong", "outside")
 
 @dataclass(kw_only=True)
 class Extreme:
-    """Largest of a set of numbers, and its request's index; both None without numbers."""
+    """Largest of a set of numbers, and its request's index; both None for an empty set."""
 
     value: float | None = None
     at: int | None = None
 
     def add(self, value: float | None, at: int | None) -> None:
-        """Take the maximum with a number of request ``at``; the lowest index wins among equals."""
+        """Include the number of request ``at`` in the maximum; of equals the lowest index wins."""
         if value is None or at is None:
             return
         if self.value is None or self.at is None or (value, -at) > (self.value, -self.at):
@@ -43,7 +43,7 @@ class Extreme:
 
 @dataclass(kw_only=True)
 class Spread:
-    """Histogram of non-negative numbers, with their largest.
+    """Histogram of non-negative numbers, with their maximum.
 
     Members
     -------
@@ -55,7 +55,7 @@ class Spread:
     largest: Extreme = field(default_factory=Extreme)
 
     def quantile(self, share: float) -> tuple[float, float] | None:
-        """Return the bounds of a quantile's bin, or None if there is no number.
+        """Return the bounds of a quantile's bin, or None for an empty histogram.
 
         The quantile itself, the smallest number that is not below that share of all, is at least
         the lower bound and below the upper one.
@@ -71,7 +71,7 @@ class Spread:
 
 @dataclass(kw_only=True)
 class FigureTally:
-    """Figures of a set of requests.
+    """Statistics of a set of requests: counts, and their relative and absolute errors.
 
     Members
     -------
@@ -89,13 +89,13 @@ class FigureTally:
     absolute: dict[str, Extreme] = field(default_factory=dict)
 
     def count(self, name: str, which: Flags, start: int) -> None:
-        """Count the requests set in ``which`` (n,), the first of index ``start``."""
+        """Count the requests set in the mask ``which`` (n,); the first has the index ``start``."""
         self.counts[name] += int(which.sum())
         if name in FIRSTS and which.any():
             self._first(name, start + int(np.flatnonzero(which)[0]))
 
     def spread(self, block: str, errors: Floats, indices: NDArray[np.int64]) -> None:
-        """Add relative errors (n,) of a block, at least 0, for requests with these indices."""
+        """Add the relative errors (n,) of a block, at least 0, of the requests at `indices`."""
         spread = self.relative.setdefault(block, Spread())
         finite = np.isfinite(errors)
         errors, indices = errors[finite], indices[finite]
@@ -105,14 +105,14 @@ class FigureTally:
         spread.largest.add(*_largest(errors, indices))
 
     def extremes(self, names: Iterable[str], errors: Floats, indices: NDArray[np.int64]) -> None:
-        """Update the largest absolute errors by word with those (n, words) of these requests."""
+        """Update the largest absolute error of each word with errors (n, words) at `indices`."""
         for name, column in zip(names, errors.T, strict=True):
             finite = np.isfinite(column)
             extreme = self.absolute.setdefault(name, Extreme())
             extreme.add(*_largest(column[finite], indices[finite]))
 
     def merge(self, other: FigureTally) -> None:
-        """Add the figures of other requests to these."""
+        """Add the statistics of other requests to these."""
         for name, many in other.counts.items():
             self.counts[name] += many
         for name, at in other.first.items():
@@ -131,7 +131,7 @@ class FigureTally:
         self.first[name] = at if lowest is None else min(lowest, at)
 
     def to_text(self) -> str:
-        """Return the figures as JSON: equal figures give equal text, and floats are exact."""
+        """Return the statistics as JSON: equal ones give equal text, and floats are exact."""
         data = {
             "counts": self.counts,
             "first": self.first,
@@ -148,7 +148,7 @@ class FigureTally:
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Read the JSON of `to_text`.
+        """Parse statistics from JSON that `to_text` returned.
 
         Raises
         ------

@@ -119,7 +119,7 @@ def work(plan: Plan, number: int, requests: Any) -> ChunkRecord:
 
 
 def _identity(worker: Any) -> dict[str, str]:
-    """Return the versions of the worker's code, cached because hashing all sources takes time."""
+    """Return the versions of the worker's code, cached because hashing all sources is slow."""
     cached = getattr(worker, "_pinion_identity", None)
     if cached is None:
         cached = worker._pinion_identity = plan_identity()

@@ -126,7 +126,7 @@ def check(folder: Path, *, requests: int, seed: int, progress: Progress) -> dict
 
 
 def _errors(error: NDArray[Any], budget: NDArray[Any], words: Sequence[str]) -> dict[str, Any]:
-    """Return, by result word, quantiles of the absolute error (None without any) and the budget."""
+    """Return, by result word, the budget and quantiles of the absolute error (None if empty)."""
     columns = {"median": 0.5, "p99": 0.99, "max": 1.0}
     rows: dict[str, Any] = {}
     for number, name in enumerate(words):

@@ -1,4 +1,4 @@
-"""Packet-level model of a card in Python, around any function that computes results.
+"""Packet-level model of a card in Python, with a given function to compute results.
 
 It follows `pinion.link.protocol` beat by beat, causes, halts and registers included, but without
 time: a response is complete as soon as its request is. The compiled and the simulated RTL are
@@ -56,7 +56,7 @@ Compute = Callable[[Words], Answers]
 
 
 class PacketCard:
-    """Model of the top: from a stream of request beats to responses, with registers.
+    """Model of the link's top: answers a stream of request beats, and has its registers.
 
     Only one thread at a time may call `feed`; others may access registers meanwhile.
 
@@ -197,7 +197,7 @@ class PacketCard:
         self._epoch = getattr(self, "_epoch", 0) + 1
 
     def _take(self, beats: Bytes, fit: Flags) -> tuple[int, Any, int]:
-        """Consume beats; return their number, the request that they complete, and its epoch.
+        """Consume beats; return how many, and the request that they complete with its epoch.
 
         The caller holds the lock.
         """

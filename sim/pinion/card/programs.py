@@ -24,7 +24,7 @@ CARD = "processor:sim"
 
 
 class ProgramReference(FloatReference[ProgramFolder]):
-    """Models of a program: the machine's exact words, and floats.
+    """Reference models of a program: exact words of the machine, and floats.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class CompiledSpi:
 
     @property
     def now(self) -> int:
-        """Cycles of the card's clock since configuration."""
+        """Number of cycles of the card's clock since configuration."""
         return int(self._lib.pinion_spi_now(self._card))
 
     def wait(self, cycles: int) -> None:

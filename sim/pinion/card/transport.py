@@ -171,7 +171,7 @@ class SimulatedCard(InProcessCard):
         self._fresh = True
 
     def _compute(self, requests: Words) -> Answers:
-        """Run the core on a batch of requests, and return its answers."""
+        """Run the core on a batch of requests, and return its results and flags."""
         m = self.manifest
         if self._fresh:
             self._fresh = False
@@ -276,7 +276,7 @@ class TopTransport(Transport):
         """Do nothing: the simulation ends with its last reference."""
 
     def _until(self, finished: Callable[[], bool], failure: str) -> None:
-        """Run the simulation until a condition holds; the lock is released in between."""
+        """Run the simulation until a condition holds; the lock is released between steps."""
         resets, end = self._resets, time.monotonic() + self._wait
         while not finished():
             if self._step():

@@ -100,7 +100,7 @@ def _frames(beats: Words, last: Flags) -> Iterator[AxiStreamFrame]:
 
 
 def differing_records(actual: Words | Flags, expected: Words | Flags, *, name: str) -> list[str]:
-    """Return messages about different shapes or words, with the first record and word.
+    """Return messages about differences in shape or words, with the first record and word.
 
     Parameters
     ----------

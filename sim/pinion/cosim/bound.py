@@ -82,7 +82,7 @@ def verify_bounded(
 
 
 def bound_figures(bounds: Bounds, verified: Mapping[str, Any]) -> dict[str, Any]:
-    """Return figures on error bounds, to be added to those of :func:`pinion.cosim.verify.verify`.
+    """Compare error bounds with a verification's errors; return entries to add to its result.
 
     Returns
     -------

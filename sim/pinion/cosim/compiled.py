@@ -91,7 +91,7 @@ class CompiledCore:
         return cls(library=library, debug=debug)
 
     def reset(self) -> None:
-        """Reset the core, for four cycles."""
+        """Hold the core in reset for four cycles."""
         self._lib.pinion_reset(self._engine)
 
     def reset_state(self) -> None:
@@ -267,7 +267,7 @@ class _Request:
             setattr(self.fields, name, getattr(self, name).ctypes.data)
 
     def share(self) -> float:
-        """Return the share of the output beats received so far, 0 to 1."""
+        """Return the fraction of the output beats received so far, 0 to 1."""
         count = len(self.emitted)
         return float(np.count_nonzero(self.emitted >= 0)) / count if count else 1.0
 

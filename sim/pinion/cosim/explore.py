@@ -131,12 +131,12 @@ def explore(
 
 
 def point_folder(point: SweepPoint, folder: Path) -> Path:
-    """Return the folder of a point in a sweep's folder."""
+    """Return the path of a point's subfolder in a sweep's folder."""
     return folder / POINTS / point.key
 
 
 def kept(points: Sequence[SweepPoint], folder: Path, *, measure: Measurements) -> list[Row | None]:
-    """Return the rows of points that this version has measured completely, None for others."""
+    """Return a row for each point that this version has measured completely, None for others."""
     version = code_version()
     return [
         None
@@ -155,7 +155,7 @@ def _row(
     failure: str | None = None,
     resumed: bool = False,
 ) -> Row:
-    """Return a point's row, with None for figures that are not measured."""
+    """Return a point's row, with None for quantities that are not measured."""
     place = point_folder(point, folder)
     record = _read(place, point, version)
     measured = [record[stage] for stage, of in measure.stages().items() if _has(record, stage, of)]
@@ -219,7 +219,7 @@ def _has(record: Mapping[str, Any], stage: str, of: Mapping[str, Any]) -> bool:
 
 
 def _read(place: Path, point: SweepPoint, version: str | None) -> dict[str, Any]:
-    """Return a point's record for a code version (any if None); {} without a record."""
+    """Read a point's record if it is from a code version (None: any); {} without one."""
     try:
         record = json.loads((place / RECORD).read_text())
         same = version in (None, record["version"]) and record["content"] == point.content
@@ -297,7 +297,7 @@ def _without_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _no_orphans() -> Iterator[None]:
-    """Stop the processes started in the context if an exception ends it."""
+    """Stop the processes started in the context if an exception leaves it."""
     existing = set(multiprocessing.active_children())
     try:
         yield
@@ -312,7 +312,7 @@ def _no_orphans() -> Iterator[None]:
 
 
 def _prepare() -> None:
-    """Set a new process up to end, with the tools it runs, on SIGTERM or with its parent."""
+    """Make a new process end on SIGTERM or with its parent, together with the tools it runs."""
     threading.Thread(target=_follow, daemon=True).start()
     sys.unraisablehook = _exit_later
     # An exception, so that tools are stopped and temporary folders removed. Installed last, because

@@ -206,7 +206,7 @@ def netlist_core(folder: Path, *, progress: Progress = SILENT) -> CompiledCore:
 
 
 def _mapped(folder: Path, build: Build, progress: Progress) -> Path:
-    """Return the path of the mapped core's Verilog, mapping the core first if necessary."""
+    """Map a build's core unless that is done already; return the path of the mapped Verilog."""
     mapped = board_folder(folder, build.manifest) / MAPPED
     if not mapped.is_file():
         mapped = map_core(folder, progress=progress)

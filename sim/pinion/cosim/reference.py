@@ -84,7 +84,7 @@ class FloatReference(Generic[DescribedT]):
         return np.concatenate([part.reshape(count, -1) for part in parts], axis=1)
 
     def arrays(self, words: Words) -> dict[str, Floats]:
-        """Return request words (n, words_in) as float64 arrays by block name."""
+        """Convert request words (n, words_in) to float64 arrays by block name."""
         values = float_values(words)
         arrays, start = {}, 0
         for array in self.build.manifest.inputs:
@@ -212,7 +212,7 @@ class Reference(FloatReference[Build]):
         return result
 
     def expected(self, words: Words, fresh: Flags | None = None) -> tuple[Words, Flags]:
-        """Return the answers of correct RTL: words (n, words_out) as float32 bits, flags (n,)."""
+        """Compute the answers of correct RTL: words (n, words_out) as float32 bits, flags (n,)."""
         values, flags, _ = self.integers(words, fresh)
         return self._integers.sent(values, len(words)).view(np.uint32), flags
 
@@ -305,7 +305,7 @@ class Reference(FloatReference[Build]):
 
 
 def _check_same(build: Build, function: Function) -> None:
-    """Raise `BuildError` if a function's arrays differ from those of a build."""
+    """Raise `BuildError` if a function's arrays or states differ from those of a build."""
     built = build.function
     if built.name != function.name:
         raise BuildError(
@@ -337,7 +337,7 @@ def _check_same(build: Build, function: Function) -> None:
 
 
 def _listed(blocks: Sequence[tuple[str, tuple[int | str, ...], bool]]) -> str:
-    """Return a function's arrays (name, shape, symmetry) as text for a message."""
+    """List a function's arrays (name, shape, symmetry) as text for a message."""
     texts = [f"{name} {shape}{' symmetric' * symmetric}" for name, shape, symmetric in blocks]
     return ", ".join(texts) or "none"
 
@@ -348,7 +348,7 @@ def make(folder: Path) -> Reference:
 
 
 def float_values(words: Words) -> Floats:
-    """Return float32 bits of any shape as float64."""
+    """Convert float32 bits, an array of any shape, to float64 values."""
     values: Floats = np.ascontiguousarray(words).view(np.float32).astype(np.float64)
     return values
 

@@ -48,11 +48,11 @@ _PORTS = (
 
 
 class BenchError(RuntimeError):
-    """Error if a bench fails or a tool for it is missing; after a failure it names the log."""
+    """Error for a bench that fails, or a tool that it lacks; after a failure it names the log."""
 
 
 class MismatchError(BenchError):
-    """Error if a bench ran and its results differ from the expected ones."""
+    """Error for a bench that ran, but whose results differ from the expected ones."""
 
 
 # Many parameters: settings of the bench's process.
@@ -252,7 +252,7 @@ def _environment(simulator: str) -> dict[str, str]:
 def check_outcome(
     place: Path, *, bench: str, status: int, log: Path, result: str, error: type[BenchError]
 ) -> None:
-    """Raise an error if a bench reported differences or left no result.
+    """Raise the matching error if a bench reported differences or left no result.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def _collect(place: Path, *, simulator: str, status: int, log: Path) -> StreamRe
 
 
 def _reason(log: Path) -> str:
-    """Return the first error line of a log, else its last line."""
+    """Return the first error line of a log, or its last line if it has none."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     for mark in ("%Error", "error:", "Error:", "syntax error", "AssertionError", "Error"):
         for line in lines:

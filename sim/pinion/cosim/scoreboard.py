@@ -31,7 +31,7 @@ REPLAY = 40
 
 @dataclass(frozen=True)
 class Divergence:
-    """First difference between RTL and integer model in a request.
+    """First operation of a request in which RTL and integer model differ.
 
     Members
     -------

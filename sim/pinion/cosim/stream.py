@@ -34,7 +34,7 @@ class StreamDeadlockError(StreamError):
 
 @dataclass(frozen=True, kw_only=True)
 class StreamResult:
-    """Output of a core for one batch of beats; cycles count from the batch's start.
+    """Output of a core for one batch of beats; cycles are counted from the batch's start.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def joined_runs(runs: Sequence[StreamResult]) -> StreamResult:
 def deadlock(
     *, accepted: int, n_beats: int, emitted: int, expected: int, cycles: int, limit: int
 ) -> StreamDeadlockError:
-    """Return the error for a batch without progress, common to all engines."""
+    """Return the error for a core that is stuck in a batch, common to all engines."""
     return StreamDeadlockError(
         f"The core stopped: {accepted} of {n_beats} input beats accepted and {emitted} of "
         f"{expected} output beats sent in {cycles} cycles, the last {limit} of them without "
@@ -110,7 +110,7 @@ def deadlock(
 
 
 def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]:
-    """Divide records (n, words) into beats padded with zeros, and return them with their TLAST.
+    """Divide records (n, words) into zero-padded beats, and return them with their TLAST.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def pack_records(words: Words, *, lanes: int, beats: int) -> tuple[Words, Flags]
 def unpack_records(
     beats_array: Words, *, words: int, beats: int, records: int | None = None
 ) -> Words:
-    """Return the (n, words) uint32 words of records given as (n * beats, lanes) uint32 beats.
+    """Extract records (n, words) from uint32 beats (n * beats, lanes).
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ class CompiledTop:
 
     @staticmethod
     def seconds_to_build(rtlil: Path) -> float:
-        """Estimate the time [s] that `build` takes under the present load; 0 if it is cached.
+        """Estimate the time [s] that `build` takes at the current load; 0 if the library is cached.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class CompiledTop:
         return int(self._lib.pinion_top_now(self._card))
 
     def clocks(self, *, link: int = 1, core: int = 1) -> None:
-        """Set the periods of both clocks, in any common unit of time.
+        """Set the periods of both clocks, in an arbitrary common unit.
 
         With ``link=3, core=5`` the core runs at 0.6 times the link's rate. Coincident edges are
         simultaneous.
@@ -228,7 +228,7 @@ class CompiledTop:
         cycles: int | None = None,
         wait: bool = True,
     ) -> TopRun:
-        """Offer request beats and take result beats until a stop condition holds.
+        """Offer request beats and accept result beats until a stop condition holds.
 
         Parameters
         ----------

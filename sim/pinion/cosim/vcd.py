@@ -17,7 +17,7 @@ _PERIOD_NS = 10
 
 
 def mismatches(cycles: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-    """Return flags (n,) of cycles in which any ``name`` differs from its ``name_expected``.
+    """Return in which cycles (n,) any signal ``name`` differs from its ``name_expected``.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Export of a core with test vectors of the integer model."""
+"""Export of a core with test vectors from the integer model."""
 
 from __future__ import annotations
 

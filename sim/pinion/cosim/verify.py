@@ -201,7 +201,7 @@ def verify(
 
 
 def _float_model(function: Function | None) -> str:
-    """Describe the float model that errors are relative to."""
+    """Return the name of the float model that errors are relative to, for reports."""
     if function is None:
         return "the float graph in the folder"
     has_reference = getattr(function, "reference", None) is not None
@@ -316,14 +316,14 @@ def explicit_rtlil(folder: Path, work: Path) -> Path:
 
 
 def _lasts_are_right(result: StreamResult, beats: int) -> NDArray[np.bool_]:
-    """Return flags (n,) of records with TLAST on the last beat and no other."""
+    """Return which records (n,) have TLAST on the last beat and on no other."""
     last = result.last.reshape(-1, beats)
     right: NDArray[np.bool_] = last[:, -1] & ~last[:, :-1].any(axis=1)
     return right
 
 
 def _accuracy(reference: Reference, comparison: Comparison, distribution: str) -> dict[str, Any]:
-    """Return figures on the errors of valid requests, against promise and budget."""
+    """Return statistics on the errors of valid requests, compared with promise and budget."""
     names = [name for name, _ in reference.graph.outputs]
     manifest = reference.build.manifest
     promised = manifest.promise(distribution)
@@ -373,7 +373,7 @@ def _by_name(names: Sequence[str], values: NDArray[np.float64]) -> dict[str, flo
 
 
 def _timing(build: Build, result: StreamResult, unbroken: int, *, paused: bool) -> dict[str, Any]:
-    """Return the rate and latency of the first ``unbroken`` requests, from cycle stamps."""
+    """Return the rate and latency of the first ``unbroken`` requests, measured in cycles."""
     manifest = build.manifest
     end_cycles = result.emitted[manifest.beats_out - 1 :: manifest.beats_out][:unbroken]
     count = len(end_cycles)

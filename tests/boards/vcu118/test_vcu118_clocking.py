@@ -66,5 +66,5 @@ def test_the_links_own_clock_needs_nothing() -> None:
 
 @pytest.mark.parametrize("mhz", [0.0, 9.9, 650.1, float("nan")])
 def test_clocks_outside_the_range_are_refused(mhz: float) -> None:
-    with pytest.raises(BoardError, match="MHz: choose 10 to 650"):
+    with pytest.raises(BoardError, match="MHz: give 10 to 650"):
         choose_mmcm(125.0, mhz)

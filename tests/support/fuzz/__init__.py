@@ -1,4 +1,4 @@
-"""Random and mutated records, manifests and register values, against both ends of the link.
+"""Fuzzing of both ends of the link: random and mutated packets, manifests and registers.
 
 ``python -m tests.support.fuzz`` runs all campaigns. A campaign is a function that takes a number of
 cases and a seed and returns a `Tally`; whatever an end does with a case other than refuse it in

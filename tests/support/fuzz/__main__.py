@@ -38,8 +38,7 @@ PER_CASE = 0.02
 
 
 def main(arguments: Sequence[str] | None = None, *, watch: bool = False) -> int:
-    """Run the campaigns; return 0 if all ran without a failure, 1 otherwise, 2 for a wrong build
-    folder.
+    """Run the campaigns; return 0 if none failed, 1 if one did, 2 for an invalid build folder.
 
     Parameters
     ----------

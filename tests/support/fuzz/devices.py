@@ -1,4 +1,4 @@
-"""Corrupted responses into a whole device: every batch is right, or an error with the cause."""
+"""Corrupted responses to a whole device: each batch is correct, or an error names the cause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CORRUPTED = 0.5
 
 
 def plain() -> Manifest:
-    """A function of seven words with five results."""
+    """Return the manifest of a function of seven words with five results."""
     return replace(
         sample(),
         inputs=(Array(name="x", shape=(7,), unit=""),),
@@ -35,7 +35,7 @@ def plain() -> Manifest:
 
 
 class CorruptingCard(InProcessCard):
-    """A card behind a faulty cable.
+    """Card whose responses are corrupted at random, as by a faulty cable.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class CorruptingCard(InProcessCard):
         self._before = b"\0"
 
     def receive(self, packet: NDArray[np.uint8]) -> None:
-        """Return a response, perhaps corrupted."""
+        """Receive a response into a packet, corrupted with the probability `CORRUPTED`."""
         super().receive(packet)
         raw = packet.tobytes()
         if self._mutator.random.random() < CORRUPTED:

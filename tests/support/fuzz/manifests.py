@@ -1,4 +1,4 @@
-"""Corrupted manifests into the host: a build folder is read as it was written, or refused."""
+"""Corrupted manifests to the host: a build folder is read as it was written, or rejected."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILES = 0.02
 
 
 def sample() -> Manifest:
-    """Return a small manifest with every kind of content."""
+    """Return a small manifest with every kind of entry."""
     return Manifest(
         version="0",
         robot="two_link",
@@ -119,7 +119,7 @@ def _one(
 
 
 def _seal(data: dict[str, Any]) -> None:
-    """Give a manifest the hash and the numbers of words that match its content, if it has any."""
+    """Set the hash and the numbers of words in a manifest to match its content."""
     for key in ("hash", "words_in", "words_out"):
         data.pop(key, None)
     text = json.dumps(data, sort_keys=True)
@@ -134,7 +134,7 @@ def _seal(data: dict[str, Any]) -> None:
 
 
 def _use(manifest: Manifest) -> None:
-    """Use a manifest as the driver does."""
+    """Compute layouts, records and arrays from a manifest, as the driver does."""
     layout = layout_of(manifest)
     records = (
         (request_dtype(manifest), manifest.words_in),
@@ -142,10 +142,10 @@ def _use(manifest: Manifest) -> None:
     )
     for dtype, words in records:
         if dtype.itemsize != 4 * words:
-            raise AssertionError(f"{dtype.itemsize} bytes in a record of {words} words")
+            raise AssertionError(f"a record of {words} words has {dtype.itemsize} bytes")
     layout.request_bytes(1), layout.response_bytes(16384)
     for array in (*manifest.inputs, *manifest.outputs):
         sent = np.zeros((2, *array.record_shape), dtype=np.float32)
         whole = array.scatter(sent)
         if whole.shape != (2, *array.shape) or array.gather(whole).shape != sent.shape:
-            raise AssertionError(f"an array of shape {whole.shape} instead of {array.shape}")
+            raise AssertionError(f"an array has the shape {whole.shape} instead of {array.shape}")

@@ -1,4 +1,4 @@
-"""Bytes and JSON, corrupted in the ways of links, files and people."""
+"""Mutation of bytes and JSON, as faulty links, damaged files and mistakes cause it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JUNK: tuple[Any, ...] = (
 
 
 class Mutator:
-    """Corrupts data, repeatably for the same seed.
+    """Mutator of packets, JSON and text, which repeats its changes for the same seed.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Mutator:
         )
 
     def packet(self, raw: bytes, other: bytes) -> bytes:
-        """Return another packet, made from one (and pieces of another) by one or a few changes.
+        """Return a copy of a packet with one or a few changes, some with pieces of another packet.
 
         It may have any length, also none, and may by chance be the same.
         """
@@ -47,7 +47,7 @@ class Mutator:
         return bytes(packet)
 
     def _place(self, length: int) -> int:
-        """Return a random position, half of them in the first or the last beat."""
+        """Return a random position; half of the time it is in the first or last beat."""
         if not length:
             return 0
         if self.random.random() < 0.5:
@@ -116,7 +116,7 @@ class Mutator:
         return bytearray(self.random.randbytes(len(packet)))
 
     def json(self, data: Any) -> Any:
-        """Return a JSON value with a few parts replaced, removed, doubled or exchanged.
+        """Return a JSON value with a few parts replaced, removed, duplicated or swapped.
 
         ``data`` itself is changed where it is a list or a dictionary.
         """
@@ -154,7 +154,7 @@ class Mutator:
         return data
 
     def text(self, text: str) -> bytes:
-        """Return a text file with bytes changed, lost, doubled or inserted."""
+        """Return a text as bytes, some of them changed, removed, duplicated or inserted."""
         raw = bytearray(text.encode())
         r = self.random
         for _ in range(1 if r.random() < 0.7 else r.randint(2, 6)):

@@ -1,4 +1,4 @@
-"""Corrupted requests and register writes into the card at packet level."""
+"""Corrupted requests and register writes to the packet-level model of the card."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONTROL, STATUS, ERROR = (register(name).offset for name in ("CONTROL", "STATUS"
 
 
 def compute(words: Words) -> Answers:
-    """Results that no two requests share, flagged by their first bit."""
+    """Compute results that differ between requests, flagged if the request's first bit is 1."""
     results = words[:, :5] * np.uint32(2_654_435_761) + words[:, 2:7]
     if words.shape[1] == LAYOUT.words_in + LAYOUT.parameter_words:
         results ^= words[:, 7:12] * words[:, 11:16]
@@ -38,8 +38,7 @@ def compute(words: Words) -> Answers:
 
 
 def fuzz_packets(*, cases: int, seed: int) -> Tally:
-    """Send bursts of mutated requests into `PacketCard`, each followed by a reset and a good
-    request.
+    """Send bursts of mutated requests to `PacketCard`, with a reset and a good request after each.
 
     Every response in a burst must be right or say that it is not; after the reset the good request
     must be answered rightly. Accesses to registers, in between, count as cases too.
@@ -90,7 +89,7 @@ def _touch(card: PacketCard, r: Random) -> str | None:
 def _send(
     card: PacketCard, packet: bytes, expected: dict[int, tuple[Words, Flags]], r: Random
 ) -> str | None:
-    """Feed a packet whole or in pieces, some beats incomplete."""
+    """Feed a packet to the card at once or in two pieces, with some beats marked as partial."""
     beats = -(-len(packet) // BEAT)
     cut = BEAT * r.randint(0, beats) if r.random() < 0.3 else len(packet)
     for piece in (packet[:cut], packet[cut:]):
@@ -107,7 +106,7 @@ def _send(
 def _recover(
     card: PacketCard, request: bytes, expected: dict[int, tuple[Words, Flags]]
 ) -> str | None:
-    """Reset as a driver does, then send a good request."""
+    """Reset the card as a driver does, then check its response to a good request."""
     card.write_register(CONTROL, RESET)
     if not card.read_register(STATUS) & IN_RESET:
         return "the soft reset does not take hold"

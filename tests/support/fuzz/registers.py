@@ -1,4 +1,4 @@
-"""Random register values into the host: is this the card, and can it be brought back?"""
+"""Random register values to the host, in its checks of a card's identity and recovery."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MUST_FIT = (
 
 
 class FickleCard(Transport):
-    """A card with random registers and no streams.
+    """Card with random register values and no streams.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class FickleCard(Transport):
         self._names = {row.offset: row.name for row in REGISTERS}
 
     def read_register(self, offset: int) -> int:
-        """Return the value that was set, or a random one."""
+        """Return the value given for a register, or a random one."""
         name = self._names[offset]
         if name in self.values:
             return self.values[name]
@@ -76,15 +76,15 @@ class FickleCard(Transport):
         return self.random.choice((0, 0, 0, 1, 11, self.random.getrandbits(32), WORD))
 
     def write_register(self, offset: int, value: int) -> None:
-        """Do nothing: the card takes no orders."""
+        """Do nothing: the card ignores writes."""
 
     def send(self, packet: np.ndarray) -> None:
-        """Do nothing: there is no receiver."""
-        raise TransportError("Nobody is there.")
+        """Raise `TransportError`: the card has no request stream."""
+        raise TransportError("The card accepts no requests.")
 
     def receive(self, packet: np.ndarray) -> None:
-        """Return nothing."""
-        raise TransportError("Nothing came.")
+        """Raise `TransportError`: the card has no result stream."""
+        raise TransportError("The card sends no responses.")
 
     def close(self) -> None:
         """Do nothing: there is nothing to close."""
@@ -139,7 +139,7 @@ def fuzz_registers(*, cases: int, seed: int, manifest: Manifest | None = None) -
 
 
 def _listed(folder: Path, values: dict[str, int], r: Random) -> str | None:
-    """Return what is wrong with the list of cards if one has some of these registers."""
+    """List a card with these register values, and return what is wrong with the list, or None."""
     data = bytearray(r.randbytes(SPACE))
     for row in REGISTERS:
         if row.name in values:
@@ -157,7 +157,7 @@ def _listed(folder: Path, values: dict[str, int], r: Random) -> str | None:
 
 
 def _account(card: FickleCard, r: Random) -> str | None:
-    """Check the driver's words for a cause, for which a register may hold any number."""
+    """Check that the driver describes any value of the ERROR register without failing."""
     value = r.choice((*map(int, Cause), r.getrandbits(32)))
     card.values["ERROR"] = value
     try:

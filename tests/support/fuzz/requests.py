@@ -1,4 +1,4 @@
-"""Good requests from which the card's cases are made, and their possible answers."""
+"""Valid requests, from which the test cases are derived, and checks of the responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOTHING = np.zeros(0, dtype=np.uint32)
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A good request; `words` are its records."""
+    """Valid request packet with its records (`words`)."""
 
     sequence: int
     words: Words
@@ -29,13 +29,13 @@ class Question:
 
 
 def good_request(layout: Layout, words: Words, sequence: int) -> Question:
-    """Return a sealed request of words, as :func:`request_packet` takes them."""
+    """Return a valid request packet for records, as :func:`request_packet` takes them."""
     packet = request_packet(layout, words, sequence)
     return Question(sequence=sequence, words=words, raw=packet.tobytes())
 
 
 def corrupted_request(question: Question, other: Question, mutator: Mutator) -> bytes:
-    """Return a request of any length, usually with something wrong in it.
+    """Return a mutated copy of a request, of any length and usually invalid.
 
     A quarter has a field of its header changed under a checksum that fits, so that the checks
     after the checksum must notice.
@@ -57,7 +57,7 @@ def corrupted_request(question: Question, other: Question, mutator: Mutator) -> 
 def judge(
     layout: Layout, packet: NDArray[np.uint8], expected: dict[int, tuple[Words, Flags]]
 ) -> str | None:
-    """Return what is wrong with a whole response; None if it is right or reports an error.
+    """Return what is wrong with a whole response; None if it is correct or reports an error.
 
     Parameters
     ----------
@@ -85,6 +85,6 @@ def judge(
 
 
 def registers_to_touch(r: Random) -> tuple[int, int]:
-    """Return an aligned offset and a value that somebody may access by mistake."""
+    """Return a random register offset and value for an access by mistake."""
     offset = 4 * r.randrange(64) if r.random() < 0.9 else 4 * r.randrange(1 << 20)
     return offset, r.choice((0, 1, 2, 0xFFFF_FFFF, r.getrandbits(32)))

@@ -1,4 +1,4 @@
-"""Corrupted responses into the host: `pinion.link.read_response` accepts only whole ones."""
+"""Corrupted responses to the host: `pinion.link.read_response` accepts only intact ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FREE_FIELDS = ("status", "flagged", "cycles", "stalled", "starved")
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """A good response, and the request that it answers."""
+    """Valid response, with the count and sequence number of its request."""
 
     layout: Layout
     count: int
@@ -43,7 +43,7 @@ class Asked:
 def good_response(
     layout: Layout, words: NDArray[np.uint32], flags: NDArray[np.bool_], sequence: int
 ) -> bytes:
-    """Return a response as the card should give it.
+    """Return the response packet that a correct card sends.
 
     Independent of `pinion.link.frames` and of the cards, which are under test.
 
@@ -67,7 +67,7 @@ def good_response(
 
 
 def sealed(packet: bytes) -> bytes:
-    """Return the same packet with a correct checksum."""
+    """Return a packet with its checksum corrected."""
     bare = packet[:-4]
     return bare + zlib.crc32(bare + bytes(4)).to_bytes(4, "little")
 
@@ -140,7 +140,7 @@ def _one(tally: Tally, request: Asked, packet: bytes, right: bool) -> None:
 
 
 def _bound_field(request: Asked, r: Random) -> bytes:
-    """Return a packet with a wrong checked field and a matching checksum."""
+    """Return a packet with an error in a field that the host checks, and a matching checksum."""
     packet = bytearray(request.raw)
     last = r.random() < 0.3
     record = TRAILER if last else HEADER
@@ -152,7 +152,7 @@ def _bound_field(request: Asked, r: Random) -> bytes:
 
 
 def _free_part(request: Asked, r: Random) -> bytes:
-    """Return a packet with other records, flags or counters and a matching checksum."""
+    """Return a packet with random records, flags or counters, and a matching checksum."""
     packet = bytearray(request.raw)
     if r.random() < 0.5:
         field = TRAILER.fields[r.choice(FREE_FIELDS)]  # type: ignore[index]

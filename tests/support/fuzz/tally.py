@@ -1,4 +1,4 @@
-"""The findings of a campaign."""
+"""Counts and failures of a fuzzing campaign."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEPT = 10
 
 @dataclass(kw_only=True)
 class Tally:
-    """Counts of a running campaign.
+    """Counts and first failures of a running campaign.
 
     Members
     -------
@@ -42,24 +42,24 @@ class Tally:
     _case: float = field(default_factory=time.perf_counter)
 
     def refuse(self) -> None:
-        """Count a case that was refused, as it should be."""
+        """Count a case that was correctly rejected."""
         self.refused += 1
         self._next()
 
     def accept(self) -> None:
-        """Count a case that was accepted, as it should be."""
+        """Count a case that was correctly accepted."""
         self.accepted += 1
         self._next()
 
     def fail(self, text: str) -> None:
-        """Count a case that broke a rule."""
+        """Count a case that broke a rule, and keep the text of the first ones."""
         self.failed += 1
         if len(self.failures) < KEPT:
             self.failures.append(f"{self.name}, seed {self.seed}, case {self.cases}: {text}")
         self._next()
 
     def count(self, **amounts: int) -> None:
-        """Add to further counts."""
+        """Add amounts to further counts, by name."""
         for name, amount in amounts.items():
             self.more[name] = self.more.get(name, 0) + amount
 
@@ -70,7 +70,7 @@ class Tally:
         self._case, self.seconds = now, now - self._began
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a form for JSON."""
+        """Return the counts as a JSON-able dictionary."""
         return {
             **{"name": self.name, "seed": self.seed, "cases": self.cases},
             **{"refused": self.refused, "accepted": self.accepted, "failed": self.failed},
@@ -80,7 +80,7 @@ class Tally:
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error in few words, with the line of Pinion that raised it."""
+    """Return an error's type, the line that raised it, and its message, cut to 200 characters."""
     where, trace = "", error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code

@@ -1,4 +1,4 @@
-"""Corrupted requests, partial beats and register writes into the whole top, in compiled RTL."""
+"""Corrupted requests, partial beats and register writes to the top in compiled RTL."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Not those that count records: the RTL computes them as they come, the model once
 
 @dataclass
 class _Host:
-    """A card, its model at packet level, and the output of both.
+    """Compiled card and its packet-level model, with the output of both.
 
     Members
     -------
@@ -75,7 +75,7 @@ class _Host:
     predicted: list[NDArray[np.uint8]] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Begin a burst, with both cards at rest."""
+        """Begin a burst while both cards are idle."""
         self.alike = True
         self.model.configure()
         self.before = self._counters()
@@ -83,7 +83,7 @@ class _Host:
         self.predicted.clear()
 
     def differ(self) -> str | None:
-        """Return the first difference of card and model since the burst began, both at rest."""
+        """Return the first difference between card and model in this burst, once both are idle."""
         if not self.alike:
             return None
         self.tally.count(compared=1)
@@ -108,7 +108,7 @@ class _Host:
         return {name: self.card.read(register(name).offset) for name in COUNTERS}
 
     def take(self, run: TopRun) -> str | None:
-        """Return what is wrong with the output of a run."""
+        """Check the output of a run, and return what is wrong with it, or None."""
         self.tally.count(
             cycles=run.cycles, beats_in=run.accepted - run.pending, beats_out=len(run.beats)
         )
@@ -139,7 +139,7 @@ class _Host:
 
 
 def fuzz_tops(*, cases: int, seed: int, folder: Path) -> Tally:
-    """Send bursts of mutated requests into the compiled top, each with a reset and a good request.
+    """Send bursts of mutated requests to the compiled top, with a reset and a good request each.
 
     Every response in a burst must be right or say that it is not, and keep the rules of AXI-Stream;
     after the reset the good request must be answered bit for bit as the exact integers say. Where
@@ -193,7 +193,7 @@ def fuzz_tops(*, cases: int, seed: int, folder: Path) -> Tally:
 
 
 def _answers(reference: Reference) -> Callable[[Words], Answers]:
-    """Return the exact integers in the form of the card at packet level."""
+    """Return a function that computes the integer model's results for the packet-level model."""
 
     def compute(words: Words) -> Answers:
         results, flags = reference.expected(words)
@@ -212,7 +212,7 @@ def _touch(host: _Host, r: Random) -> str | None:
 
 
 def _send(host: _Host, pool: list[Question], mutator: Mutator) -> str | None:
-    """Return a corrupted packet as the DMA engine sends it: whole beats, some partial."""
+    """Send a corrupted packet to both cards, with some partial beats; return what is wrong."""
     r = mutator.random
     question = r.choice(pool[1:] if r.random() < 0.98 else pool)
     raw = corrupted_request(question, r.choice(pool[1:]), mutator)
@@ -248,7 +248,7 @@ def _pauses(r: Random) -> NDArray[np.bool_] | None:
 
 
 def _recover(host: _Host, question: Question, r: Random) -> str | None:
-    """Reset as a driver does, then send a good request."""
+    """Reset the card as a driver does, then check its response to a good request."""
     nothing = np.zeros((0, WORDS_PER_BEAT), dtype=np.uint32)
     run = host.card.run(beats=nothing, room=4096, limit=300, cycles=20 * LIMIT, wait=False)
     trouble = host.take(run) or host.differ()

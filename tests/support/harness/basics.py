@@ -1,4 +1,4 @@
-"""Common parts of the harnesses: words come out once, in order, and in time.
+"""Common parts of the harnesses: each word leaves once, in order, and in time.
 
 One word is marked at will: the solver may choose any that goes in, in any cycle. How many words are
 in front of it is known from then on, so it is known when it must come out. A word lost, doubled or
@@ -20,7 +20,7 @@ from amaranth.hdl import Assert, Assume, Cover, Module, ResetSignal, Shape, Sign
 
 @dataclass(frozen=True, kw_only=True)
 class Track:
-    """Registers of a harness: numbers of words in flight and before the marked word."""
+    """Registers of a harness that count words in flight, and those ahead of a marked word."""
 
     flight: Signal
     marked: Signal
@@ -50,7 +50,7 @@ def begin(dut: Any, *free: ValueLike, resets: bool = False) -> Module:
 
 
 def begin_stream(dut: Any, *, resets: bool = False) -> Module:
-    """Start the harness of a component from ``i`` to ``o`` with arbitrary input."""
+    """Start the harness of a stream component (``i`` to ``o``) with arbitrary input."""
     m = begin(dut, dut.i.valid, dut.o.ready, dut.i.payload, resets=resets)
     stable(m, dut.o.valid, dut.o.ready, Value.cast(dut.o.payload))
     return m
@@ -59,7 +59,7 @@ def begin_stream(dut: Any, *, resets: bool = False) -> Module:
 def stable(
     m: Module, valid: ValueLike, ready: ValueLike, payload: Value, domain: str = "sync"
 ) -> None:
-    """Assert that a payload on offer stays on offer, unchanged, until it is taken."""
+    """Assert that an offered payload stays valid and unchanged until it is accepted."""
     waits, before = Signal(), Signal(len(payload))
     m.d[domain] += [waits.eq(valid & ~ready), before.eq(payload)]
     with m.If(waits):
@@ -67,7 +67,7 @@ def stable(
 
 
 def offer_anything(m: Module, port: Any) -> None:
-    """Drive an input stream with arbitrary offers that stay until they are taken."""
+    """Drive an input stream with arbitrary payloads that stay valid until they are accepted."""
     payload = Value.cast(port.payload)
     waits, before = Signal(), Signal(len(payload))
     m.d.comb += [port.valid.eq(AnySeq(1)), payload.eq(AnySeq(len(payload)))]
@@ -84,7 +84,7 @@ def in_order(
     leaving: ValueLike,
     left: Sequence[ValueLike],
 ) -> Track:
-    """Assert that words leave in the order in which they enter, and return what is known of them.
+    """Assert that words leave in the order in which they enter; return the tracking registers.
 
     Parameters
     ----------

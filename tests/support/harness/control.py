@@ -17,8 +17,7 @@ from .inside import Inside
 
 
 def sequencer(dut: Any) -> Elaboratable:
-    """Return the harness of the reset sequence: the order of both resets, and what each step waits
-    for."""
+    """Return the reset sequence's harness: the order of resets, and what each step waits for."""
     inside = Inside(dut)
     m = begin(dut, dut.held, dut.open, dut.core_down)
     down = Signal(range(SETTLE + 1))  # cycles for which the core has been in reset, in one go
@@ -148,8 +147,7 @@ ANSWER = 3
 
 
 def registers(dut: Any) -> Elaboratable:
-    """Return the harness of the registers: one response for each request, on offer until it is
-    taken."""
+    """Return the registers' harness: one response per request, held until it is accepted."""
     inside = Inside(dut)
     names = ["awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot", "bready", "rready"]
     m = begin(dut, *(getattr(dut, name) for name in names))

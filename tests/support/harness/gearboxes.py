@@ -20,7 +20,7 @@ from .inside import Inside
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Words in one stage.
+    """Words that a stage of a gearbox holds.
 
     Members
     -------
@@ -34,7 +34,7 @@ class Stage:
 
 
 def line_up(m: Module, track: Track, stages: Sequence[Stage]) -> None:
-    """Assert that the stages hold the words in flight, with the marked one in its place."""
+    """Assert that the stages hold exactly the words in flight, and the marked one in its place."""
     total: Value = Const(0)
     for number, stage in enumerate(stages):
         before, place = (
@@ -51,12 +51,12 @@ def line_up(m: Module, track: Track, stages: Sequence[Stage]) -> None:
 
 
 def one_of(value: Value, choices: Sequence[int] | set[int]) -> Value:
-    """Return whether the value is one of these."""
+    """Return whether a value is one of the choices."""
     return Cat(value == choice for choice in sorted(choices)).any()
 
 
 def places(g: Geometry) -> set[tuple[int, int]]:
-    """Return offsets at which a record's core beats can begin, each with the beat's number."""
+    """Return the offsets at which a record's core beats can begin, with each beat's number."""
     starts: set[tuple[int, int]] = set()
     start, beat = 0, 0
     while (start, beat) not in starts:
@@ -209,7 +209,7 @@ def packer(dut: Any) -> Elaboratable:
 
 @dataclass(frozen=True, kw_only=True)
 class Beat:
-    """A core beat on its way through the packer: where it begins, and what it ends."""
+    """Core beat in the packer: where it begins, and whether it ends a record or batch."""
 
     valid: Value
     offset: Value

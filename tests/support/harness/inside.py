@@ -1,4 +1,4 @@
-"""Opens a component, so that an induction can refer to its registers."""
+"""Access to a component's internal registers, for the invariants of an induction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amaranth.lib.memory import Memory
 
 
 class Inside:
-    """A component, elaborated once; the harness refers to the converted signals.
+    """Component that is elaborated once, so that a harness can refer to its internal signals.
 
     Children are opened before any signal is asked for: which elaborates the rest of them.
 
@@ -26,17 +26,17 @@ class Inside:
         component.elaborate = lambda platform: self._fragment
 
     def child(self, name: str) -> Inside:
-        """Return an opened submodule."""
+        """Return a submodule whose internal signals can be accessed in the same way."""
         return Inside(getattr(self._module.submodules, name))
 
     def hollow(self, name: str) -> Any:
-        """Disable a submodule, whose outputs the harness then drives."""
+        """Empty a submodule, so that the harness drives its outputs; return it."""
         child = getattr(self._module.submodules, name)
         child.elaborate = lambda platform: Module()
         return child
 
     def look(self, name: str, address: ValueLike) -> Value:
-        """Return the content of a memory at an address, by a port that the design does not have."""
+        """Return the content of a memory at an address, through an additional read port."""
         memory = getattr(self._module.submodules, name)
         assert isinstance(memory, Memory), name
         port = memory.read_port(domain="comb")
@@ -44,7 +44,7 @@ class Inside:
         return port.data
 
     def signal(self, name: str) -> Signal:
-        """Return a signal that the component assigns, by its name.
+        """Return a signal that the component assigns, given its name.
 
         Raises
         ------
@@ -56,16 +56,16 @@ class Inside:
             signals = [signal for signal in signals if signal is not getattr(self._component, name)]
         if len(signals) != 1:
             raise KeyError(
-                f"The component assigns {len(signals)} signals called {name!r}, not one."
+                f"The component assigns {len(signals)} signals named {name!r} instead of one."
             )
         return signals[0]
 
     def port(self, name: str) -> Any:
-        """Return a port of the component, which only its own parent can name."""
+        """Return a port of the component by name; only its parent may connect it."""
         return getattr(self._component, name)
 
     def state(self, *names: str) -> Value:
-        """Return whether its state machine is in one of these states."""
+        """Return whether the component's state machine is in one of these states."""
         encoding = self._fragment.generated["fsm"].encoding
         state = self.signal("fsm_state")
         within: Value = state == encoding[names[0]]
@@ -91,7 +91,7 @@ class Inside:
 
 
 def abstracted(m: Module, inside: Inside, name: str) -> Any:
-    """Replace a checksum by any function of the beats so far, and return its ports.
+    """Replace a checksum with an arbitrary function of the beats so far, and return its ports.
 
     Whatever the checksum is, it stands as long as no beat comes; what a proof shows with any value
     of it holds with the right one.

@@ -1,4 +1,4 @@
-"""Harnesses of the ends of the path, where packets are read, written and closed.
+"""Harnesses of the components that read, write and close packets.
 
 A checksum represents any function of the beats since its start: the harness gives it any value, and
 checks which beats it gets and how its value is used. That the value is a CRC-32 is shown
@@ -176,7 +176,7 @@ _FIELDS = {
 
 
 def _wrong(m: Module, dut: Any, header: Value) -> Signal:
-    """Return a bit for each wrong field of a header."""
+    """Return a bit for each cause, set if that field of a header is wrong."""
     wrong = Signal(len(Cause))
     expected = {
         Cause.MAGIC: int(Magic.REQUEST),

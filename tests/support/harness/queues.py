@@ -37,7 +37,7 @@ def _queue(dut: Any, *, limit: int, resets: bool = False) -> tuple[Module, Track
 
 
 def holding(dut: Any) -> Elaboratable:
-    """Return the harness of the holding stage, with the invariants of its registers."""
+    """Return the holding stage's harness, with invariants of its registers."""
     m, track = _queue(dut, limit=3)
     m.d.comb += [
         dut.clear.eq(0),
@@ -51,7 +51,7 @@ def holding(dut: Any) -> Elaboratable:
 
 
 def elastic(dut: Any) -> Elaboratable:
-    """Return the harness of the elastic buffer under resets, with its places and its memory.
+    """Return the elastic buffer's harness under resets, with invariants of levels and memory.
 
     The marked word is on offer, or in the memory after the words that are ahead of it.
     """
@@ -162,5 +162,5 @@ def crossing(dut: Any) -> Elaboratable:
 
 
 def _binary(gray: Value) -> Value:
-    """Return the number of a Gray code: each bit is the parity of those from it upwards."""
+    """Decode a Gray code: each bit is the parity of the code's bits from it upwards."""
     return Cat(gray[k:].xor() for k in range(len(gray)))

@@ -1,4 +1,4 @@
-"""A sample of a package's mutants against its tests."""
+"""Runs of a package's tests against a sample of its mutants."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ VERDICTS = ("killed", "timeout", "survived", "equivalent")
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A mutant of a file."""
+    """Mutant of a file."""
 
     path: Path
     mutant: Mutant
 
     @property
     def name(self) -> str:
-        """Return module and change."""
+        """Name of the mutant: its module and its change."""
         return f"{module_name(self.path)}.{self.mutant.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The outcome of a change.
+    """Outcome of a mutant.
 
     Members
     -------
@@ -55,7 +55,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Lines:
-    """Which tests run which lines, and how long each takes.
+    """Lines that each test runs, and the tests' durations.
 
     Members
     -------
@@ -67,8 +67,7 @@ class Lines:
     users: dict[tuple[str, int], set[str]]
 
     def of(self, change: Change) -> list[str]:
-        """Return tests that could notice, the shortest first, with those of a file together, so
-        that what they share, such as a build, is made once."""
+        """Return the tests that run a mutant's lines, grouped by file, the fastest first."""
         users: set[str] = set()
         if change.mutant.imported:
             users = set(self.seconds)
@@ -86,7 +85,7 @@ class Lines:
 
 
 def changes_of(package: Package) -> list[Change]:
-    """Return all changes of a package, in the order of its files."""
+    """Return all mutants of a package, in the order of its files."""
     return [
         Change(path=path, mutant=mutant)
         for path in package.files()
@@ -95,13 +94,13 @@ def changes_of(package: Package) -> list[Change]:
 
 
 def equivalents() -> dict[str, str]:
-    """Return changes that no test can notice, with the reason of each."""
+    """Read the names of the mutants that no test can detect, each with the reason."""
     listed = tomllib.loads(EQUIVALENT.read_text())
     return {str(row["name"]): str(row["reason"]) for row in listed.get("mutant", [])}
 
 
 def measure(package: Package) -> Lines:
-    """Run a package's tests once, without changes.
+    """Run a package's tests once without a mutant, and record lines and durations.
 
     Raises
     ------
@@ -124,7 +123,7 @@ def measure(package: Package) -> Lines:
             child.end()
         if failed:
             raise RuntimeError(
-                f"The tests {' '.join(package.tests)} fail without a change:\n"
+                f"The tests {' '.join(package.tests)} fail without a mutant:\n"
                 f"{log.read_text()[-3000:]}"
             )
         measured = json.loads(traced.read_text())
@@ -138,13 +137,13 @@ def measure(package: Package) -> Lines:
 
 
 def drawn(changes: Iterable[Change], *, sample: int, seed: int) -> list[Change]:
-    """Return a sample of changes without repetition, or all if there are not more."""
+    """Draw a sample of mutants without repetition, or return all if there are not more."""
     listed = list(changes)
     return random.Random(seed).sample(listed, min(sample, len(listed)))
 
 
 class Campaign:
-    """Runs changes, several at a time.
+    """Runner of the tests against mutants, several at a time.
 
     Parameters
     ----------
@@ -175,7 +174,7 @@ class Campaign:
         self._known = equivalents()
 
     def run(self, changes: Iterable[Change]) -> list[Verdict]:
-        """Return verdicts in order of completion."""
+        """Run the tests against all mutants, and return the verdicts in order of completion."""
         earlier: dict[str, Verdict] = {}
         if self._verdict_file is not None and self._verdict_file.exists():
             rows = (
@@ -257,7 +256,7 @@ class Campaign:
 
 
 def score(verdicts: Iterable[Verdict]) -> tuple[float, Counter[str]]:
-    """Return the share of mutants that tests noticed, without equivalent ones, and the counts."""
+    """Return the share of mutants detected, equivalent ones excluded, and the verdicts' counts."""
     counts = Counter(verdict.verdict for verdict in verdicts)
     noticed = counts["killed"] + counts["timeout"]
     return noticed / max(1, noticed + counts["survived"]), counts

@@ -1,4 +1,4 @@
-"""Runs of pytest in forked children of this process, which saves starting an interpreter.
+"""Runs of pytest in forked child processes, without starting an interpreter for each.
 
 The parent has the libraries loaded and not one module of Pinion, so each child imports the package
 anew, with the changed module in its place.
@@ -34,7 +34,7 @@ IDLE = 0.05
 
 
 class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds one module, and gives it another syntax tree than its file's.
+    """Import hook that loads one module from a given syntax tree instead of its file.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """Return itself, for the one module."""
+        """Return a spec with this loader for the one module, and None for all others."""
         del path, target
         if fullname != self._name:
             return None
@@ -62,12 +62,12 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         )
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the changed code."""
+        """Execute the mutated code as the module."""
         exec(self._code, module.__dict__)
 
 
 class Trace:
-    """A pytest plugin that records which lines of some files each test runs.
+    """Pytest plugin that records which lines of given files each test runs.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Trace:
         self._into = self.lines[""]
 
     def start(self) -> None:
-        """Trace from now on, in all threads."""
+        """Start tracing, in all threads."""
         threading.settrace(self._enter)
         sys.settrace(self._enter)
 
@@ -104,7 +104,7 @@ class Trace:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Measure the time of the whole test."""
+        """Measure the duration of the whole test."""
         began = time.perf_counter()
         try:
             return (yield)
@@ -113,18 +113,18 @@ class Trace:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Any:
-        """Keep fixtures apart, because later tests use them too."""
+        """Record lines of fixtures separately, because later tests use them too."""
         self._into = self.shared.setdefault(item.nodeid.split("::")[0], set())
         return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Any:
-        """Trace the test itself."""
+        """Record the lines of the test itself."""
         self._into = self.lines.setdefault(item.nodeid, set())
         return (yield)
 
     def write(self, path: Path) -> None:
-        """Return the record as JSON."""
+        """Write the record to a file as JSON."""
         path.write_text(
             json.dumps(
                 {
@@ -137,7 +137,7 @@ class Trace:
 
 
 class Child:
-    """A forked process that runs pytest.
+    """Forked child process that runs pytest.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class Child:
             os._exit(code)
 
     def poll(self) -> int | None:
-        """Return the exit status of pytest, -1 if it passed its limit, None while it runs."""
+        """Return pytest's exit status, -1 if it exceeded a time limit, None while it runs."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if not pid and not self._hangs():
             return None
@@ -209,7 +209,7 @@ class Child:
         return os.waitstatus_to_exitcode(status) if not os.WIFSIGNALED(status) else 1
 
     def end(self) -> None:
-        """Kill it and the processes that it has started."""
+        """Kill the child and the processes that it has started."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
@@ -226,14 +226,14 @@ class Child:
         return worked > self._work or now - self._since > self._rest
 
     def wait(self) -> int:
-        """Return the result of `poll` at the end."""
+        """Wait for the child's end, and return the result of `poll`."""
         while (code := self.poll()) is None:
             time.sleep(0.02)
         return code
 
 
 def schedule(pid: int) -> tuple[float, float]:
-    """Return the seconds that a process and its children have computed and waited for a core."""
+    """Return the CPU time and the time waiting for a core [s] of a process and its children."""
     total = [0, 0]
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())

@@ -1,4 +1,4 @@
-"""The changes: every place in a module's syntax tree where a small one can be made.
+"""Mutation operators: all small changes that can be made in a module's syntax tree.
 
 Left alone, because no result depends on them: annotations, docstrings, assertions, decorators,
 `__all__` and words of errors (whether an error is raised is changed).
@@ -43,7 +43,7 @@ _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One change of a module.
+    """Small change of a module.
 
     Members
     -------
@@ -65,14 +65,14 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """Return its name in lists, independent of line numbers."""
+        """Name of the mutant for lists, independent of line numbers."""
         again = f" ({self.ordinal + 1})" if self.ordinal else ""
         return f"{self.scope or '<module>'}: {self.before} -> {self.after}{again}"
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A node that may be replaced, and its place in the tree."""
+    """Node that can be replaced, with its position in the tree and its replacement."""
 
     parent: ast.AST
     field: str
@@ -95,7 +95,7 @@ class _Place:
 
 
 def mutants_of(text: str) -> list[Mutant]:
-    """Return all changes of a module's text."""
+    """Return all mutants of a module, given its source."""
     mutants: list[Mutant] = []
     ordinals: Counter[tuple[str, str, str]] = Counter()
     for index, place in enumerate(_places(ast.parse(text))):
@@ -121,14 +121,14 @@ def mutants_of(text: str) -> list[Mutant]:
 
 
 def mutated(text: str, index: int) -> ast.Module:
-    """Return the module with one change, ready to be compiled, with its line numbers."""
+    """Return the module's syntax tree with one mutant, ready to compile; lines are unchanged."""
     tree = ast.parse(text)
     for number, place in enumerate(list(_places(tree))):
         if number == index:
             ast.copy_location(place.new, place.old)
             place.replace()
             return ast.fix_missing_locations(tree)
-    raise IndexError(f"The module has no change {index}.")
+    raise IndexError(f"The module has no mutant {index}.")
 
 
 def _short(text: str) -> str:
@@ -141,7 +141,7 @@ def _places(tree: ast.Module) -> Iterator[_Place]:
 
 
 class _Walk:
-    """Walks a tree in the order of its text."""
+    """Traversal of a syntax tree in source order, which yields all changes."""
 
     def body(self, parent: ast.AST, field: str, *, scope: str, imported: bool) -> Iterator[_Place]:
         for at, statement in enumerate(getattr(parent, field)):
@@ -212,7 +212,7 @@ class _Walk:
         imported: bool,
         in_message: bool = False,
     ) -> Iterator[_Place]:
-        """Yield changes of the expressions in a field; `in_message`: they are words of an error."""
+        """Yield changes of the expressions in a field; ``in_message`` marks an exception's text."""
         value = getattr(parent, field)
         many = value if isinstance(value, list) else [value]
         for at, node in enumerate(many):
@@ -279,7 +279,7 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _is_error(node: ast.AST) -> bool:
-    """Return whether the node creates an error, whose strings are messages."""
+    """Return whether a node creates an exception, so that its strings are messages."""
     if not isinstance(node, ast.Call):
         return False
     called = node.func

@@ -1,4 +1,4 @@
-"""The mutated packages, and the fast tests that should notice."""
+"""Packages for mutation testing, and the fast tests that should detect their mutants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAVY = "--ignore=tests/driver/test_simulated_card.py"
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """Modules under test.
+    """Modules to mutate, and their tests.
 
     Members
     -------
@@ -32,7 +32,7 @@ class Package:
     below: tuple[str, ...] = ()
 
     def files(self) -> list[Path]:
-        """Return the modules, sorted."""
+        """Return the paths of the modules, sorted."""
         paths: set[Path] = set()
         for source in self.sources:
             path = ROOT / source
@@ -85,7 +85,7 @@ PACKAGES: dict[str, Package] = {
 
 
 def load(package: Package) -> None:
-    """Load the packages below a package.
+    """Import the modules of lower layers that a package uses, once for all runs.
 
     Raises
     ------
@@ -96,10 +96,10 @@ def load(package: Package) -> None:
         importlib.import_module(name)
     loaded = sorted({module_name(path) for path in package.files()} & sys.modules.keys())
     if loaded:
-        raise RuntimeError(f"{', '.join(loaded)} would be mutated, and is loaded already.")
+        raise RuntimeError(f"{', '.join(loaded)} cannot be mutated after being imported.")
 
 
 def module_name(path: Path) -> str:
-    """Return the name by which a source file is imported."""
+    """Return the module name by which a source file is imported."""
     parts = path.relative_to(ROOT).with_suffix("").parts[1:]
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

@@ -1,1 +1,1 @@
-"""Benches of the whole top: host, DMA engine and monitors in cocotb; scenarios; beats."""
+"""Bench of the whole top in cocotb: host, DMA engine, monitors, scenarios and packets."""

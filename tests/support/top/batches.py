@@ -1,4 +1,4 @@
-"""Batches of requests as beats of the stream, and their responses from its beats."""
+"""Conversion of requests to the beats of packets, and of beats to responses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL_BYTES = np.uint64((1 << 64) - 1)
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """A parsed response packet.
+    """Response packet, parsed.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ def request_packet(layout: Layout, words: Words, sequence: int) -> Words:
 def request_stream(
     layout: Layout, words: Words, counts: Sequence[int], *, first_sequence: int = 0
 ) -> tuple[Words, Flags]:
-    """Return request packets back to back, as a driver with several batches in flight sends them.
+    """Return request packets one after another, as a driver with several batches in flight sends.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def request_stream(
 
     """
     if sum(counts) != len(words):
-        raise ValueError(f"The packets hold {sum(counts)} records, but there are {len(words)}.")
+        raise ValueError(f"The packets hold {sum(counts)} records, but {len(words)} are given.")
     ends = np.cumsum([0, *counts])
     packets = [
         request_packet(layout, words[start : start + count], first_sequence + k)
@@ -95,14 +95,14 @@ def request_stream(
 
 
 def response_beats(layout: Layout, counts: Sequence[int]) -> int:
-    """Return the number of beats of the response packets to requests of these counts."""
+    """Return the number of beats in the responses to requests with these numbers of records."""
     return sum(layout.response_bytes(count) // BEAT for count in counts)
 
 
 def read_responses(
     layout: Layout, run: TopRun, counts: Sequence[int], *, first_sequence: int = 0
 ) -> list[Response]:
-    """Return the responses in a run's result beats, which must be whole packets and nothing else.
+    """Parse a run's result beats, which must be the whole responses and nothing else.
 
     Raises
     ------
@@ -112,16 +112,16 @@ def read_responses(
     """
     expected = response_beats(layout, counts)
     if len(run.beats) != expected:
-        raise FrameError(f"The card gave {len(run.beats)} beats instead of {expected}.")
+        raise FrameError(f"The card sent {len(run.beats)} beats instead of {expected}.")
     if not (run.keep == ALL_BYTES).all():
         bad = int(np.flatnonzero(run.keep != ALL_BYTES)[0])
-        raise FrameError(f"Result beat {bad} has TKEEP {int(run.keep[bad]):#x}: not all its bytes.")
+        raise FrameError(f"Result beat {bad} has TKEEP {int(run.keep[bad]):#x}, not all ones.")
     responses, first = [], 0
     for k, count in enumerate(counts):
         end = first + layout.response_bytes(count) // BEAT
         lasts = np.flatnonzero(run.last[first:end]) + first
         if list(lasts) != [end - 1]:
-            raise FrameError(f"TLAST stands on beats {list(lasts)} instead of {end - 1} alone.")
+            raise FrameError(f"TLAST is set on beats {list(lasts)} instead of {end - 1} alone.")
         packet = np.ascontiguousarray(run.beats[first:end]).reshape(-1).view(np.uint8)
         responses.append(
             Response(

@@ -1,4 +1,4 @@
-"""The cocotb test of the whole top at its AXI side; runs inside Icarus or Verilator.
+"""Cocotb test of the whole top at its AXI ports, run inside Icarus or Verilator.
 
 The working directory is the bench's folder. `.runner` leaves ``spec.json`` there; this module
 leaves ``complaints.json`` and ``outcome.json``. A host with a model of the DMA engine
@@ -40,7 +40,7 @@ _SHOWN = ("ERROR", "CONTROL", "BATCH_CYCLES", "SEQUENCE")
 
 
 class Bench:
-    """The steps of a scenario, each a method."""
+    """Steps that a scenario consists of, each of them a method."""
 
     def __init__(self, *, host: Host, spec: dict[str, Any], rng: random.Random) -> None:
         self.host = host
@@ -81,7 +81,7 @@ class Bench:
         if writer.done():
             raise ComplaintError(
                 f"The card took {len(packets)} batches of {self.spec['flood']} requests although "
-                "no read is posted: it has no room for so many."
+                "no read is posted: its buffers cannot hold so many."
             )
         status = await host.get("STATUS")
         if status & (BUSY | OPEN) != BUSY | OPEN:
@@ -114,7 +114,7 @@ class Bench:
             if high != wrapped or (low < WRAP // 2) != wrapped:
                 raise ComplaintError(
                     f"STALLED reads {high << 32 | low:#x} at cycle {passed} while it wraps around "
-                    f"{WRAP:#x}: the high word is not the one that belonged to the low word."
+                    f"{WRAP:#x}: the high word does not belong to the low word."
                 )
         host.totals["snapshots"] += 1
 
@@ -131,7 +131,7 @@ class Bench:
             error = await host.get("ERROR")
             if error != Cause.PARTIAL_BEAT or not status & HALTED:
                 raise ComplaintError(
-                    f"After a beat of less than {BEAT} bytes in mid-packet ERROR is {error} and "
+                    f"After a beat of less than {BEAT} bytes in mid-packet, ERROR is {error} and "
                     f"STATUS {status:#x}: it must be {Cause.PARTIAL_BEAT}, and HALTED set."
                 )
             behind = len(host.monitor.accepted) - sent - 1 - head // BEAT
@@ -197,7 +197,7 @@ class Bench:
         await host.put("CONTROL", 1)
         host.dma.abandon()
         await self.until(
-            host.dma.rests, "The card stopped to take beats although its soft reset is held"
+            host.dma.rests, "The card stopped accepting beats although its soft reset is held"
         )
         for _ in range(self.spec["polls"]):
             status = await host.get("STATUS")
@@ -206,7 +206,7 @@ class Bench:
             await ClockCycles(host.dut.clk, 10)
         else:
             raise ComplaintError(
-                f"The card did not come to rest in its soft reset: STATUS is {status:#x} and not "
+                f"The card did not become idle in its soft reset: STATUS is {status:#x} and not "
                 "IN_RESET and QUIET without OPEN."
             )
         if str(host.dut.c2h_tvalid.value) != "0":
@@ -222,9 +222,7 @@ class Bench:
         await host.expect("ERROR", Cause.NONE)
         status = await host.get("STATUS")
         if status & (HALTED | OPEN | BUSY):
-            raise ComplaintError(
-                f"STATUS is {status:#x} right after the soft reset: work is left over."
-            )
+            raise ComplaintError(f"STATUS is {status:#x} right after the soft reset: not idle.")
         await host.learn()
 
     async def configuration(self) -> None:
@@ -250,7 +248,7 @@ class Bench:
         host.check_floats()
 
     def counts(self) -> list[int]:
-        """Return sizes of some packets: a large one, then many small ones."""
+        """Return random packet sizes (records): a large one, then many smaller ones."""
         largest = self.spec["largest"]
         sizes = [self.rng.randint(largest // 2, largest)]
         while len(sizes) < self.spec["batches"]:
@@ -258,12 +256,12 @@ class Bench:
         return sizes
 
     def large(self) -> list[int]:
-        """Return sizes of packets that keep the card busy for a while."""
+        """Return the sizes (records) of four packets that keep the card busy for a while."""
         largest = self.spec["largest"]
         return [self.rng.randint(largest // 2, largest) for _ in range(4)]
 
     def pauses(self) -> None:
-        """Choose another pattern on each side."""
+        """Choose a random pause pattern for each side."""
         names = self.spec["patterns"]
         idle, stall = (
             PATTERNS[self.rng.choice(names)](seed=self.rng.randrange(1000)).tolist()
@@ -278,11 +276,11 @@ class Bench:
             if condition():
                 return
             await ClockCycles(self.host.dut.clk, 1)
-        raise ComplaintError(f"{sentence}: nothing came of it in {cycles} cycles.")
+        raise ComplaintError(f"{sentence}: this did not change in {cycles} cycles.")
 
 
 def _start(dut: Any, spec: dict[str, Any], rng: random.Random) -> None:
-    """Start both clocks, with unrelated phases."""
+    """Start the link's clock and, if there is one, the core's with an unrelated phase."""
     Clock(dut.clk, LINK_PS, unit="ps").start()
     if not hasattr(dut, "core_clk"):
         return

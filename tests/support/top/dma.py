@@ -1,4 +1,4 @@
-"""The vendor's DMA engine as its user side sees it, for benches inside a simulator.
+"""Model of the vendor's DMA engine at its user ports, for benches inside a simulator.
 
 A write becomes transfers, cut where the driver's lists of descriptors end (the rules are those of
 `pinion.card.stand_in.transfer`), TLAST at the end of each; a buffer that is not aligned gives a
@@ -28,13 +28,13 @@ Bytes = NDArray[np.uint8]
 
 
 class _WideBus(AxiStreamBus):
-    """A bus without TKEEP, which the monitor watches: a beat is one number instead of 64 bytes."""
+    """Bus without TKEEP, which the monitor checks, so that a beat is one number, not 64 bytes."""
 
     _optional_signals = ("tvalid", "tready", "tlast")
 
 
 class PostedSink(AxiStreamSink):
-    """A sink that is ready only while a read is posted, and only for as many beats as fit."""
+    """Sink that is ready only while a read is posted, and only for as many beats as fit."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._beats = 0
@@ -43,18 +43,18 @@ class PostedSink(AxiStreamSink):
         super().__init__(*args, **kwargs)
 
     def post(self, beats: int) -> None:
-        """Make room for one packet of at most this many beats."""
+        """Post a read for one packet of at most this many beats."""
         self._room = beats
         self._beats = 0
         self.filled.clear()
         self.wake_event.set()
 
     def withdraw(self) -> None:
-        """Take no more beats."""
+        """Withdraw the posted read, so that no more beats are accepted."""
         self._room = 0
 
     def full(self) -> bool:
-        """Return whether the next beat has to wait; the sink asks once per edge."""
+        """Return whether the next beat must wait; called once per clock edge."""
         if self._room and str(self.bus.tvalid.value) == str(self.bus.tready.value) == "1":
             self._beats += 1
             if str(self.bus.tlast.value) == "1":
@@ -66,7 +66,7 @@ class PostedSink(AxiStreamSink):
 
 
 class Dma:
-    """An engine with one channel each way.
+    """DMA engine with one channel in each direction.
 
     Parameters
     ----------
@@ -97,18 +97,18 @@ class Dma:
         )
 
     def pause(self, idle: Iterable[bool], stall: Iterable[bool]) -> None:
-        """Set repeated patterns of cycles without a new request beat and without ``c2h_tready``."""
+        """Set repeated pause patterns for the request stream and for ``c2h_tready``."""
         for side, pattern in ((self._source, idle), (self._sink, stall)):
             side.set_pause_generator(itertools.cycle(list(pattern)))
 
     def flow(self) -> None:
-        """Stop pausing."""
+        """Remove the pause patterns of both streams."""
         for side in (self._source, self._sink):
             side.clear_pause_generator()
             side.pause = False
 
     async def write(self, data: Bytes, *, address: int | None = None) -> int:
-        """Send; return when the card has taken everything.
+        """Send data, and return when the card has accepted all of it.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class Dma:
             return first
 
     def _place(self, beats: int) -> int:
-        """Return the buffer's place in its page, and sometimes the driver's place in its ring.
+        """Choose a buffer's offset in its page, and sometimes the driver's index in its ring.
 
         Every other buffer of several beats has a page's end in its midst, and the ring's at that.
         """
@@ -150,11 +150,11 @@ class Dma:
         return BEAT * self._rng.randrange(PAGE // BEAT)
 
     def abandon(self) -> None:
-        """Send nothing after the current transfer."""
+        """Drop all transfers after the current one."""
         self._source.clear()
 
     def rests(self) -> bool:
-        """Return whether nothing is being sent."""
+        """Return whether no transfer is in progress."""
         return bool(self._source.idle())
 
     async def read(self, length: int, *, packet_name: str) -> Bytes:
@@ -174,7 +174,7 @@ class Dma:
                 if self._sink.empty():
                     raise ComplaintError(
                         f"{packet_name} has no TLAST on the last of its {length // BEAT} beats: "
-                        "the engine would put the next packet behind it."
+                        "the engine would append the next packet to it."
                     )
                 frame = self._sink.recv_nowait(compact=False)
             finally:
@@ -193,12 +193,12 @@ class Dma:
         if len(data) != length:
             raise ComplaintError(
                 f"{packet_name} ended with TLAST after {len(data) // BEAT} of {length // BEAT} "
-                "beats: the engine closes its descriptor there, and the read has a hole."
+                "beats: the engine closes its descriptor there, which leaves a gap in the read."
             )
         return data
 
     def configure(self) -> None:
-        """Forget everything, as when the card is configured again."""
+        """Drop all transfers and the posted read, as when the card is configured again."""
         self._source.clear()
         self._sink.withdraw()
         self._sink.clear()

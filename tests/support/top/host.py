@@ -1,4 +1,4 @@
-"""A host for benches inside a simulator: batches, expected results, registers, counters."""
+"""Host for benches inside a simulator: batches, expected results, registers, counters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOT_A_NUMBER = 0x7FC0_0000
 
 @dataclass(frozen=True, kw_only=True)
 class Packet:
-    """A request packet, and the requests of the pool in it."""
+    """Request packet, and the indices of its requests in the pool."""
 
     data: Bytes
     rows: NDArray[np.int64]
@@ -51,7 +51,7 @@ class Packet:
 
 
 class Host:
-    """The user of the card: the DMA engine, the registers, and the expected state of both.
+    """User of the card, with a DMA engine, register accesses and the expected counters.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Host:
     # ---- tasks ----
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Task[None]:
-        """Start a background task whose complaints stop the bench."""
+        """Start a background task; a `ComplaintError` in it stops the bench."""
 
         async def guarded() -> None:
             try:
@@ -109,13 +109,13 @@ class Host:
         return cocotb.start_soon(guarded())
 
     async def finish(self, *tasks: Task[None]) -> None:
-        """Wait for tasks; complain if no beat moves for long."""
+        """Wait for tasks; raise `ComplaintError` if no beat moves for `limit` cycles."""
         while left := [task for task in tasks if not task.done()]:
             await First(*(task.complete for task in left), ClockCycles(self.dut.clk, 100))
             if self.monitor.unread > self.limit:
                 await self.check_fault()
                 raise ComplaintError(
-                    f"The card stands still: {len(self.monitor.accepted)} request beats taken and "
+                    f"The card is stuck: {len(self.monitor.accepted)} request beats accepted and "
                     f"{self.monitor.emitted} result beats given, none in {self.limit} cycles."
                 )
 
@@ -133,7 +133,7 @@ class Host:
         self._check_reply(name, reply.resp, "written")
 
     async def pair(self, name: str) -> int:
-        """Read a counter of 64 bits."""
+        """Read a 64-bit counter from its two registers."""
         low = await self.get(f"{name}_LOW")
         return low | await self.get(f"{name}_HIGH") << 32
 
@@ -153,7 +153,7 @@ class Host:
         code = await self.get("ERROR")
         if code:
             cause = Cause(code).sentence if code in list(Cause) else "an unknown cause"
-            raise ComplaintError(f"The card finds good requests faulty, ERROR is {code}: {cause}.")
+            raise ComplaintError(f"The card rejects valid requests: ERROR is {code} ({cause}).")
 
     def _check_reply(self, name: str, response: AxiResp, action: str) -> None:
         self.totals["registers"] += 1
@@ -163,7 +163,7 @@ class Host:
             )
 
     async def chatter(self) -> None:
-        """Read and write registers for ever."""
+        """Read and write random registers until the task is cancelled."""
         before = Counter[str]()
         while True:
             await ClockCycles(self.dut.clk, self.rng.randint(1, 60))
@@ -176,7 +176,7 @@ class Host:
             if not before[name] <= count <= self.monitor.cycle:
                 raise ComplaintError(
                     f"Counter {name} reads {count} after {before[name]}, in cycle "
-                    f"{self.monitor.cycle}: it counts cycles, and never back."
+                    f"{self.monitor.cycle}: it must count cycles, and never decrease."
                 )
             before[name] = count
             await self.expect("SCRATCH", value)
@@ -184,7 +184,7 @@ class Host:
     # ---- batches ----
 
     def packets(self, counts: Sequence[int]) -> list[Packet]:
-        """Return request packets of these counts, from the pool."""
+        """Create request packets with these numbers of records, drawn from the pool."""
         packets = []
         for count in counts:
             rows = np.array([self.rng.randrange(len(self._pool)) for _ in range(count)])
@@ -211,7 +211,7 @@ class Host:
             await self.dma.write(packet.data)
 
     async def answers(self, packets: list[Packet], *, late: bool = False) -> None:
-        """Receive all answers to packets; ``late`` posts some reads late."""
+        """Receive the responses to packets and check them; ``late`` posts some reads late."""
         for k in range(len(packets)):
             if late and self.rng.random() < 0.5:
                 await ClockCycles(self.dut.clk, self.rng.randint(1, 400))
@@ -220,7 +220,7 @@ class Host:
             self._whole(packets[k], data)
 
     async def cut_answers(self, packets: list[Packet]) -> None:
-        """Receive the answers around a reset: whole ones, then at most one cut off."""
+        """Receive the responses around a reset: whole ones, then at most one that is cut off."""
         cut = False
         for k in range(len(packets)):
             length = self.layout.response_bytes(len(packets[k].rows))
@@ -240,14 +240,14 @@ class Host:
                     f"{length // BEAT} beats without an abort beat."
                 )
         await self.dma.read(BEAT, packet_name="What came behind all answers")
-        raise ComplaintError("A packet came that nobody had asked for.")
+        raise ComplaintError("A response arrived without a request.")
 
     def _whole(self, packet: Packet, data: Bytes) -> None:
         name, count = _name(packet), len(packet.rows)
         try:
             head = read_response(self.layout, data, count, packet.sequence)
         except FrameError as error:
-            raise ComplaintError(f"{name} is no answer to it: {error}") from None
+            raise ComplaintError(f"{name} is not a valid response: {error}") from None
         words, flags = self._expected[packet.rows], self._flags[packet.rows]
         answer_words = self.layout.response_words(data, count)
         answer_flags = self.layout.response_flags(data, count)
@@ -279,17 +279,17 @@ class Host:
         name = _name(packet)
         header = data[:BEAT].view(HEADER)[0]
         if len(data) < 2 * BEAT or data[-BEAT + 4 :].any():
-            raise ComplaintError(f"{name} is an abort beat that closes nothing, or is not zero.")
+            raise ComplaintError(f"{name} is an abort beat without a packet, or is not zero.")
         if (header["magic"], header["sequence"]) != (Magic.RESPONSE, packet.sequence):
-            raise ComplaintError(f"{name} was cut off, and what there is of it is no answer to it.")
+            raise ComplaintError(f"{name} was cut off, and its header does not match the request.")
         expected = self._expected[packet.rows].reshape(-1)
         delivered = data[BEAT:-BEAT].view(np.uint32)[: len(expected)]
         if not np.array_equal(delivered, expected[: len(delivered)]):
-            raise ComplaintError(f"{name} was cut off, and the results before that are wrong.")
+            raise ComplaintError(f"{name} was cut off, and the results before the cut are wrong.")
         self.totals["cut"] += 1
 
     def check_floats(self) -> None:
-        """Check answers since the last call against the float model, within the budget."""
+        """Check the results since the last call against the float model, within the budget."""
         if not self._answered:
             return
         rows = np.concatenate([rows for rows, _ in self._answered])
@@ -303,25 +303,25 @@ class Host:
     # ---- counters ----
 
     def configured(self) -> None:
-        """Expect the card as after configuration."""
+        """Expect counters as after configuration."""
         names = ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES", "DROPPED", "ERRORS")
         self.known = Counter(dict.fromkeys(names, 0))
         self.last = {"SEQUENCE": 0, "BATCH_CYCLES": 0}
         self.deposited = 0
 
     async def learn(self) -> None:
-        """Read counters after a reset, which may have counted what it cut off."""
+        """Read the counters after a reset, as they may include records of a cut-off packet."""
         counters = {name: await self.get(name) for name in ("ACCEPTED", "ANSWERED", "FLAGGED")}
         order = [counters["ACCEPTED"], counters["ANSWERED"], self.known["ANSWERED"]]
         if order != sorted(order, reverse=True) or counters["FLAGGED"] < self.known["FLAGGED"]:
             raise ComplaintError(
-                f"The counters do not go together: {counters}, known {dict(self.known)}."
+                f"The counters contradict each other: {counters}, known {dict(self.known)}."
             )
         self.known.update({name: counters[name] - self.known[name] for name in counters})
         self.known["DROPPED"] = await self.get("DROPPED")
 
     async def check_counters(self) -> None:
-        """Check every counter, at rest."""
+        """Check every counter while the card is idle."""
         await ClockCycles(self.dut.clk, 10)
         for name, value in (self.known | Counter(self.last)).items():
             await self.expect(name, value)
@@ -333,7 +333,7 @@ class Host:
             )
 
     async def settle(self) -> None:
-        """Read a counter's deposit to the cycle, at rest: it was made while the counter ran."""
+        """Measure a counter's offset exactly, at rest: it was written while the counter ran."""
         await ClockCycles(self.dut.clk, 10)
         exact = await self.pair("STALLED") - self.monitor.stalled
         if abs(exact - self.deposited) > 5:
@@ -355,7 +355,7 @@ class Host:
             )
 
     def figures(self) -> dict[str, int]:
-        """Return the totals."""
+        """Return the totals of the bench, by name."""
         return dict(self.totals) | {
             "cycles": self.monitor.cycle,
             "transfers": self.dma.transfers,

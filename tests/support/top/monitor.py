@@ -1,4 +1,4 @@
-"""Watches the top's AXI side in every cycle of the link's clock, whatever the traffic."""
+"""Monitor of the top's AXI ports in every cycle of the link's clock, for any traffic."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _OFFERS = {
 
 
 class ComplaintError(Exception):
-    """Something is wrong with the top; the message is a sentence."""
+    """Error for a fault of the top; the message is a sentence."""
 
 
 class TopMonitor:
-    """Samples all handshakes at every rising edge after configuration.
+    """Monitor that samples all handshakes at every rising edge after configuration.
 
     It complains of X or Z on a handshake and on what is offered, of an offer that changes or is
     withdrawn before it is taken, and of a TKEEP that is not all ones.
@@ -52,7 +52,7 @@ class TopMonitor:
         self.noticed = Event()
 
     def complain(self, sentence: str) -> None:
-        """Keep a complaint; the bench stops at the first."""
+        """Record a complaint; the bench stops at the first one."""
         self.complaints.append(sentence)
         self.noticed.set()
 

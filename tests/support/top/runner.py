@@ -1,4 +1,4 @@
-"""The whole top under cocotb with Icarus or Verilator, at its AXI side, with a model of the DMA.
+"""Run of the whole top under cocotb with Icarus or Verilator, with a model of the DMA engine.
 
 What :mod:`pinion.cosim.top` runs by the million cycles runs here by the thousand, and is checked
 more closely: unknown values, stability of every offer, the streams and registers of cocotbext-axi,
@@ -33,12 +33,12 @@ _PORTS = [
 
 
 class TopComplaintError(BenchError):
-    """The bench found something wrong with the top; the message has its sentences."""
+    """Error for a top in which the bench found faults; the message lists them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """The steps of a bench. All random choices come from the seed.
+    """Steps and sizes of a bench; all random choices come from the seed.
 
     Attributes
     ----------
@@ -75,14 +75,16 @@ class Scenario:
     pool: int = 128
 
     def __post_init__(self) -> None:
-        """Refuse unknown steps and patterns."""
+        """Raise ValueError for unknown steps or patterns, or a core clock that is not positive."""
         for kind, names, choices in (
             ("step", self.steps, STEPS),
             ("pattern", self.patterns, tuple(PATTERNS)),
         ):
             for name in names:
                 if name not in choices:
-                    raise ValueError(f"There is no {kind} '{name}': take of {', '.join(choices)}.")
+                    raise ValueError(
+                        f"There is no {kind} '{name}'; choose one of {', '.join(choices)}."
+                    )
         if self.core_rate <= 0:
             raise ValueError(
                 f"The core's clock cannot have {self.core_rate} times the link's rate: give "
@@ -100,7 +102,7 @@ def run_top_bench(
     waves: bool = False,
     timeout: float | None = None,
 ) -> Mapping[str, int]:
-    """Run a scenario against a top's Verilog.
+    """Simulate a scenario with a top's Verilog.
 
     Parameters
     ----------
@@ -153,6 +155,6 @@ def run_top_bench(
 
 
 def _head(verilog: Path) -> str:
-    """Return the line of the top's ports."""
+    """Return the first line of the top's module in the Verilog, which lists its ports."""
     with verilog.open() as file:
         return next((line for line in file if line.startswith("module pinion_top(")), "")

@@ -1,4 +1,4 @@
-"""Checks of a board's folder that need no vendor tool.
+"""Checks of a board's folder that do not need the vendor tool.
 
 Yosys reads and maps the whole design with the DMA engine and the primitives as black boxes; the
 constraints are checked against the ports of that design and the board's table of pins.
@@ -36,7 +36,7 @@ _CROSSING = ("IBUFDS", "MMCME4_ADV", "BUFGCE")
 
 
 def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> DesignFacts:
-    """The content of the written Verilog, as Yosys reads it.
+    """Read the written Verilog with Yosys, and return the design's facts.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def read_design(folder: Path, *, board: Board, core_clock: Mmcm | None) -> Desig
 
 
 def _below(verilog: Path) -> tuple[str, ...]:
-    """Cells below the top that a floorplan may name: the core and the cells of its datapath."""
+    """Return the cells that a floorplan may name: the core and the cells of its datapath."""
     text = verilog.read_text()
     if not re.search(r"^  pinion_core core \(", text, re.MULTILINE):
         return ()
@@ -73,7 +73,7 @@ def _below(verilog: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Mapped:
-    """A design in the part's cells.
+    """Design mapped to the part's cells.
 
     Members
     -------
@@ -87,7 +87,7 @@ class Mapped:
 
 
 def map_design(folder: Path, *, board: Board) -> Mapped:
-    """Map the whole design to the part's cells.
+    """Map the whole design to the part's cells, and count them.
 
     Raises
     ------
@@ -118,7 +118,7 @@ _INNER = {"full_case", "parallel_case", "generator", "init", "top", "src", "enum
 
 
 def attribute_problems(verilog: str) -> list[str]:
-    """Return attributes that the vendor tool would misunderstand; empty if there are none.
+    """Return a message for each attribute that the vendor tool would misunderstand.
 
     Each must be in the table of names, with a value spelled as there, and in front of a register or
     a wire: a port heeds none.
@@ -144,7 +144,7 @@ def attribute_problems(verilog: str) -> list[str]:
 
 
 def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:
-    """Return what is wrong with the cells of a mapped design."""
+    """Return a message for each wrong number of cells in a mapped design."""
     expected = dict.fromkeys(_ALWAYS, 1) | dict.fromkeys(_CROSSING, int(core_clock is not None))
     return [
         f"the mapped top has {mapped.top.get(name, 0)} cells {name}, not {number}"
@@ -154,7 +154,7 @@ def cell_problems(mapped: Mapped, *, core_clock: Mmcm | None) -> list[str]:
 
 
 def constraint_problems(rehearsal: Rehearsal, design: DesignFacts, *, board: Board) -> list[str]:
-    """Return what is wrong between constraints, design and table of pins."""
+    """Return a message for each mismatch of constraints with the design or the table of pins."""
     problems = [f"refused: {text}" for text in rehearsal.refused]
     places: dict[str, list[str]] = {port: [] for port in design.ports}
     standards: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""A rehearsal: the vendor tool's scripts run under ``tclsh`` against stand-ins for its commands.
+"""Rehearsal of the vendor tool's scripts under ``tclsh``, with stand-ins for its commands.
 
 The stand-ins (``stand_ins.tcl``) know the table of names and the design's ports, cells and clocks.
 They refuse an unknown command, option, property or value, a port that is not there, a constraints
@@ -25,7 +25,7 @@ REFUSED = 99
 
 @dataclass(frozen=True, kw_only=True)
 class DesignFacts:
-    """The facts of a design that the stand-ins know.
+    """Facts of a design that the stand-ins know.
 
     Members
     -------
@@ -48,7 +48,7 @@ class DesignFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Rehearsal:
-    """The result of a rehearsal.
+    """Result of a rehearsal: exit code, output, refusals and journal.
 
     Members
     -------
@@ -64,7 +64,7 @@ class Rehearsal:
     journal: tuple[tuple[str, ...], ...]
 
     def of(self, kind: str) -> list[tuple[str, ...]]:
-        """Return entries of one kind, without the kind."""
+        """Return the journal's entries of one kind, without their first word."""
         return [entry[1:] for entry in self.journal if entry[0] == kind]
 
 
@@ -193,5 +193,5 @@ def _text(item: object) -> str:
 
 def _word(text: str) -> str:
     if text.count("{") != text.count("}") or text[-1:] == "\\":
-        raise ValueError(f"{text!r} cannot be put into a Tcl list.")
+        raise ValueError(f"{text!r} cannot be an element of a Tcl list.")
     return f"{{{text}}}"

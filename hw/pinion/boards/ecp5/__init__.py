@@ -1,1 +1,1 @@
-"""Boards with a Lattice ECP5 and a serial port, and their bitstreams from open tools."""
+"""Boards with a Lattice ECP5 and a serial port; open-source tools make their bitstreams."""

@@ -57,16 +57,16 @@ CELLS = {"lut4": "LUT4", "ff": "TRELLIS_FF", "mult18x18d": "MULT18X18D", "dp16kd
 
 
 class BitstreamError(RuntimeError):
-    """Error if a design does not fit the part, or a tool is missing or fails."""
+    """Error for a design that does not fit the part, or a tool that is missing or fails."""
 
 
 def reachable_mhz(clock_mhz: float) -> float:
-    """Return the frequency nearest to the requested one that the board's PLL generates [MHz]."""
+    """Return the frequency [MHz] nearest to the requested one that the board's PLL can generate."""
     return nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=clock_mhz).mhz
 
 
 def board_folder(folder: Path, manifest: Manifest) -> Path:
-    """Return the folder of the board's files inside a build folder."""
+    """Return the path of the board's subfolder in a build folder."""
     return Path(folder) / (WITH_SPI if manifest.target == WITH_SPI else NAME)
 
 
@@ -137,7 +137,7 @@ def bitstream(
     progress: Progress = SILENT,
     timeout: float | None = None,
 ) -> dict[str, Any]:
-    """Synthesise, place, route and pack the design of a build, and return its figures.
+    """Synthesise, place, route and pack a build's design; return its resource use and timing.
 
     Writes to `board_folder`: the bitstream, if timing is met, the mapped netlist as Verilog,
     ``report.json``, ``report.md``, and logs.
@@ -199,7 +199,7 @@ def routed(
     progress: Progress,
     timeout: float | None,
 ) -> dict[str, Any]:
-    """Synthesise, place, route and pack the design in a board's folder.
+    """Synthesise, place, route and pack the design in a board's folder; return use and timing.
 
     Parameters
     ----------
@@ -345,7 +345,7 @@ def _tail(path: Path) -> str:
 
 
 def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
-    """Return the requested and the routed clock [MHz], and the critical path."""
+    """Return the requested clock, the highest one after routing [MHz], and the critical path."""
     report = json.loads((target / TIMING).read_text())
     # The slowest clock; the other is the oscillator's, which only drives the PLL.
     name, clock = min(report["fmax"].items(), key=lambda pair: pair[1]["achieved"])
@@ -359,7 +359,7 @@ def _timing(target: Path, *, clock_mhz: float) -> dict[str, Any]:
 
 
 def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Summarise a path of nextpnr's report: its delays, endpoints and cells."""
+    """Summarise a path from nextpnr's report: its delays, endpoints and cells."""
     logic = sum(step["delay"] for step in steps if step["type"] != "routing")
     routing = sum(step["delay"] for step in steps if step["type"] == "routing")
     return {

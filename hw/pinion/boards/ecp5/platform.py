@@ -29,7 +29,7 @@ AT_REST = {"PULLMODE": "UP"}
 
 
 def pins(line: str = SERIAL) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return the ball and the attributes of each pad of the top, by its name in the constraints.
+    """Return the ball and attributes of each top-level port, by its name in the constraints.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def pins(line: str = SERIAL) -> dict[str, tuple[str, dict[str, str]]]:
 
 
 def _balls(resource: Resource) -> Iterator[tuple[str, str]]:
-    """Yield the name of each subsignal, empty for the resource itself, and its ball."""
+    """Yield the name and ball of each subsignal; the name is empty for the resource itself."""
     for ios in resource.ios:
         if isinstance(ios, Subsignal):
             yield ios.name, ios.ios[0].names[0]

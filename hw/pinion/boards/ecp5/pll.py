@@ -107,7 +107,7 @@ class Pll:
 
 
 def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
-    """Return the dividers that come closest to a clock; ties go to the fastest phase detector.
+    """Return the dividers nearest to a clock; among equals, those of the fastest phase detector.
 
     Parameters
     ----------

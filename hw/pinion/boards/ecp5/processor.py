@@ -78,7 +78,7 @@ def processor_bitstream(
     progress: Progress = SILENT,
     timeout: float | None = None,
 ) -> dict[str, Any]:
-    """Write, synthesise, place, route and pack a processor, and return its figures.
+    """Write, synthesise, place, route and pack a processor; return its resource use and timing.
 
     Parameters
     ----------

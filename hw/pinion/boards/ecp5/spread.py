@@ -1,4 +1,4 @@
-"""Rows of tiles without logic, which leave room for wires in nextpnr's placement.
+"""Rows of tiles kept free of logic, which ease routing after nextpnr's placement.
 
 nextpnr places logic as densely as possible, and for designs of mostly operand selectors its router
 then lacks wires. Unused cells fixed in every third row of tiles keep logic out of these rows, whose
@@ -28,12 +28,12 @@ CROWDED = 0.45
 
 
 def is_crowded(use: dict[str, int]) -> bool:
-    """Return whether a design with these cell counts needs free rows."""
+    """Return whether a design with these cell counts needs rows of tiles kept free for routing."""
     return use["lut4"] > CROWDED * CAPACITY["lut4"]
 
 
 def free_sites() -> Iterator[str]:
-    """Yield nextpnr's names of the LUTs in the free rows."""
+    """Yield nextpnr's names for the LUT sites in the rows of tiles that are kept free."""
     for y in ROWS[::EVERY]:
         for x in COLUMNS:
             yield from (f"X{x}/Y{y}/{lut}" for lut in LUTS)

@@ -1,4 +1,4 @@
-"""Top of a board with a serial port: PLL, reset, serial link, and the link's top."""
+"""Top-level module of a board with a serial port: PLL, reset, serial link, the link's top."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _POWER_UP = 16
 
 
 class SerialCard(Component):
-    """Link's top behind a serial link, in a single clock domain.
+    """The link's top behind a serial link, in a single clock domain.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class SerialCard(Component):
 
     def __init__(self, *, top: LinkTop, length: int, slots: int = SLOTS) -> None:
         if top.parameters.crossing:
-            raise ValueError("A serial card has one clock: use parameters without a crossing.")
+            raise ValueError("A serial card has one clock: give parameters with crossing=False.")
         self.top = top
         self.length = length
         self.slots = slots

@@ -126,7 +126,7 @@ class Board:
     unknown: tuple[str, ...] = field(repr=False)
 
     def pin(self, net: str) -> Pin:
-        """Return the pin table's row for a net.
+        """Return the row for a net in the table of pins.
 
         Raises
         ------
@@ -220,7 +220,7 @@ def _board(data: dict[str, Any], pins: Mapping[str, Pin]) -> Board:
 
 
 def read_pins(path: Path) -> dict[str, Pin]:
-    """Return the rows of a table of pins, by net.
+    """Read a table of pins (CSV), and return its rows by net.
 
     Raises
     ------
@@ -256,11 +256,11 @@ def _check(board: Board) -> None:
     link = board.link
     if link.lanes not in (1, 2, 4, 8, 16):
         raise BoardError(
-            f"The link of {board.name} must have 1, 2, 4, 8 or 16 lanes, not {link.lanes}."
+            f"The PCIe link of {board.name} must have 1, 2, 4, 8 or 16 lanes, not {link.lanes}."
         )
     if not math.isclose(link.clock_mhz, 250.0):
         raise BoardError(
-            f"The link of {board.name} must run at 250 MHz, not {link.clock_mhz:g} MHz."
+            f"The PCIe link of {board.name} must run at 250 MHz, not {link.clock_mhz:g} MHz."
         )
     directions = {link.perst: "in"} | dict.fromkeys(board.leds.nets, "out")
     for sign in "PN":

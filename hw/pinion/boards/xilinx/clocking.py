@@ -62,7 +62,7 @@ class Mmcm:
 
 
 def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
-    """Return the setting nearest to the requested clock, at most one hertz above it.
+    """Return the settings nearest to the requested clock, at most one hertz above it.
 
     Among equals it has the smallest input divider, then an integer output divider, then the
     fastest oscillator: each of these means less jitter.
@@ -75,7 +75,7 @@ def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
     low, high = CLOCK_MHZ
     if not low <= wanted_mhz <= high:
         raise BoardError(
-            f"The core cannot be clocked at {wanted_mhz:g} MHz: choose {low:g} to {high:g} MHz."
+            f"The core cannot be clocked at {wanted_mhz:g} MHz: give {low:g} to {high:g} MHz."
         )
     source, limit_mhz = Fraction(input_mhz), Fraction(wanted_mhz) + _HERTZ
     best: tuple[tuple[Fraction, int, bool, Fraction], Mmcm] | None = None
@@ -108,7 +108,7 @@ def choose_mmcm(input_mhz: float, wanted_mhz: float) -> Mmcm:
 
 
 def core_clock(board: Board, wanted_mhz: float) -> Mmcm | None:
-    """Return the MMCM setting for a core's clock; None if the core shares the link's clock."""
+    """Return the MMCM settings for a core's clock; None if the core shares the link's clock."""
     if abs(wanted_mhz - board.link.clock_mhz) < _SAME_MHZ:
         return None
     return choose_mmcm(board.clock.mhz, wanted_mhz)

@@ -42,7 +42,7 @@ def dies(board: Board, dsp: int) -> tuple[str, ...]:
 
 
 def die_xdc(board: Board) -> str:
-    """Return the constraints of a design in one die."""
+    """Return the constraints (XDC) that place a design on one die."""
     die = board.floorplan.slr
     lines = [
         f"# {board.title}: one die holds link and core; no path of theirs crosses a border.",
@@ -54,7 +54,7 @@ def die_xdc(board: Board) -> str:
 
 
 def dies_xdc(board: Board, rtlil: str) -> str:
-    """Return the constraints of a design over several dies; ``rtlil`` is the core's."""
+    """Return the constraints (XDC) that spread a core, given as RTLIL, over several dies."""
     places = dies(board, estimate_dsp(rtlil, top=CORE))
     lines = [
         f"# {board.title}: the link beside the PCIe block, the core over several dies.",

@@ -42,7 +42,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class Property:
-    """Property of a kind of design object, or attribute in Verilog.
+    """Property of a class of design objects, or Verilog attribute.
 
     ``values`` is a regular expression, "" if it is read only.
     """
@@ -53,7 +53,7 @@ class Property:
 
 @dataclass(frozen=True, kw_only=True)
 class OptionValues:
-    """Valid values of an option of a command."""
+    """Valid values of a command's option."""
 
     values: tuple[str, ...]
     source: str

@@ -1,4 +1,4 @@
-"""README beside the scripts: steps, expected figures, and what has not been tried yet."""
+"""README for a board's folder: steps, expected resources, and what is still untested."""
 
 from __future__ import annotations
 

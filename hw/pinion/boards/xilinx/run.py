@@ -1,4 +1,4 @@
-"""Running the vendor tool in a board's folder, and reading its result."""
+"""Execution of the vendor tool in a board's folder, and its result."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LOG = "vivado.log"
 
 
 class VivadoError(RuntimeError):
-    """Error if Vivado is missing, fails, or leaves no valid result."""
+    """Error for a Vivado that is missing, fails, or leaves no valid result."""
 
 
 def board_folder(folder: Path, manifest: Manifest) -> Path:
-    """Return the board's folder inside a build folder.
+    """Return the path of the board's subfolder in a build folder.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def board_folder(folder: Path, manifest: Manifest) -> Path:
 
 
 def missing(folder: Path, manifest: Manifest, part: str) -> str:
-    """Return the error message for a user without Vivado."""
+    """Return the error message for a machine without Vivado."""
     return (
         f"Vivado is missing: no program 'vivado' is on the PATH; install AMD Vivado with a licence "
         f"for {part} and source its settings64.sh, or name the program with vivado (--vivado), or "

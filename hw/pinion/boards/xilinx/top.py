@@ -1,4 +1,4 @@
-"""Top of a board with PCIe: DMA engine, clocks, resets, LEDs, and the link's top."""
+"""Top-level module of a board with PCIe: DMA engine, clocks, resets, LEDs, the link's top."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class BoardTop(Elaboratable):
         return locked
 
     def _link(self, wires: dict[str, Signal]) -> dict[str, object]:
-        """Return the connections of the link's top."""
+        """Return the port connections of the link's top, by name."""
         connections: dict[str, object] = {
             "i_clk": ClockSignal("sync"),
             "i_rst": ResetSignal("sync"),
@@ -199,7 +199,7 @@ class BoardTop(Elaboratable):
 
 
 def board_rtlil(board: Board, core_clock: Mmcm | None) -> str:
-    """Return the RTLIL of the top, without the link's top, the DMA engine and primitives."""
+    """Return the RTLIL of the board's top, without the link's top, DMA engine and primitives."""
     top = BoardTop(board=board, core_clock=core_clock)
     ports = {name: (signal, None) for name, signal in top.ports.items()}
     text: str = rtlil.convert(top, name=TOP, ports=ports, emit_src=False)

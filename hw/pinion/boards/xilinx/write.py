@@ -1,4 +1,4 @@
-"""Everything that the vendor tool needs for a board, written into a build folder."""
+"""Writer of the files in a build folder that the vendor tool needs for a board."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def write_verilog(
             name="board",
         )
     if widths := re.findall(r"Resizing cell port .*", log):
-        raise BoardError(f"Ports of the design for {board.name} differ in width ({widths[0]}).")
+        raise BoardError(f"Connected ports of {board.name}'s design differ in width ({widths[0]}).")
     # The first line depends on the Yosys binary and where it was compiled.
     body = path.read_text().split("\n", 1)[1]
     path.write_text(headline + with_explicit(mark_registers(body), explicit))

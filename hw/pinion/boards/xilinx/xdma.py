@@ -14,7 +14,7 @@ REGISTER_KILOBYTES = 64
 
 
 def configuration(board: Board) -> dict[str, str]:
-    """Return the generator's properties: PCIe Gen3, one stream each way, AXI4-Lite for registers.
+    """Return the generator's properties: PCIe Gen3, a stream per direction, AXI4-Lite registers.
 
     The tool uses its newest version of the generator.
     """

@@ -1,4 +1,4 @@
-"""Export of a core: one folder that other designs and tools can use without Pinion."""
+"""Export of a core to a folder that other designs and tools can use without Pinion."""
 
 from __future__ import annotations
 

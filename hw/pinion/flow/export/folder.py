@@ -1,4 +1,4 @@
-"""The exported folder: what other designs need from a core, written completely or not at all."""
+"""The exported folder: all that other designs need of a core, written completely or not at all."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def module_name(manifest: Manifest) -> str:
 
 
 def core_description(manifest: Manifest) -> str:
-    """Return function and robot, for comments and descriptions in any language."""
+    """Return the function's and the robot's names as text that is safe in comments."""
     return f"{comment(manifest.function)} of {comment(manifest.robot)}"
 
 

@@ -67,7 +67,7 @@ def vlnv_version(manifest: Manifest) -> str:
 
 
 def _facts(manifest: Manifest) -> dict[str, tuple[str, str]]:
-    """Return type and value of the component's read-only parameters, by name."""
+    """Return the type and value of each read-only parameter of the component, by name."""
     numbers = {
         "CYCLES_PER_RESULT": manifest.ii,
         "LATENCY_CYCLES": manifest.latency_cycles,

@@ -34,7 +34,7 @@ DSP48E2 blocks in other exports, changes nothing in this one.
 def readme_values(
     name: str, build: Build, ports: Sequence[CorePort], rtlil: str, explicit: str
 ) -> dict[str, str]:
-    """Return the values of the README's template; ``rtlil`` and ``explicit`` are the core's."""
+    """Return the values for the README's template; ``rtlil`` and ``explicit`` are the core's."""
     m = build.manifest
     options = ", ".join(f"{key} {value}" for key, value in m.options.items())
     return {

@@ -41,7 +41,7 @@ _TAKEN = (
 
 
 def _named(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Return the arrays with names that are not reserved in C, C++ or the header."""
+    """Rename arrays whose names are reserved in C or C++ or used by the header."""
     names = c_names([array.name for array in arrays], _TAKEN)
     return tuple(replace(a, name=name) for a, name in zip(arrays, names, strict=True))
 
@@ -118,7 +118,7 @@ def _dimensions(array: Array) -> str:
 
 
 def _what(array: Array) -> str:
-    """Describe an array in words: its unit, its shape, and the part that is transferred."""
+    """Describe an array for a comment: its unit, its shape, and the part that is transferred."""
     shape = " x ".join(map(str, array.shape)) or "1"
     text = f"[{comment(array.unit)}] {shape}"
     if array.linear_map:
@@ -215,6 +215,6 @@ def _scatter(name: str, array: Array) -> str:
 
 
 def _literal(value: float) -> str:
-    """Return a value as a C float constant; nine digits represent a float32 exactly."""
+    """Format a value as a C float constant; nine digits represent a float32 exactly."""
     text = f"{np.float32(value):.9g}"
     return f"{text}f" if any(c in text for c in ".e") else f"{text}.0f"

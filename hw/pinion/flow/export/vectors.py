@@ -22,7 +22,7 @@ SPECIAL = (0x7FC00000, 0x7F800000, 0xFF800000, 0x7149F2CA, 0x80000000, 0x0000000
 
 @dataclass(frozen=True, kw_only=True)
 class Vectors:
-    """Requests and expected answers.
+    """Test vectors: requests, and the expected words and flags.
 
     Members
     -------

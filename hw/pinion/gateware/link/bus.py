@@ -24,7 +24,7 @@ BATCH = StructLayout({"count": COUNT, "sequence": WORD, "began": CLOCKS})
 
 @dataclass(frozen=True, kw_only=True)
 class Bus:
-    """Width of the streams of packets.
+    """Bus between link and core: the width of the packet streams, and their layouts.
 
     Packets always consist of beats of 64 bytes. A bus of 16 words carries a beat per cycle, as
     PCIe needs. A narrower one cuts it into slices, low words first: with 4 words the link is less

@@ -11,7 +11,7 @@ from pinion.gateware.component import Component
 
 
 class Crossing(Component):
-    """FIFO between two clock domains with any frequencies and phases.
+    """Asynchronous FIFO between two clock domains of any frequencies and phases.
 
     Reset both domains together. The two resets must overlap for at least `RESET_CYCLES` cycles of
     each clock, and may begin and end in any order. From the first cycle in which both are asserted

@@ -51,7 +51,7 @@ class Packer(Component):
         super().__init__({"i": In(stream.Signature(core)), "o": Out(stream.Signature(wide))})
 
     def elaborate(self, platform: object) -> Module:
-        """Build the rotation in two steps, and the register of words short of a whole beat."""
+        """Build the rotation in two steps, and the register for the words of an incomplete beat."""
         m = Module()
         g = self.geometry
         space = g.words_per_beat

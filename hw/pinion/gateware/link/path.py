@@ -52,7 +52,7 @@ class LinkParameters(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class TopParameters(LinkParameters):
-    """Parameters of the top for a build.
+    """Parameters of the link's top for a build.
 
     Members
     -------

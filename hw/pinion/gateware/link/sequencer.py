@@ -12,7 +12,7 @@ SETTLE = 8
 
 
 class ResetSequencer(Component):
-    """State machine that resets stream path and core, and releases them without losing requests.
+    """State machine that resets the stream path and the core, and loses no request on release.
 
     Both resets begin at once. They are held until the core's domain has responded, the counters of
     the crossings have settled, and no response packet is open. Then the core is released first, and

@@ -74,7 +74,7 @@ class SerialLink(Component):
         return m
 
     def _answer(self, m: Module, reader: FrameReader, writer: FrameWriter) -> None:
-        """Answer one command at a time; the host repeats any that arrives meanwhile."""
+        """Answer one command at a time; the host repeats a command that arrives meanwhile."""
         request = Signal(COMMAND_FRAME, name="asked")
         reported = Signal(WORD, name="told")  # the beats delivered that the host knows of
         fresh = Signal(WORD)

@@ -79,7 +79,7 @@ class SpiSlave(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Convert bits to bytes and words, and pass them to the core and back."""
+        """Build the conversions between SPI bits and the core's words, in both directions."""
         m = Module()
         received, byte, idle, shifted = Signal(), Signal(8), Signal(), Signal(8)
         ahead = Signal(8)  # the byte after the one on the line, ready long before it is sent
@@ -145,7 +145,7 @@ class SpiSlave(Component):
     def _take(
         self, m: Module, *, received: Signal, byte: Signal, idle: Signal, count: Signal
     ) -> tuple[Signal, Signal, Any]:
-        """Store a request's words; return the launch pulse, a damage flag, and a read port."""
+        """Store a request's words; return the launch pulse, an error flag, and a read port."""
         words = self.transfer.words_in
         depth = self.lanes_in * self.beats_in
         # Words after the record are the padding of its last beat.
@@ -173,7 +173,7 @@ class SpiSlave(Component):
         return launch, damaged, read
 
     def _feed(self, m: Module, *, launch: Signal, words: Any) -> None:
-        """Pack words from the memory into beats, one word per cycle."""
+        """Pack words from the request memory into beats for the core, one word per cycle."""
         at = Signal(range(self.lanes_in * self.beats_in + 1))
         lane, beat = Signal(range(self.lanes_in + 1)), Signal(range(self.beats_in + 1))
         m.d.comb += [words.addr.eq(at), self.request.p.last.eq(beat == self.beats_in - 1)]
@@ -204,7 +204,7 @@ class SpiSlave(Component):
     def _results(
         self, m: Module, *, complete: Signal, flagged: Signal
     ) -> Callable[[Signal], Signal]:
-        """Store result words in a memory; return a function that reads a byte of it."""
+        """Store result words in a memory; return a function that builds the read of a byte."""
         depth = self.lanes_out * self.beats_out
         m.submodules.results = memory = Memory(shape=WORD, depth=depth, init=[], attrs=_LUTS)
         write, read = memory.write_port(), memory.read_port(domain="comb")

@@ -1,4 +1,4 @@
-"""The top: everything between the DMA engine's AXI ports and the core."""
+"""The link's top-level module: everything between the DMA engine's AXI ports and the core."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class LinkTop(Component):
 
 
 class Top(LinkTop):
-    """Top around the core of a build.
+    """The link's top around the core of a build.
 
     Parameters
     ----------

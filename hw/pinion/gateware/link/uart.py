@@ -17,7 +17,7 @@ LEAST = 4
 
 
 def bit_length(*, clock_hz: float, baud: float) -> int:
-    """Return the length of a bit in cycles, in units of ``2**-FRACTION``.
+    """Return the duration of a bit in units of ``2**-FRACTION`` clock cycles.
 
     Raises
     ------

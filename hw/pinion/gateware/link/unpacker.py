@@ -110,7 +110,7 @@ class Unpacker(Component):
         return m
 
     def _place(self, m: Module, free: ValueLike) -> tuple[Signal, Signal, Signal, Signal]:
-        """Return the next core beat's offset, whether it ends a record, its new words, and ``go``.
+        """Return the next core beat's offset, end-of-record bit and mask of new words, and ``go``.
 
         ``fresh`` has a bit for each word of the wide beat: take it from the offered beat.
         """

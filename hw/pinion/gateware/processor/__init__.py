@@ -1,6 +1,6 @@
-"""Gateware of the dynamics processor: lanes and teams that run programs, and the card around them.
+"""Gateware of the dynamics processor: lanes and teams that run programs, and the link's top.
 
-Programs are loaded and named by packets (:mod:`.path`), as docs/link.md has it.
+Programs are loaded and named by packets (:mod:`.path`), as docs/link.md describes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A lane of the dynamics processor: two words, a product, an accumulator; the model is
+"""Lane of the dynamics processor: two words, a product, an accumulator; the model is
 :mod:`pinion.processor.arithmetic`."""
 
 from __future__ import annotations

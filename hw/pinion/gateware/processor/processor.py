@@ -1,4 +1,4 @@
-"""Teams between streams of single-precision words, with programs for several functions."""
+"""Teams with programs for several functions, between streams of single-precision words."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Team(Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build a row's control of lanes, crossbar and reciprocal unit."""
+        """Connect the fields of a row to lanes, crossbar and reciprocal unit."""
         m = Module()
         encoding, machine = self.encoding, self.encoding.machine
         # A register of its own for each team: block RAM is late in its cycle, and teams are apart.

@@ -68,7 +68,7 @@ class StateRegister:
     initial: int
 
     def taken(self, ii: int) -> int:
-        """Return the cycle, from the previous request's start, at whose end the value is stored."""
+        """Return the cycle after the previous request's start in which the value is stored."""
         return self.arrival - 1 + ii
 
 
@@ -99,7 +99,7 @@ class Binding:
     states: tuple[StateRegister, ...] = ()
 
     def stage(self, node: int, cycle: int) -> int:
-        """Return the register stage of a value in a cycle, or -1 for its unit's output."""
+        """Return the register stage that holds a value in a cycle; -1 for its unit's output."""
         return _stage(self.schedule, self.ready[node], cycle, node in self._words)
 
     @cached_property

@@ -92,7 +92,7 @@ def _named(constant: int | None) -> str:
 
 
 def _check_offsets(operation: Operation, timing: Timing) -> None:
-    """Check that a unit reads the factors of product k in cycle k, an addend when it adds it."""
+    """Check that a unit reads the factors of product k in cycle k, and an addend as it adds it."""
     count = len(operation.operands)
     for k, operand in enumerate(operation.operands):
         late = 0
@@ -108,7 +108,7 @@ def _check_offsets(operation: Operation, timing: Timing) -> None:
 
 
 def _value_behind(graph: Graph, node: int) -> int:
-    """Return the value that wrapping quantize nodes shift for a port, or the node itself."""
+    """Return the value behind a chain of wrapping quantize nodes, or the node itself."""
     value = node
     while (
         graph.nodes[value].op == names.QUANTIZE
@@ -191,7 +191,7 @@ def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> t
         fracs = ", ".join(str(f.frac) for f in sources)
         raise CheckError(
             f"A unit of {node.op} reads operands with {fracs} fraction bits for a result of "
-            f"{target.frac}; its row requires {', '.join(p.value for p in row.points)}."
+            f"{target.frac}; the table requires {', '.join(p.value for p in row.points)}."
         )
     if node.op == names.RECIPROCAL:
         smallest = float(node.params[2]) if len(node.params) == 3 else 0.0
@@ -269,12 +269,12 @@ def check_schedule(graph: Graph, plan: Schedule) -> None:
 
 
 def _word_of(graph: Graph, word: str) -> int:
-    """Return the input node of a word."""
+    """Return the input node that reads a word."""
     return next(i for i, n in enumerate(graph.nodes) if n.op == names.INPUT and n.params[0] == word)
 
 
 def _check_states(graph: Graph, binding: Binding) -> None:
-    """Check that every word of state has a register that takes the right value in time."""
+    """Check that every word of state has a register that loads the right value in time."""
     plan = binding.schedule
     if len(binding.states) != len(graph.states):
         raise CheckError(

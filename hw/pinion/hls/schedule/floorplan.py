@@ -141,7 +141,7 @@ class Floorplan:
         return max(xs) - min(xs) + max(ys) - min(ys)
 
     def units(self) -> tuple[int, ...]:
-        """Return, for each operation, the number of its unit among those of its kind."""
+        """Unit of each operation, as a number among the units of its kind."""
         return tuple(
             self.unit[i] - self.first[op.kind] for i, op in enumerate(self.plan.operations)
         )
@@ -190,7 +190,7 @@ class Floorplan:
             self.busy[mine, self.slot[i]] = j
 
     def _trade_places(self, first: int, second: int, limit: float) -> None:
-        """Swap two units on the grid, unless the wires grow by more than the limit."""
+        """Swap two units on the grid, unless the wire length grows by more than the limit."""
 
         def swap() -> None:
             for axis in (self.x, self.y):
@@ -233,14 +233,14 @@ class Floorplan:
 
 
 def _put(table: dict[object, int], place: object) -> int:
-    """Add a read of a source to a port's counts, and return 1 if it is the first."""
+    """Add a source's read to a port's counts, and return 1 if the source is new, otherwise 0."""
     count = table.get(place, 0)
     table[place] = count + 1
     return 0 if count else 1
 
 
 def _take(table: dict[object, int], place: object) -> int:
-    """Remove a read of a source from a port's counts, and return 1 if it was the last."""
+    """Remove a source's read from a port's counts; return 1 if it was the last, otherwise 0."""
     count = table[place]
     if count == 1:
         del table[place]

@@ -90,7 +90,7 @@ class StateLoopError(ScheduleError):
 
     @property
     def through(self) -> str:
-        """Words of state on the loop, as text."""
+        """Names of the words of state on the loop, as text."""
         return " and ".join(f"'{word}'" for word in self.words)
 
 
@@ -351,7 +351,7 @@ _SPARE = 16
 def _with_more(
     operations: tuple[Operation, ...], units: Mapping[UnitKind, int], problem: _Problem
 ) -> dict[UnitKind, int]:
-    """Return the counts with another unit of each kind in state loops, unless it would be idle."""
+    """Return the counts with one more unit of each kind in state loops, if it has work to do."""
     inside = problem.inside()
     useful = {operations[i].kind for i in inside}
     counts = Counter(operation.kind for operation in operations)
@@ -467,7 +467,7 @@ def _placed(problem: _Problem, length: int, random: Random) -> list[int] | None:
 
 
 class _Room:
-    """Prices of displacing operations: low for those with wide windows and few displacements.
+    """Prices of displacing operations: low for wide windows and few earlier displacements.
 
     Members
     -------
@@ -503,7 +503,7 @@ _FEW = 24
 
 
 def _draws(random: Random, count: int) -> Floats:
-    """Return the results of ``count`` calls of ``random.random()``, computed as an array."""
+    """Return ``count`` results of ``random.random()`` as an array."""
     words = random.getrandbits(64 * count).to_bytes(8 * count, "little")
     high, low = np.frombuffer(words, dtype="<u4").reshape(count, 2).T
     return ((high >> 5) * 2.0**26 + (low >> 6)) * 2.0**-53

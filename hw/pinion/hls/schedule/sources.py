@@ -177,7 +177,7 @@ class Sources:
     # -- costs ------------------------------------------------------------------------------------
 
     def _place(self, read: int) -> tuple[int, int, int]:
-        """Return a read's port, the number of its source, and its register stage (-1 for none)."""
+        """Return a read's port, the number of its source, and its register stage (-1 if none)."""
         i, value = self.reader[read], self.value[read]
         if i < 0:
             port, cycle = self.port_in[read], self.offset[read]
@@ -196,7 +196,7 @@ class Sources:
         return port, ((value * 4096 + stage) * 1024 + self.shift[read]) + 1, stage
 
     def _storage(self, value: int) -> float:
-        """Return the cost of a value's registers, for the stages that are read."""
+        """Return the cost of the registers that hold a value for all stages that are read."""
         stage = self.stage
         taps = frozenset([stage[read] for read in self.readers[value]])
         cost = self._chains.get(taps)

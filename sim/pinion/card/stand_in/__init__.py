@@ -1,4 +1,4 @@
-"""Stand-in for a card behind the Xilinx DMA driver: its device files with all their pitfalls.
+"""Stand-in for a card behind the Xilinx DMA driver: its device files, pitfalls included.
 
 ``with StandIn(folder=build, faults=plan) as card: driver.open(build, device=card.device)`` serves
 them from a mounted folder; :class:`StandInNodes` does the same within this process.

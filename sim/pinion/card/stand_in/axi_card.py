@@ -54,7 +54,7 @@ class AxiCard(Protocol):
     """Interface of a card's AXI side, for one thread at a time."""
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
-        """Offer request beats and take up to ``room`` result beats, until neither moves.
+        """Offer request beats and accept up to ``room`` result beats, until neither stream moves.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class PacketAxiCard:
         self._credit = depth
 
     def advance(self, beats: Words, keep: Keep, last: Flags, room: int) -> CardStep:
-        """Take beats until a response waits or buffers are full; send responses in order."""
+        """Accept beats until a response waits or the buffers are full; send responses in order."""
         del last  # TLAST of a request has no meaning
         pieces: list[Words] = []
         ends: list[Flags] = []
@@ -167,13 +167,13 @@ class PacketAxiCard:
         return value
 
     def write(self, offset: int, value: int) -> None:
-        """Write a register; the soft reset cuts off a response."""
+        """Write a register; a soft reset cuts off the response being sent."""
         self.card.write_register(offset, value)
         if offset == CONTROL and value & RESET:
             self._cut()
 
     def reset(self) -> None:
-        """Drop all state, even the rest of a packet."""
+        """Drop all state, including a packet sent in part."""
         self.card.configure()
         self._out.clear()
         self._sent = 0

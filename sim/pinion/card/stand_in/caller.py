@@ -1,4 +1,4 @@
-"""Thread inside a system call on a mounted file, as Linux reports it in ``/proc``."""
+"""State of a thread in a system call on a mounted file, as Linux reports it in ``/proc``."""
 
 from __future__ import annotations
 

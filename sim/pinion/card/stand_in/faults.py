@@ -226,7 +226,7 @@ class FaultRecord:
 
 @dataclass(kw_only=True)
 class Injector:
-    """Generator of a plan's faults for one packet after the other."""
+    """Generator of a plan's faults for one packet after another."""
 
     plan: FaultPlan
     rng: random.Random = field(init=False)
@@ -236,7 +236,7 @@ class Injector:
         self.rng = random.Random(self.plan.seed)
 
     def draw(self, packet: int, *, count: int, length: int) -> list[Fault]:
-        """Return the faults of a packet, with every parameter set.
+        """Draw the faults of a packet, with every parameter set.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ def _random_keys(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Lines:
-    """Finder of the lines of keys in a TOML text, which the parser does not report."""
+    """Line numbers of the keys in a TOML text, which the parser does not report."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name

@@ -66,7 +66,7 @@ class CardFiles(mfusepy.Operations):
         return {"st_mode": stat.S_IFREG | 0o600, "st_nlink": 1, "st_size": 0} | times | owner
 
     def readdir(self, path: str, fh: int) -> list[str]:
-        """List the folder."""
+        """List the names of the device files in the folder."""
         return [".", "..", *(name[1:] for name in self._nodes)]
 
     def open(self, path: str, flags: int) -> int:
@@ -92,7 +92,7 @@ class CardFiles(mfusepy.Operations):
         return 0
 
     def release(self, path: str, fh: int) -> int:
-        """Release a file that no program has open any more."""
+        """Release a file that no program has open any longer."""
         if self._opened[fh].node == C2H:
             self.model.close_c2h()
         with self._released:
@@ -129,7 +129,7 @@ class CardFiles(mfusepy.Operations):
         return int(self._call(self.model.write, data, address=address, opened=opened))
 
     def _closing(self) -> bool:
-        """Return whether a closed stream to the host is not yet released; the lock is held."""
+        """Return whether a closed stream to the host is still unreleased; the lock must be held."""
         return any(opened.closed for opened in self._opened.values() if opened.node == C2H)
 
     def _node(self, path: str) -> str:

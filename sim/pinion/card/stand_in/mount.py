@@ -26,7 +26,7 @@ PATIENCE = 60.0
 
 
 class StandInError(RuntimeError):
-    """Error if a stand-in cannot start or ends unexpectedly; the message gives the reason."""
+    """Error for a stand-in that cannot start or ends unexpectedly; the message says why."""
 
 
 class StandIn(Closing):
@@ -98,7 +98,7 @@ class StandIn(Closing):
 
     @property
     def prefix(self) -> str:
-        """Path of the device files up to the underscore."""
+        """Common prefix of the device files' paths, without the underscore."""
         return str(self.at / NAME)
 
     @property

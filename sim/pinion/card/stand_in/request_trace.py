@@ -78,7 +78,7 @@ class RequestTrace:
         self._packet = None
 
     def cut(self, beats: Words, keep: Keep, last: Flags, *, other: bool) -> list[Segment]:
-        """Divide a transfer into segments at its faults, and apply faults of single beats.
+        """Split a transfer into segments at its faults, and apply faults of single beats.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class RequestTrace:
     def _faulty(
         self, packet: OpenRequest, beats: Words, keep: Keep, last: Flags, other: bool
     ) -> list[Segment]:
-        """Return the segments of some beats of a packet; faults of later beats stay with it."""
+        """Split some beats of a packet at their faults; the packet keeps faults of later beats."""
         start, stop = packet.at, packet.at + len(beats)
         if other and start == 0:
             _rebuild(beats[0])
@@ -152,7 +152,7 @@ class RequestTrace:
 
 
 def _place(fault: Fault, packet: OpenRequest) -> int:
-    """Return the number of the packet's beat at which a fault happens."""
+    """Return the index of the packet's beat at which a fault happens."""
     final = packet.length - 1
     if fault.kind in ("split_tlast", "ring_wrap", "partial_tkeep", "card_reset"):
         return min(fault.beat or 0, final)

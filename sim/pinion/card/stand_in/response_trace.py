@@ -57,7 +57,7 @@ class ResponseTrace:
         self._response = None
 
     def room(self, limit: int) -> int:
-        """Return the number of beats to take until the next event, at most ``limit``."""
+        """Return the number of beats to receive before the next event, at most ``limit``."""
         response = self._response
         if response is None:
             return min(limit, 1) if self._awaited else limit
@@ -77,7 +77,7 @@ class ResponseTrace:
         take: Callable[[Words, Flags], None],
         inject: Callable[[Fault, int, int], None],
     ) -> None:
-        """Pass beats on to the reader, with the plan's faults applied.
+        """Forward beats to the reader, with the plan's faults applied.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class ResponseTrace:
 
 
 def _place(fault: Fault, length: int) -> int:
-    """Return the number of beats that are passed on before a fault happens."""
+    """Return the number of beats that are forwarded before a fault happens."""
     if fault.kind == "corrupt_beat":
         return min(fault.beat or 0, length - 1)
     if fault.kind == "lost_tail":

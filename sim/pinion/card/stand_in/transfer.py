@@ -35,7 +35,7 @@ class BufferPart:
 
 
 def pages(length: int, address: int) -> list[int]:
-    """Return the ends of a buffer's descriptors, in bytes from its start."""
+    """Return the end of each of a buffer's descriptors, in bytes from the buffer's start."""
     first = PAGE - address % PAGE
     return [*range(first, length, PAGE), length] if length else []
 
@@ -113,7 +113,7 @@ class Reading:
 
     @property
     def room(self) -> int:
-        """Number of beats that still fit, unless a packet ends first."""
+        """Number of beats that still fit into the buffer if no packet ends before it is full."""
         return 0 if self.full else -(-(self.length - self._at) // BEAT)
 
     def take(self, beats: Words, last: Flags) -> int:

@@ -47,7 +47,7 @@ NO_FAULTS = FaultPlan()
 
 
 class XdmaModel:
-    """Model of a card's device files.
+    """Model of a card's device files, as the vendor's driver serves them.
 
     Any thread may write, read and access registers. The waiting thread runs the card. All methods
     raise `OSError` as the system calls do.
@@ -112,7 +112,7 @@ class XdmaModel:
             self._opened = False
 
     def write(self, data: bytes | memoryview, *, address: int = 0) -> int:
-        """Send data; return its length when the card has taken all of it.
+        """Send data; return its length once the card has accepted all of it.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class XdmaModel:
         return len(view)
 
     def read(self, length: int, *, address: int = 0) -> bytes:
-        """Receive data; return it when every descriptor is closed.
+        """Receive data; return it once every descriptor is closed.
 
         The result ends after the last received byte; holes before it hold stale bytes.
         """
@@ -251,7 +251,7 @@ class XdmaModel:
         return True
 
     def _given_up(self, still: float) -> bool:
-        """Return whether a transfer that has stalled for ``still`` seconds times out."""
+        """Return whether a transfer that has stalled for ``still`` seconds must time out."""
         if still < self.timeout:
             return False
         if still >= self.sound_timeout:
