@@ -17,6 +17,7 @@ from pinion.card.processor import LINK_KHZ
 from pinion.card.transport import TopTransport
 from pinion.cosim.netlist import netlist_rtlil
 from pinion.cosim.top import CompiledTop
+from pinion.gateware.collisions import UNCHECKED
 from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import run_yosys
 from pinion.processor import Machine
@@ -41,7 +42,7 @@ def main(folder: Path) -> int:
     (folder / "card.il").write_text(processor_rtlil(MACHINE, teams=TEAMS, link_khz=LINK_KHZ))
     run_yosys(
         [
-            *("read_rtlil card.il", KEEP, f"{SYNTH} -top {TOP}"),
+            *("read_rtlil card.il", KEEP, UNCHECKED, f"{SYNTH} -top {TOP}"),
             f"write_verilog -noattr {MAPPED}",
         ],
         folder=folder,

@@ -16,6 +16,8 @@ from amaranth.sim import Simulator
 from pinion.fixedpoint.float32 import fixed_to_float32, float32_to_fixed
 from pinion.functions import named_function, sample
 from pinion.functions.row import word_columns
+from pinion.gateware.collisions import UNCHECKED
+from pinion.gateware.copies import KEEP
 from pinion.gateware.processor import Lane, Processor, Team
 from pinion.gateware.processor.inverse import InverseUnit
 from pinion.gateware.yosys import run_yosys
@@ -205,6 +207,23 @@ def test_a_comparison_of_any_size_has_a_sign_and_no_flag(
         assert not is_the_model_s(program, mutant(Lane, *change), monkeypatch), change
 
 
+def test_words_that_are_read_while_they_are_written_are_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Block RAM may return anything then."""
+    spoilt = mutant(
+        Lane,
+        "reads.append(port.data)",
+        "hit = Signal(); m.d.sync += hit.eq(self.write & (self.to == address)); "
+        "reads.append(Mux(hit, ~port.data, port.data))",
+    )
+    monkeypatch.setattr("pinion.gateware.processor.team.Lane", spoilt)
+    program = compiled("two_link", "aba", 4, "fast")
+    words = requests(program, "two_link", "aba", 6, seed=3)
+    team = Team(encoding=Encoding(machine=program.program.machine))
+    assert np.array_equal(simulated(team, program, words)[0], run(program.program, words)[0])
+
+
 MUTANTS = {
     "B is not rounded": ("high + b[low - 1]", "high"),
     "a turn is clipped": ("fits | (self.finish == Finish.WRAP)", "fits"),
@@ -291,7 +310,8 @@ def test_a_lane_and_a_team_have_the_resources_of_the_page(tmp_path: Path) -> Non
     }
     for name, top in tops.items():
         (tmp_path / f"{name}.il").write_text(rtlil.convert(top, name=name, emit_src=False))
-        commands = (f"read_rtlil {name}.il", f"synth_ecp5 -abc9 -top {name}", "stat -json")
+        synthesis = f"synth_ecp5 -abc9 -top {name}"
+        commands = (f"read_rtlil {name}.il", KEEP, UNCHECKED, synthesis, "stat -json")
         log = run_yosys(commands, folder=tmp_path, name=name)
         counts[name] = {cell: int(re.findall(rf'"{cell}": +(\d+)', log)[-1]) for cell in CELLS}
     print(counts)

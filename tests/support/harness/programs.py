@@ -17,8 +17,7 @@ from .inside import Inside
 
 
 def loader(dut: Any) -> Elaboratable:
-    """Return the harness of the loader: each record stores the word that it has, once, and is
-    answered once, by its first word."""
+    """Return the loader's harness: each record stores its word once, and is answered once."""
     inside = Inside(dut)
     m = begin(dut, dut.o.ready)
     offer_anything(m, dut.i)
@@ -65,8 +64,7 @@ def loader(dut: Any) -> Elaboratable:
 
 
 def directory(dut: Any) -> Elaboratable:
-    """Return the harness of the names: a program is resident if and only if its name was stored
-    since all were taken away."""
+    """Return the directory's harness: a program is resident if stored since the last clear."""
     inside = Inside(dut)
     m = begin(dut, dut.write, dut.at, dut.data, dut.clear, dut.asked, dut.build)
     waits, before = Signal(), Signal.like(dut.build)
@@ -114,8 +112,7 @@ def directory(dut: Any) -> Elaboratable:
 
 
 def sequencer(dut: Any) -> Elaboratable:
-    """Return the harness of the sequencer: each row of a program is given to the teams once, in its
-    cycle, and none besides."""
+    """Return the sequencer's harness: it gives each row of a program once, in its cycle."""
     inside = Inside(dut)
     m = begin(dut, dut.program_write, dut.program_row, dut.program_data, dut.start, dut.first_row)
     # The age of a program in cycles, 0 of none; row k of it is given in cycle k + 2.
@@ -157,8 +154,7 @@ def sequencer(dut: Any) -> Elaboratable:
 
 
 def team(dut: Any) -> Elaboratable:
-    """Return the harness of a team: a row is executed in the cycle after it is given, and each lane
-    then writes what the row says, and nothing else."""
+    """Return a team's harness: lanes do what the row of the cycle before says, and no more."""
     inside = Inside(dut)
     machine, encoding = dut.encoding.machine, dut.encoding
     lanes = [inside.hollow(f"lane{k}") for k in range(machine.lanes)]

@@ -19,6 +19,7 @@ from pinion.base.installation import install_hint
 from pinion.base.progress import SILENT, Progress
 from pinion.boards.tools import running
 from pinion.gateware import run_yosys
+from pinion.gateware.collisions import UNCHECKED
 from pinion.gateware.copies import KEEP
 from pinion.gateware.yosys import tool_command
 from pinion.link import Manifest, ManifestError
@@ -258,6 +259,7 @@ def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
             f"read_rtlil {BOARD}",
             f"read_rtlil {CARD}",
             KEEP,
+            UNCHECKED,
             f"hierarchy -top {TOP}",
             f"{SYNTH} -top {TOP} -json {NETLIST}",
             "tee -q -o stat.json stat -json",

@@ -7,6 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.collisions import unchecked
 from pinion.gateware.component import Component
 from pinion.processor.encoding import FINE, Encoding
 from pinion.processor.machine import GUARD, NARROW, SHIFTS, Finish, Half
@@ -63,7 +64,7 @@ class Lane(Component):
         m.submodules.memory = memory = Memory(shape=signed(word), depth=machine.words, init=[])
         reads = []
         for address in (self.a, self.b):
-            port = memory.read_port()
+            port = unchecked(memory.read_port())
             m.d.comb += [port.addr.eq(address), port.en.eq(1)]
             reads.append(port.data)
         write = memory.write_port()

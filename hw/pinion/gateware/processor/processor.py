@@ -12,6 +12,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.fixedpoint import Format
+from pinion.gateware.collisions import unchecked
 from pinion.gateware.component import Component
 from pinion.gateware.float32 import FixedToFloat, FloatToFixed
 from pinion.gateware.unit import delay
@@ -190,7 +191,7 @@ class Processor(Component):
             write.data.eq(self.store_data),
             write.en.eq(self.store & (self.store_in == store)),
         ]
-        ports = [memory.read_port() for _ in range(readers)]
+        ports = [unchecked(memory.read_port()) for _ in range(readers)]
         m.d.comb += [port.en.eq(1) for port in ports]
         return [(port.addr, port.data) for port in ports]
 

@@ -7,6 +7,7 @@ from amaranth.lib.fifo import SyncFIFOBuffered
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.collisions import unchecked
 from pinion.gateware.component import Component
 from pinion.processor import Machine
 
@@ -67,7 +68,7 @@ class RequestQueue(Component):
             *(self.waits.eq(samples.r_rdy), self.first.eq(samples.r_data)),
         ]
         m.submodules.words = memory = Memory(shape=self.word.shape(), depth=depth, init=[])
-        write, read = memory.write_port(), memory.read_port()
+        write, read = memory.write_port(), unchecked(memory.read_port())
         head, tail, rest = Signal(range(depth)), Signal(range(depth)), Signal.like(self.inputs)
         m.d.comb += [
             *(write.addr.eq(head), write.data.eq(self.word), write.en.eq(self.valid)),
@@ -142,7 +143,7 @@ class ResultQueue(Component):
         m = Module()
         depth = self.machine.results
         m.submodules.store = memory = Memory(shape=self.word.shape(), depth=depth, init=[])
-        write, read = memory.write_port(), memory.read_port()
+        write, read = memory.write_port(), unchecked(memory.read_port())
         head, tail = Signal(range(depth)), Signal(range(depth))
         m.d.comb += [
             *(write.addr.eq(head + self.place), write.data.eq(self.word)),

@@ -6,6 +6,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from pinion.gateware.collisions import unchecked
 from pinion.gateware.component import Component
 from pinion.processor.encoding import Encoding
 
@@ -56,7 +57,7 @@ class ProgramSequencer(Component):
         m.submodules.program = program = Memory(
             shape=self.encoding.width, depth=self.program_rows, init=[]
         )
-        write, read = program.write_port(), program.read_port()
+        write, read = program.write_port(), unchecked(program.read_port())
         row = Signal(range(self.program_rows))
         running, executes, follows = (Signal(name=n) for n in ("running", "executes", "follows"))
         m.d.comb += [
