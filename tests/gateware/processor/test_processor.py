@@ -214,7 +214,10 @@ MUTANTS = {
     "a flag stays": (Processor, "lost.eq(~last & (lost", "lost.eq((lost"),
     "a flag is the next sample's": (
         Processor,
-        *("flag.eq(request.first[-1])", "flag.eq(flag | request.first[-1])"),
+        *(
+            "m.d.sync += Cat(takes, flag).eq(began)",
+            "m.d.sync += Cat(takes, flag).eq(began | flag << 1)",
+        ),
     ),
     "words do not wait for room": (RequestQueue, "self.room.eq(room != 0)", "self.room.eq(1)"),
     "an entry is not awaited": (Processor, "is_known = looked_up[1]", "is_known = looked_up[0]"),
@@ -238,7 +241,7 @@ OF_TEAMS = {
         *("_of(turn, (queue.room for", "_of(turn.rotate_left(1), (queue.room for"),
     ),
     "all teams give results": (Processor, "team.output & takes", "team.output"),
-    "all teams finish": (Processor, "finished & takes", "finished"),
+    "all teams finish": (Processor, "ends & takes", "ends"),
     "functions mix": (Processor, "& (request.first[:-1] == function)", ""),
     "results of a full store": (Processor, '& (result.free >= first["results"])', ""),
     "the turn stays": (Processor, "Mux(chosen.all(), turn,", "Mux(chosen.any(), turn,"),
@@ -283,7 +286,7 @@ def spoilt(m: Module, data: Value, collides: Value) -> Value:
 
 
 USES = {
-    RequestQueue: ("self.input.eq(read.data)", "self.valid & (head == tail)"),
+    RequestQueue: ("late.eq(read.data)", "self.valid & (head == tail)"),
     ResultQueue: (
         "self.oldest.eq(read.data)",
         "self.output & ((head + self.place)[: len(tail)] == tail)",

@@ -115,7 +115,8 @@ def sequencer(dut: Any) -> Elaboratable:
     """Return the sequencer's harness: it gives each row of a program once, in its cycle."""
     inside = Inside(dut)
     m = begin(dut, dut.program_write, dut.program_row, dut.program_data, dut.start, dut.first_row)
-    # The age of a program in cycles, 0 of none; row k of it is given in cycle k + 2.
+    # The age of a program in cycles, 0 of none; row k of it is read in cycle k + 2, and given in
+    # the next.
     age = Signal(range(dut.program_rows + 4))
     first, last = Signal.like(dut.first_row), Signal.like(dut.first_row)
     m.d.comb += [
@@ -135,7 +136,7 @@ def sequencer(dut: Any) -> Elaboratable:
     row, given = Signal.like(first), Signal()
     m.d.comb += [
         count.eq(last - first + 1),
-        *(row.eq(first + age - 2), given.eq((age >= 2) & (age <= count + 1))),
+        *(row.eq(first + age - 3), given.eq((age >= 3) & (age <= count + 2))),
         Assert(dut.busy == (age != 0)),
         Assert(dut.data == Mux(given, inside.look("program", row), 0)),
         Cover(age == 5),
@@ -146,8 +147,8 @@ def sequencer(dut: Any) -> Elaboratable:
         Assert((first <= last) & (last < dut.program_rows)),
         Assert(age <= count + 2),
         Assert(running == ((age >= 1) & (age <= count))),
-        Assert(executes == given),
-        Assert(follows == ((age >= 3) & (age <= count + 2))),
+        Assert(executes == ((age >= 2) & (age <= count + 1))),
+        Assert(follows == given),
         Assert(~running | (inside.signal("row") == first + age - 1)),
     ]
     return m
