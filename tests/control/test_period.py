@@ -224,6 +224,23 @@ def test_a_pass_that_is_not_finite_keeps_the_last_feedback(scene: Scenario, moti
         np.testing.assert_allclose(law.u, want.u, rtol=1e-9)
 
 
+def test_feedback_is_applied_once_in_a_period_of_lost_passes(
+    scene: Scenario, motion: Motion
+) -> None:
+    tip = motion.tip.copy()
+    tip[18:] = np.nan  # behind the horizon of the first two periods
+    compiled, plain = controllers(scene, replace(motion, tip=tip), scene.cost(), iterations=3)
+    x = motion.states()
+    with compiled, plain, np.errstate(all="ignore"):
+        for controller in (compiled, plain):
+            controller.update(0, x[0])
+        planned = motion.tau[2] + plain._u[1] + plain._K @ (plain._x[1] - 0.01)
+        for controller in (compiled, plain):
+            law = controller.update(2, x[2] + 0.01)
+            assert controller.log.restarts == 3 and np.abs(law.K).max() > 1.0
+            np.testing.assert_allclose(law.u, planned, rtol=1e-9)
+
+
 def test_a_horizon_that_diverges_is_a_sentence(scene: Scenario, motion: Motion) -> None:
     compiled, plain = controllers(scene, motion, scene.cost())
     x = motion.states()[0].copy()

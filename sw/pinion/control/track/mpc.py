@@ -9,8 +9,9 @@ differences between the ends of steps and the next knots' states, gives the feed
 of the linear steps, with efforts clipped to their limits, the next plan. Nothing is rolled out, so
 plans of unstable robots do not diverge, and all knots are computed at once. There is no line
 search: a full step is taken, and a plan that diverges restarts at the motion. A backward pass that
-is not convex is repeated with the smallest regularisation that makes it so; if none does, the plan
-and the last law's gains are kept.
+is not convex is repeated with the smallest regularisation that makes it so; if none does, the last
+law's gains are kept, and so is the plan, except that it begins with the measured state and the
+effort of these gains.
 
 Until the next period ends, the first effort and its gains hold,
 
@@ -280,7 +281,9 @@ class Mpc(Closing):
         spent["backward"] += time.perf_counter() - mark
         if not feedback.convex[0]:
             self.log.restarts += 1
+            # The plan begins with x from here on, so that a further iteration adds no feedback.
             self._u[0] = self._clipped(us[0] - self._K @ away) - efforts[0]
+            self._x[0] = space.difference(self._states[rows[0]], x)
             return True
         change, planned = np.zeros((self.knots + 1, space.ndx)), np.empty_like(us)
         for at in range(self.knots):

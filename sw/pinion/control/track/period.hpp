@@ -419,19 +419,23 @@ private:
 
   static T &lane(V *vectors, int i) { return ((T *)vectors)[i]; }
 
-  // Keeps the plan, with the first effort of the last law's feedback.
+  // Keeps the plan, but for its begin: the state x, with the effort of the last law's feedback. A
+  // further iteration finds the plan at x, and adds no feedback again.
   void keep(int64_t number, const T *x) {
-    T start_q[NQ], off[2 * NV];
-    integrate(reference(problem.q, number, NQ), plan_q[0], start_q);
-    difference(start_q, x, off);
+    const T *const q_ref = reference(problem.q, number, NQ);
     const T *const qd_ref = reference(problem.qd, number, NV);
     const T *const tau_ref = reference(problem.tau, number, NU);
+    T start_q[NQ], off[2 * NV];
+    integrate(q_ref, plan_q[0], start_q);
+    difference(start_q, x, off);
     for (int i = 0; i < NV; ++i) off[NV + i] = x[NQ + i] - (qd_ref[i] + plan_qd[0][i]);
     for (int i = 0; i < NU; ++i) {
       T sum = u[0][i];
       for (int j = 0; j < 2 * NV; ++j) sum -= K[i][j] * off[j];
       plan_u[0][i] = clamp<T>(sum, -limit[i], limit[i]) - tau_ref[i];
     }
+    difference(q_ref, x, plan_q[0]);
+    for (int i = 0; i < NV; ++i) plan_qd[0][i] = x[NQ + i] - qd_ref[i];
   }
 
   // The gains of the first knot, for tangents.
