@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -188,6 +190,31 @@ def test_laws_of_turning_joints_and_contacts_are_those_on_arrays(
             force = slow.forces(start[None], motion.tau[:1])
             assert Cones.of(model, cost.friction, cost.least_force).beyond(force).max() > 1.0
         assert followed(compiled, plain, start, 12) < most
+
+
+def test_a_law_may_be_changed_and_copied() -> None:
+    """Compiled feedback of turning joints is that of the law's members, now and in copies."""
+    model = tripod()
+    motion = resting(model, standing(), np.ones((40, 3)), frame="lower_0")
+    space, rng = StateSpace(model), np.random.default_rng(4)
+    cost = Cost(running=Weights(q=2.0, qd=0.3, tau=1e-2), final=Weights(q=2.0, qd=0.3))
+    with Plant.open(model, dt=0.02, device="cpu") as plant, Mpc(plant, cost, motion) as controller:
+        x = motion.states()[0]
+        law = controller.update(0, x)
+        x = space.integrate(x, rng.normal(0.0, 0.01, space.ndx))
+        before = law.efforts(0.0, x)
+        copies = [pickle.loads(pickle.dumps(law)), copy.copy(law), copy.deepcopy(law)]
+        for other in copies:
+            assert other.feedback is None
+            np.testing.assert_allclose(other.efforts(0.0, x), before, rtol=1e-9)
+        law.u = law.u + 1.0
+        np.testing.assert_allclose(law.efforts(0.0, x), before + 1.0, rtol=1e-9)
+        law.K[:] = 0.0
+        law.limit = np.abs(law.u).max() / 2 * np.ones(space.nu)
+        np.testing.assert_array_equal(law.efforts(0.0, x), np.clip(law.u, -law.limit, law.limit))
+        law.K = law.K[:, 1:]
+        with pytest.raises(ControlError, match=r"law's K has the shape \(6, 23\): give \(6, 24\)"):
+            law.efforts(0.0, x)
 
 
 def bent(cost: Cost, **weights: float) -> Cost:

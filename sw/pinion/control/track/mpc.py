@@ -31,7 +31,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,16 @@ from pinion.control.solve.single import single
 from pinion.control.state import StateSpace
 
 from .motion import Motion
-from .period import ALL_FLAGGED, DIVERGED, NO_PERIOD, NOT_FINITE, PARTS, CompiledPeriod, Horizon
+from .period import (
+    ALL_FLAGGED,
+    DIVERGED,
+    NO_PERIOD,
+    NOT_FINITE,
+    PARTS,
+    CompiledPeriod,
+    Horizon,
+    LawParts,
+)
 from .tip_cost import tip_costs
 
 
@@ -66,7 +76,8 @@ class Law:
     begin, rate : state (nx,) at the start of the period, and its rate of change (2 nv,) [1/s].
     limit : largest efforts (nu,).
     space : the robot's states; None if they are vectors.
-    feedback : compiled code for `efforts`; None without.
+    feedback : compiled code for `efforts`, :meth:`.period.CompiledPeriod.efforts`; None without.
+        Copies by :mod:`copy` and :mod:`pickle` have none: they compute on arrays, in float64.
     """
 
     u: Floats
@@ -75,12 +86,17 @@ class Law:
     rate: Floats
     limit: Floats
     space: StateSpace | None = None
-    feedback: Callable[[float, Floats], Floats] | None = None
+    feedback: Callable[[LawParts, Floats, float, Floats], Floats] | None = None
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Return all members but the compiled code, which belongs to this process."""
+        members = {member.name: getattr(self, member.name) for member in fields(self)}
+        return None, members | {"feedback": None}
 
     def efforts(self, since: float, x: Floats) -> Floats:
         """Return efforts (nu,) for the state x (nx,), ``since`` seconds into the period."""
         if self.feedback is not None:
-            return self.feedback(since, x)
+            return self.feedback((self.u, self.K, self.begin, self.rate), self.limit, since, x)
         if self.space is None:
             off = x - self.begin - since * self.rate
         else:
@@ -332,7 +348,7 @@ class Mpc(Closing):
         u, K, begin, rate = period.law()
         law = Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit, space=self._curved)
         if self._curved is not None:
-            law.feedback = period.feedback()
+            law.feedback = period.efforts
         return law
 
     def _target(self, rows: NDArray[np.intp]) -> KnotTarget:
