@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from matplotlib.image import imread
 
 from pinion import dynamics
-from pinion.bench.trot import draw_walk, speeds_by_command
+from pinion.bench.trot import draw_walk, speeds_by_command, speeds_table
 from pinion.control import ControlError
 from pinion.control.locomotion.gait import Gait, contact_places, gait_motion, headings, trot
 from pinion.control.locomotion.scenario import TrotScenario, on_slope, shoves
@@ -21,6 +22,7 @@ from pinion.control.plant import Plant
 from pinion.control.state import StateSpace
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.mujoco_robot import Ground
+from pinion.report.table import markdown
 from pinion.robot import Model, load
 
 SCENARIO = TrotScenario()
@@ -197,6 +199,30 @@ def test_a_walk_becomes_pictures(dog: Model, floats: Plant, tmp_path: Path) -> N
     assert float(imread(tmp_path / "walk.png").std()) > 0.05
 
 
+def test_a_robot_that_falls_at_once_has_figures(
+    dog: Model, floats: Plant, tmp_path: Path
+) -> None:
+    pytest.importorskip("mujoco", reason="the mujoco library is not installed")
+    scenario = replace(SCENARIO, knots=4)
+    motion = scenario.motion(dog, [], 0.05)
+    robot = scenario.simulated(dog)
+    lying = scenario.posture(dog)
+    lying[2] /= 2.0
+    robot.reset(lying)
+    walked = walk(scenario.controller(floats, motion, compiled=False), robot, duration=0.05)
+    assert walked.fallen == (0.0, "the base is low, or leans")
+    figures = json.loads(json.dumps(walked.figures(), allow_nan=False))
+    assert figures["periods"] == 0 and figures["fallen"]["at"] == 0.0
+    for name in ("us_median", "us_p99", "largest_effort", "feet_as_planned"):
+        assert figures[name] is None
+    rows = speeds_by_command(walked, {"halt": (0.0, 0.0, 0.0, 0.0)}, 0.05)
+    assert markdown(speeds_table({"commands": rows, "pushes": 0}))[-1] == "| halt | - | - | - |"
+    with pytest.raises(ControlError, match=r"ended after 0 periods, because .* \(the base is low"):
+        draw_walk(tmp_path / "walk.png", walked, [])
+    with pytest.raises(ControlError, match="ended before a window"):
+        walked.speed_error()
+
+
 def test_speeds_are_means_over_windows(dog: Model, floats: Plant) -> None:
     pytest.importorskip("mujoco", reason="the mujoco library is not installed")
     walked = replace(SCENARIO, knots=4).run(floats, [], duration=0.05, compiled=False)
@@ -211,6 +237,7 @@ def test_speeds_are_means_over_windows(dog: Model, floats: Plant) -> None:
     x[:, 5] = x[:, 6] = np.sqrt(0.5)
     assert moving.mean_speeds(1.0, 3.0) == pytest.approx((0.0, -0.2, 0.0))
     assert moving.mean_speeds(1.0, 9.0) is None
+    assert moving.mean_speeds(1.0, 1.0) is None
     with pytest.raises(ControlError, match=r"ended before a window of 2.0 s that begins at 3.0 s"):
         moving.speed_error(begin=3.0)
 
