@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -267,6 +268,32 @@ def test_gaits_that_do_not_fit_are_sentences(
     }
     with pytest.raises(ControlError, match=message):
         gait_motion(dog, **(arguments | change))  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bend": (0.1, np.nan)}, r"'bend' is \(0.1, nan\): give one finite position for each"),
+        ({"bend": 0.3}, "'bend' is 0.3: give one finite position for each joint of the legs"),
+        ({"bend": ("high",)}, r"'bend' is \('high',\): give one finite position"),
+        ({"radius": np.inf}, "'radius' is inf: it must be finite and at least 0"),
+        ({"period": 0.0}, "'period' is 0.0: it must be finite and above 0"),
+        ({"step": None}, "'step' is None: give a number"),
+        ({"velocity_gain": -1.0}, "'velocity_gain' is -1.0: it must be finite and at least 0"),
+        ({"inner": 0}, "'inner' is 0: it must be at least 1"),
+        ({"knots": 2.5}, "'knots' is 2.5: give a whole number"),
+        ({"disturbance": 0.005}, "'disturbance' is 0.005: give Disturbance"),
+    ],
+)
+def test_scenarios_that_are_wrong_are_sentences(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ControlError, match=message):
+        replace(SCENARIO, **change)
+
+
+def test_a_stance_of_another_robot_is_a_sentence(dog: Model) -> None:
+    short = replace(SCENARIO, bend=(0.1, 0.2))
+    with pytest.raises(ControlError, match=r"'bend' has 2 positions, \(0.1, 0.2\): hyq has 12 joi"):
+        short.motion(dog, [], 1.0)
 
 
 def test_other_robots_are_refused(dog: Model, floats: Plant) -> None:
