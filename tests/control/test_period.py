@@ -268,6 +268,36 @@ def test_feedback_is_applied_once_in_a_period_of_lost_passes(
             np.testing.assert_allclose(law.u, planned, rtol=1e-9)
 
 
+@pytest.mark.parametrize("robot", ["arm", "on the ground"])
+def test_a_motion_may_be_far_from_zero(scene: Scenario, motion: Motion, robot: str) -> None:
+    """Plans diverge from the motion: thousands of kilometres and many turns are no divergence."""
+    if robot == "arm":
+        model, dt, frame, turn = scene.model(), scene.step, scene.cost().frame, 2e5 * 2.0 * np.pi
+        near, far = motion, replace(motion, q=motion.q + [turn, 0.0, 0.0])
+        weights = scene.cost().running, scene.cost().final
+        running, final = (replace(x, limits=0.0, barrier=0.0) for x in weights)
+    else:
+        model, dt, frame = tripod(), 0.02, "lower_0"
+        near = resting(model, standing(), np.ones((40, 3)), frame=frame)
+        far = replace(near, q=near.q + [3e6, *[0.0] * (model.nq - 1)])
+        running, final = Weights(q=2.0, qd=0.3, tau=1e-2), Weights(q=2.0, qd=0.3)
+    cost = Cost(running=running, final=final, frame=frame)
+    space = StateSpace(model)
+    change = np.random.default_rng(6).normal(0.0, 0.01, space.ndx)
+    for device in ("cpu", "float"):
+        laws = []
+        for reference in (near, far):
+            with (
+                Plant.open(model, dt=dt, device=device) as plant,
+                Mpc(plant, cost, reference, knots=8) as controller,
+            ):
+                laws.append(controller.update(0, space.integrate(reference.states()[0], change)))
+                assert controller.log.restarts == 0
+        for name in ("u", "K", "rate"):
+            ours, theirs = (getattr(law, name) for law in laws)
+            assert np.abs(ours - theirs).max() < 1e-6 * np.abs(theirs).max()
+
+
 def test_a_horizon_that_diverges_is_a_sentence(scene: Scenario, motion: Motion) -> None:
     compiled, plain = controllers(scene, motion, scene.cost())
     x = motion.states()[0].copy()

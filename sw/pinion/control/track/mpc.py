@@ -8,7 +8,10 @@ dynamics are linearised along it in one batch of gradients; a backward pass that
 differences between the ends of steps and the next knots' states, gives the feedback; and a sweep
 of the linear steps, with efforts clipped to their limits, the next plan. Nothing is rolled out, so
 plans of unstable robots do not diverge, and all knots are computed at once. There is no line
-search: a full step is taken, and a plan that diverges restarts at the motion. A backward pass that
+search: a full step is taken, and a plan that diverges restarts at the motion. It has diverged if
+the tangent change from the motion to any of its states, of a position or a rate, is not finite or
+reaches :data:`.engine.LOST`; how far the motion itself is from zero does not count, so robots may
+be anywhere and joints may have made any number of turns. A backward pass that
 is not convex is repeated with the smallest regularisation that makes it so; if none does, the last
 law's gains are kept, and so is the plan, except that it begins with the measured state and the
 effort of these gains.
@@ -307,12 +310,11 @@ class Mpc(Closing):
             planned[at] = self._clipped(us[at] - step)
             moved = linear.A[0, at] @ change[at] + linear.B[0, at] @ (planned[at] - us[at])
             change[at + 1] = moved + gaps[at]
-        xs = space.integrate(xs, change)
+        off = space.difference(self._states[rows], space.integrate(xs, change))
         # False for NaN too.
-        if not (np.abs(xs) < LOST).all():
+        if not (np.abs(off) < LOST).all():
             return False
-        self._K, self._u = feedback.gains[0, 0], planned - efforts
-        self._x = space.difference(self._states[rows], xs)
+        self._K, self._x, self._u = feedback.gains[0, 0], off, planned - efforts
         return True
 
     def _restart(self) -> None:

@@ -327,8 +327,8 @@ private:
     memcpy(qd[0], x + NQ, sizeof qd[0]);
   }
 
-  // The linear steps under the feedback, with efforts inside their limits. False: a state is beyond
-  // all bounds, and the plan stays as it was.
+  // The linear steps under the feedback, with efforts inside their limits. False: a state is so far
+  // from the motion that the plan has diverged, and the plan stays as it was.
   bool sweep(int64_t number) {
     const int64_t stride = problem.stride, apart = every * stride;
     V change[2 * PARTS] = {}, efforts[EFFORT_PARTS] = {};
@@ -375,12 +375,11 @@ private:
       const T *const q_ref = reference(problem.q, row, NQ);
       const T *const qd_ref = reference(problem.qd, row, NV);
       for (int i = 0; i < NV; ++i) {
-        const T place = TURNING ? fresh_q[k][i] : q[k][i] + z[k][i];
-        const T rate = TURNING ? fresh_qd[k][i] : qd[k][i] + w[k][i];
+        if (!TURNING) fresh_q[k][i] = q[k][i] + z[k][i] - q_ref[i];
+        fresh_qd[k][i] = (TURNING ? fresh_qd[k][i] : qd[k][i] + w[k][i]) - qd_ref[i];
         // False for NaN too.
-        inside &= magnitude(place) < (T)problem.lost && magnitude(rate) < (T)problem.lost;
-        fresh_q[k][i] = TURNING ? place : place - q_ref[i];
-        fresh_qd[k][i] = rate - qd_ref[i];
+        inside &= magnitude(fresh_q[k][i]) < (T)problem.lost;
+        inside &= magnitude(fresh_qd[k][i]) < (T)problem.lost;
       }
     }
     if (!inside) return false;
