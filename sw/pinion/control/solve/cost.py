@@ -109,20 +109,16 @@ BY_FRAME = ("tip", "rotation")
 
 def _number_or_tuple(name: str, value: Any) -> float | tuple[float, ...]:
     """Return a weight, checked, as a number or a tuple of numbers."""
-    try:
-        array = np.asarray(value, dtype=np.float64) if value is not None else np.zeros(0)
-    except (TypeError, ValueError):
-        array = np.zeros(0)
-    if not array.ndim:
-        _check_weight(name, float(array))
-        return float(array)
-    if array.ndim != 1 or not array.size:
+    numbers = value if isinstance(value, list | tuple) else np.asarray(value).tolist()
+    several = isinstance(numbers, list | tuple)
+    weights = numbers if several else [numbers]
+    if not weights or not all(map(is_number, weights)):
         raise ControlError(
             f"The weight '{name}' is {value!r:.60}: give one number, or one for each joint."
         )
-    for number in array:
+    for number in weights:
         _check_weight(name, number)
-    return tuple(array.tolist())
+    return tuple(map(float, weights)) if several else float(numbers)
 
 
 def _number_or_mapping(name: str, value: Any) -> float | dict[str, float]:
