@@ -22,7 +22,7 @@ from pinion.control.locomotion.walk import Push, walk
 from pinion.control.plant import Plant
 from pinion.control.state import StateSpace
 from pinion.control.track.disturbance import Disturbance
-from pinion.control.track.mujoco_robot import Ground
+from pinion.control.track.mujoco_robot import Ground, levelling
 from pinion.report.table import markdown
 from pinion.robot import Model, load
 
@@ -107,6 +107,20 @@ def test_a_slope_becomes_level(dog: Model) -> None:
     flat = np.concatenate([q, np.zeros(dog.nv)])
     plane.plane = np.array([SCENARIO.radius, 0.0, 0.0])
     np.testing.assert_allclose(plane.levelled(flat), flat, atol=1e-15)
+
+
+def test_the_simulated_slope_is_the_levelled_one(dog: Model) -> None:
+    """MuJoCo's plane rises as the slope says, and its normal is levelled to the vertical."""
+    mujoco = pytest.importorskip("mujoco", reason="the mujoco library is not installed")
+    slope = (0.2, -0.1)
+    robot = SCENARIO.simulated(dog, Ground(radius=SCENARIO.radius, slope=slope))
+    at = robot.compiled.geom("ground").id
+    normal = robot.data.geom_xmat[at].reshape(3, 3)[:, 2]
+    np.testing.assert_allclose(normal, np.array([-0.2, 0.1, 1.0]) / np.sqrt(1.05), atol=1e-12)
+    x, y, z, w = levelling(slope)
+    up = np.empty(3)
+    mujoco.mju_rotVecQuat(up, normal, np.array([w, x, y, z]))
+    np.testing.assert_allclose(up, [0.0, 0.0, 1.0], atol=1e-12)
 
 
 def test_a_robot_trots(dog: Model, floats: Plant) -> None:
