@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError, Cost, CostModel, Problem, Weights
-from pinion.control.solve.cost import LEAST_MARGIN, barrier
+from pinion.control.solve.cost import barrier
 from pinion.control.solve.kernels import _logarithm
+from pinion.control.solve.weights import LEAST_MARGIN
 from pinion.robot import load
 
 from .problems import small

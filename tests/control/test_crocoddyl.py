@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError, Options, Plant, effort_limits, solve
-from pinion.control.solve.cost import BY_JOINT
 from pinion.control.solve.frames import by_frame
+from pinion.control.solve.weights import BY_JOINT
 from pinion.robot import urdf_text, v_permutation
 
 from .legs import shifts

@@ -214,9 +214,7 @@ def test_a_walk_becomes_pictures(dog: Model, floats: Plant, tmp_path: Path) -> N
     assert float(imread(tmp_path / "walk.png").std()) > 0.05
 
 
-def test_a_robot_that_falls_at_once_has_figures(
-    dog: Model, floats: Plant, tmp_path: Path
-) -> None:
+def test_a_robot_that_falls_at_once_has_figures(dog: Model, floats: Plant, tmp_path: Path) -> None:
     pytest.importorskip("mujoco", reason="the mujoco library is not installed")
     scenario = replace(SCENARIO, knots=4)
     motion = scenario.motion(dog, [], 0.05)

@@ -85,7 +85,9 @@ def run(*, folder: Path, json: bool) -> None:
         verdict = f"It fell at {walked.fallen[0]:.2f} s." if walked.fallen else "It did not fall."
         say(verdict, style="bold red" if walked.fallen else "bold green")
         if data["us_median"] is not None:
-            say(f"A period of {scenario.knots} knots took {data['us_median']:.0f} us at the median.")
+            say(
+                f"A period of {scenario.knots} knots took {data['us_median']:.0f} us at the median."
+            )
         say(f"The demonstration took {data['seconds']:.0f} s. No card and no GPU was used.")
         say("\nPictures", style="bold")
         out().print(f"  {'  '.join(pictures.values()) or 'none'}", soft_wrap=True)

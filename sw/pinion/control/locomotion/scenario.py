@@ -12,7 +12,7 @@ from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 from pinion.control.errors import ControlError, check_kind, check_number, check_whole, is_number
 from pinion.control.plant import Plant
-from pinion.control.solve.cost import Cost, Weights
+from pinion.control.solve.weights import Cost, Weights
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.motion import Motion
 from pinion.control.track.mpc import Mpc
@@ -77,8 +77,8 @@ class TrotScenario:
             bend = ()
         if not bend or not all(is_number(angle) and np.isfinite(angle) for angle in bend):
             raise ControlError(
-                f"The scenario's 'bend' is {bend or self.bend!r:.200}: give one finite position for each "
-                "joint of the legs."
+                f"The scenario's 'bend' is {bend or self.bend!r:.200}: give one finite position "
+                "for each joint of the legs."
             )
         for name in ("radius", "period", "step", "velocity_gain", "friction", "least_force"):
             value = getattr(self, name)

@@ -21,12 +21,12 @@ from pinion.control.errors import ControlError
 from pinion.control.plant import gradient_row, single_joints_model
 from pinion.robot import Model
 
-from .cost import Cost
 from .engine import ROUNDINGS, timed
 from .frames import by_frame
 from .ilqr import Options, iterate
 from .kernels import final_function, references, riccati_function, roll_function
 from .problem import OF_EFFORTS, OF_STATES, Problem, Solution
+from .weights import Cost
 
 Lanes = NDArray[Any]
 

@@ -27,8 +27,9 @@ from pinion.robot import Model
 from pinion.robot.lookup import find_frame
 
 from .constraints import StateConstraints, checked_final, checked_limits
-from .cost import Cost, CostModel, KnotTarget, followed
+from .cost import CostModel, KnotTarget, followed
 from .frames import by_frame, missing
+from .weights import Cost
 
 OF_EFFORTS, OF_STATES = ("effort_limit",), ("position_limits", "rate_limit", "final")
 """Members of a problem that limit efforts, and states."""
@@ -195,7 +196,9 @@ class Problem:
         """
         limits = " and ".join(self._present(lacking))
         if limits:
-            raise ControlError(f"{user} does not support {limits}: {advice}, or leave {limits} out.")
+            raise ControlError(
+                f"{user} does not support {limits}: {advice}, or leave {limits} out."
+            )
 
     def _present(self, limits: tuple[str, ...]) -> list[str]:
         values = {name: getattr(self, name) for name in limits}

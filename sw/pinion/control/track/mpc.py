@@ -47,11 +47,12 @@ from pinion.compute.cpu import Kernel
 from pinion.control.errors import ControlError
 from pinion.control.plant import ForceGradient, Linear, Plant, gradient_row
 from pinion.control.solve.backward import PASSES, Quadratic, regularised
-from pinion.control.solve.cost import Cost, KnotTarget
+from pinion.control.solve.cost import KnotTarget
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
 from pinion.control.solve.problem import states
 from pinion.control.solve.single import single
+from pinion.control.solve.weights import Cost
 from pinion.control.state import StateSpace
 
 from .motion import Motion

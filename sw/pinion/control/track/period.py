@@ -23,9 +23,10 @@ from pinion.compute.native import HEADERS, aligned, cached_library
 from pinion.control.errors import ControlError, check_whole
 from pinion.control.limits import effort_limits
 from pinion.control.plant import check_step, contacts_in
-from pinion.control.solve.cost import Cost, CostModel
+from pinion.control.solve.cost import CostModel
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
+from pinion.control.solve.weights import Cost
 from pinion.control.state import StateSpace
 from pinion.functions import Function
 from pinion.native import Cache, InstructionSet, default_folder, find_compiler
