@@ -16,6 +16,11 @@ is not convex is repeated with the smallest regularisation that makes it so; if 
 law's gains are kept, and so is the plan, except that it begins with the measured state and the
 effort of these gains.
 
+With ``observer`` a controller estimates a load that the model lacks, such as a payload, as efforts d
+at the joints (:mod:`.observer`). The plan's efforts are then v = u + d: dynamics, cost and gradients
+are those of v, v is limited such that u is inside the limits, and the law's effort is v_0 - d. At
+rest the planned state is the robot's, so that there is no offset from the motion.
+
 Until the next period ends, the first effort and its gains hold,
 
     u(t) = u_0 - K_0 (x(t) - x_0(t)),
@@ -56,6 +61,7 @@ from pinion.control.solve.weights import Cost
 from pinion.control.state import StateSpace
 
 from .motion import Motion
+from .observer import LoadObserver
 from .period import (
     ALL_FLAGGED,
     DIVERGED,
@@ -138,6 +144,8 @@ class Mpc(Closing):
     knots : of the horizon.
     iterations : in each period, usually 1 or 2.
     backward : ``single`` (one problem, serial), or one of :data:`.backward.PASSES`.
+    observer : time constant [s] of an estimate of unknown loads at the joints; None estimates none.
+        Only for robots without contacts whose joints have one position each.
     compiled : whether code is compiled for the controller: the whole period with gradients on the
         CPU, semi-implicit steps and the pass ``single``, in their dtype; otherwise the cost's tip.
 
@@ -145,6 +153,7 @@ class Mpc(Closing):
     -------
     horizon : robot, cost and knots, as compiled code and an export have them.
     period : from one update to the next [s].
+    load : (nu,), estimated efforts that act besides the law's, 0 without an observer [N m | N].
     log : counts and times.
 
     Raises
@@ -162,6 +171,7 @@ class Mpc(Closing):
         knots: int = 16,
         iterations: int = 1,
         backward: str = "single",
+        observer: float | None = None,
         compiled: bool = True,
     ) -> None:
         space, passes = plant.space, {"single": single, **PASSES}
@@ -193,6 +203,11 @@ class Mpc(Closing):
         self._pass = passes[backward]
         self._ladder = Options().ladder()
         self._limit = self.horizon.limits
+        self._observer: LoadObserver | None = None
+        if observer is not None:
+            self._observer = LoadObserver(plant, self._limit, observer)
+        # The last law, with its period and state, from which the observer predicts.
+        self._last: tuple[int, Floats, Law] | None = None
         self._states = motion.states()
         self._shape = self._states.shape[1:]
         # None if states are vectors.
@@ -217,9 +232,16 @@ class Mpc(Closing):
         """Number of periods whose horizon lies inside the motion."""
         return self.motion.rows - int(self._ahead[-1])
 
+    @property
+    def load(self) -> Floats:
+        """Estimated efforts that act besides the law's, (nu,) [N m | N]."""
+        return np.zeros(len(self._limit)) if self._observer is None else self._observer.load
+
     def close(self) -> None:
-        """Close the plant."""
+        """Close the plant and the observer."""
         self.plant.close()
+        if self._observer is not None:
+            self._observer.close()
 
     def update(self, number: int, x: Floats) -> Law:
         """Return the law of the period `number` for the state x (nx,) measured at its start.
@@ -237,9 +259,27 @@ class Mpc(Closing):
             )
         if self._curved is not None and not self._curved.is_unit(x):
             x = states("x", x, self._curved)[0]
+        self._observe(number, x)
         if self._period is not None:
-            return self._compiled_law(self._period, number, x)
-        self._check(number, x)
+            law = self._compiled_law(self._period, number, x)
+        else:
+            self._check(number, x)
+            law = self._array_law(number, x)
+        self._last = number, x.copy(), law
+        return law
+
+    def _observe(self, number: int, x: Floats) -> None:
+        """Update the estimate of the load, if the last law has been applied until the state x."""
+        if self._observer is None or self._last is None or not np.isfinite(x).all():
+            return
+        before, start, law = self._last
+        seconds = (number - before) * self.period
+        if seconds > 0.0:
+            efforts = (law.efforts(0.0, start) + law.efforts(seconds, x)) / 2
+            self._observer.update(seconds, start, x, efforts)
+
+    def _array_law(self, number: int, x: Floats) -> Law:
+        """Return the law that NumPy computes."""
         began, space = time.perf_counter(), self.plant.space
         spent = dict.fromkeys(PARTS, 0.0)
         rows = number + self._ahead
@@ -257,7 +297,7 @@ class Mpc(Closing):
         for part, seconds in spent.items():
             self.log.seconds[part].append(seconds)
         return Law(
-            u=target.tau[0, 0] + self._u[0],
+            u=target.tau[0, 0] + self._u[0] - self.load,
             K=self._K,
             begin=np.array(x),
             rate=space.difference(x, following) / self.plant.dt,
@@ -324,7 +364,7 @@ class Mpc(Closing):
         self._x[:], self._u[:], self._K = 0.0, 0.0, np.zeros_like(self._K)
 
     def _clipped(self, u: Floats) -> Floats:
-        return np.clip(u, -self._limit, self._limit)
+        return np.clip(u, self.load - self._limit, self.load + self._limit)
 
     def _check(self, number: int, x: Floats) -> None:
         """Raise `ControlError` if there is no such period, or the state is not finite."""
@@ -337,7 +377,7 @@ class Mpc(Closing):
 
     def _compiled_law(self, period: CompiledPeriod, number: int, x: Floats) -> Law:
         """Return the law that compiled code computes."""
-        answer = period.update(number, x)
+        answer = period.update(number, x, None if self._observer is None else self.load)
         if answer in (NO_PERIOD, NOT_FINITE):
             self._check(number, x)
         log = self.log

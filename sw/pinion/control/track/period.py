@@ -330,14 +330,20 @@ class CompiledPeriod:
         at = -(-numbers * kind.itemsize // 8) * 8
         self._counts = self._memory[at : at + 24].view(np.int64)
         self._seconds = self._memory[at + 24 : at + 48].view(np.float64)
+        self._load = self._memory[at + 48 : at + 48 + 8 * space.nu].view(np.float64)
         self._state = np.zeros(space.nx)
         self._update = self._library.pinion_controller_update
         self._update.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
         self._addresses = address, self._state.ctypes.data
 
-    def update(self, number: int, x: Floats) -> int:
-        """Compute a period; return the status of ``period.hpp``, 0 if there is a new law."""
+    def update(self, number: int, x: Floats, load: Floats | None = None) -> int:
+        """Compute a period; return the status of ``period.hpp``, 0 if there is a new law.
+
+        ``load`` : (nu,), efforts that act besides the law's.
+        """
         self._state[:] = x
+        if load is not None:
+            self._load[:] = load
         memory, state = self._addresses
         return int(self._update(memory, number, state))
 
