@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pinion.base.amounts import amount
-from pinion.control.errors import ControlError
+from pinion.control import ControlError
 from pinion.control.locomotion.walk import Push, Walk, base_speeds
 from pinion.report import FigureTable
 from pinion.report.palette import ALARM, DPI, FAINT, INK

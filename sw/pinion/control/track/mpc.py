@@ -16,10 +16,11 @@ is not convex is repeated with the smallest regularisation that makes it so; if 
 law's gains are kept, and so is the plan, except that it begins with the measured state and the
 effort of these gains.
 
-With ``observer`` a controller estimates a load that the model lacks, such as a payload, as efforts d
-at the joints (:mod:`.observer`). The plan's efforts are then v = u + d: dynamics, cost and gradients
-are those of v, v is limited such that u is inside the limits, and the law's effort is v_0 - d. At
-rest the planned state is the robot's, so that there is no offset from the motion.
+With ``observer`` a controller estimates a load that the model lacks, such as a payload, as efforts
+d at the joints (:mod:`.observer`). The plan's efforts are then v = u + d: dynamics, cost and
+gradients are those of v, v is limited such that u is inside the limits, and the law's effort is
+v_0 - d. At rest the model with v moves as the robot with u does, so there is no offset from the
+motion.
 
 Until the next period ends, the first effort and its gains hold,
 
