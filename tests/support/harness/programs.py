@@ -134,11 +134,12 @@ def sequencer(dut: Any) -> Elaboratable:
         m.d.sync += age.eq(age + 1)
     count = Signal(range(dut.program_rows + 1))
     row, given = Signal.like(first), Signal()
+    word = inside.look("program", row)
     m.d.comb += [
         count.eq(last - first + 1),
         *(row.eq(first + age - 3), given.eq((age >= 3) & (age <= count + 2))),
         Assert(dut.busy == (age != 0)),
-        Assert(dut.data == Mux(given, inside.look("program", row), 0)),
+        Assert(dut.data == Mux(given, word, 0)),
         Cover(age == 5),
     ]
     # How the registers hang together with the age.
@@ -150,6 +151,7 @@ def sequencer(dut: Any) -> Elaboratable:
         Assert(executes == ((age >= 2) & (age <= count + 1))),
         Assert(follows == given),
         Assert(~running | (inside.signal("row") == first + age - 1)),
+        Assert(~follows | (inside.signal("word") == word)),
     ]
     return m
 

@@ -68,11 +68,10 @@ class ProgramSequencer(Component):
             read.en.eq(1),
             self.busy.eq(running | executes | follows),
         ]
-        m.d.sync += [
-            *(executes.eq(running), follows.eq(executes)),
-            # Block RAM is late in its cycle, and teams are far: a register on the way.
-            self.data.eq(Mux(executes, read.data, 0)),
-        ]
+        # Block RAM is late in its cycle, and teams are far: nothing but a register behind it.
+        word = Signal.like(self.data)
+        m.d.sync += [executes.eq(running), follows.eq(executes), word.eq(read.data)]
+        m.d.comb += self.data.eq(Mux(follows, word, 0))
         with m.If(running):
             m.d.sync += row.eq(row + 1)
             with m.If(row == self.last_row):
