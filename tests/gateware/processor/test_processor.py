@@ -244,7 +244,7 @@ OF_TEAMS = {
     "all teams finish": (Processor, "ends & takes", "ends"),
     "functions mix": (Processor, "& (request.first[:-1] == function)", ""),
     "results of a full store": (Processor, '& (result.free >= first["results"])', ""),
-    "the turn stays": (Processor, "Mux(chosen.all(), turn,", "Mux(chosen.any(), turn,"),
+    "the turn stays": (Processor, "Mux(members.all(), turn,", "Mux(members.any(), turn,"),
     "the order is the teams'": (Processor, "delay(m, turn, 1, ", "delay(m, turn, 0, "),
     "constants are the first team's": (Processor, "for team in teams:", "for team in teams[:1]:"),
 }

@@ -139,7 +139,7 @@ class Processor(Component):
         self._way_in(m, looks, requests)
 
         # The sample that begins next is the first of the team whose turn it is.
-        turn, chosen = Signal(self.teams, init=1), Signal(self.teams)
+        turn, members = Signal(self.teams, init=1), Signal(self.teams)
         function, waits = Signal.like(self.i_function), Signal()
         m.d.comb += [
             function.eq(_of(turn, (queue.first[:-1] for queue in requests))),
@@ -161,16 +161,16 @@ class Processor(Component):
         works, finished = self._runs(
             m, sequencer, teams, function, first, waits=is_known, group=group, start=start
         )
-        m.d.sync += chosen.eq(group)
+        m.d.sync += members.eq(group)
         with m.If(start):
-            # The first team that has not been chosen, unless all have been.
-            m.d.sync += turn.eq(Mux(chosen.all(), turn, chosen.rotate_left(1) & ~chosen))
+            # The first team that has not been members, unless all have been.
+            m.d.sync += turn.eq(Mux(members.all(), turn, members.rotate_left(1) & ~members))
 
         # The last row is executed in the cycle after the sequencer has given it.
         ends = _marks(m, finished, 1, "ends")
         for k, (team, request, result) in enumerate(zip(teams, requests, results, strict=True)):
-            begins, takes, flag = start & chosen[k], Signal(), Signal()
-            began = delay(m, Cat(chosen[k], request.first[-1]), 1, f"began{k}")
+            begins, takes, flag = start & members[k], Signal(), Signal()
+            began = delay(m, Cat(members[k], request.first[-1]), 1, f"began{k}")
             with m.If(begun):
                 m.d.sync += Cat(takes, flag).eq(began)
             m.d.comb += [
