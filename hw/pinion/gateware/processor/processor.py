@@ -163,7 +163,7 @@ class Processor(Component):
         )
         m.d.sync += members.eq(group)
         with m.If(start):
-            # The first team that has not been members, unless all have been.
+            # The team behind the group, unless all teams are in it.
             m.d.sync += turn.eq(Mux(members.all(), turn, members.rotate_left(1) & ~members))
 
         # The last row is executed in the cycle after the sequencer has given it.
