@@ -219,7 +219,11 @@ MUTANTS = {
             "m.d.sync += Cat(takes, flag).eq(began | flag << 1)",
         ),
     ),
-    "words do not wait for room": (RequestQueue, "self.room.eq(room != 0)", "self.room.eq(1)"),
+    "words do not wait for room": (
+        RequestQueue,
+        "self.room.eq((room > 1)",
+        "self.room.eq(1 | (room > 1)",
+    ),
     "an entry is not awaited": (Processor, "is_known = looked_up[1]", "is_known = looked_up[0]"),
     "words of samples mix": (RequestQueue, "self.inputs, rest", "self.inputs - 1, rest"),
     "the points of all words are the first's": (

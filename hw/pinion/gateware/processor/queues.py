@@ -47,7 +47,8 @@ class RequestQueue(Component):
         super().__init__(
             {
                 **dict.fromkeys(("begins", "accepted", "valid", "last", "start"), In(1)),
-                **dict.fromkeys(("full", "room", "waits", "holds"), Out(1)),
+                **dict.fromkeys(("full", "waits", "holds"), Out(1)),
+                "room": Out(1, init=1),
                 "word": In(word),
                 "sample": In(width),
                 "first": Out(width),
@@ -85,10 +86,11 @@ class RequestQueue(Component):
         room, ahead = Signal(range(depth + 1), init=depth), Signal(range(WAITING + 1))
         m.d.sync += [
             room.eq(room - self.accepted + leaves),
+            # Whether it will not be 0: behind a register, because much depends on it.
+            self.room.eq((room > 1) | leaves | ((room == 1) & ~self.accepted)),
             ahead.eq(ahead + self.begins - self.start),
         ]
         m.d.comb += [
-            self.room.eq(room != 0),
             self.full.eq(ahead == WAITING),
             self.holds.eq(ahead != 0),
         ]
