@@ -43,7 +43,8 @@ def slot(a: int, b: int, half: Half, shift: int, *, negate: bool = False) -> Slo
 
 
 @pytest.mark.parametrize(
-    ("largest", "frac"), [(1.0, 32), (0.999, 33), (2.0, 31), (0.5, 33), (0.499, 34), (2.0**40, -8)]
+    ("largest", "frac"),
+    [(1.0, 32), (0.999, 33), (2.0, 31), (0.5, 33), (0.499, 34), (2.0**40, -8), (2.0**-40, 72)],
 )
 def test_words_have_room_for_twice_their_range(largest: float, frac: int) -> None:
     points = chosen_points(X, largest=(largest,))

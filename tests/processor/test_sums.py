@@ -10,7 +10,7 @@ import pytest
 from pinion.graph import Region, Word, parse_graph
 from pinion.processor import ProgramError
 from pinion.processor.machine import Finish
-from pinion.processor.sums import Summand, Sums, Value, sums_of
+from pinion.processor.sums import Summand, Sums, Value, polynomial, sums_of
 from tests.processor.small import INPUTS, RECORD, floats, states, sums
 
 Term = tuple[int, object, object, int]
@@ -80,6 +80,12 @@ def test_sums_of_one_reader_are_part_of_it() -> None:
     assert terms(again, number) == sorted([lone(0), (-1, 0, 1, 0), (1, 2, 2, 0), lone(1)], key=repr)
     assert result(again) == sorted([lone(2), lone(number, -1), lone(1, -1)], key=repr)
     assert computed(again) == 2
+
+
+def test_an_addend_with_two_readers_is_a_value() -> None:
+    subject = sums("%3 = add %0 %1\n%4 = dot %0 %2 %3 [1, 1]\nout y[0] = %4\nout y[1] = %3\n")
+    number = subject.results[1][1]
+    assert result(subject) == sorted([(1, 0, 2, 0), lone(number)], key=repr)
 
 
 def test_negations_are_signs_and_products_go_into_each_reader() -> None:
@@ -247,6 +253,7 @@ def test_sine_and_cosine_of_an_angle_share_its_turn_and_its_powers() -> None:
     ((sign, angle, factor, power),) = terms(both, both.values.index(turns[0]))
     assert (sign, angle) == (1, 0)
     assert math.isclose(float(str(factor)) * 2.0**power, 1.0 / (2.0 * math.pi))
+    assert len(polynomial("sin")) == 5 and len(polynomial("cos")) == 6
     # Turn, square, powers 2 to 5, half sine in two steps, half cosine, and the sine.
     assert computed(one) == 10 and computed(both) == 11
     sine = result(both, 0)

@@ -239,8 +239,6 @@ class _Gatherer:
     def _missing(self, i: int) -> list[int]:
         """Return the nodes that a node needs but that do not have values yet."""
         node = self.graph.nodes[i]
-        if node.op in names.LEAVES:
-            return []
         if node.op in _LINEAR:
             return [k for k in self._leaves(i) if k not in self.placed]
         return [k for k in node.args if k not in self.placed]
