@@ -13,7 +13,16 @@ from pinion.fixedpoint import Format
 from pinion.graph import Word
 from pinion.processor import Machine, Program, ProgramError
 from pinion.processor.encoding import Encoding, encoded_rows
-from pinion.processor.image import LOADER, Image, Name, Store, depths, record_words, widths
+from pinion.processor.image import (
+    LOADER,
+    RESULT_WORDS,
+    Image,
+    Name,
+    Store,
+    depths,
+    record_words,
+    widths,
+)
 from pinion.processor.machine import Finish, Half
 from pinion.processor.program import LANE_FIELDS, NOTHING, TEAM_FIELDS
 from pinion.processor.schedule import INPUT, UNIT
@@ -60,7 +69,7 @@ def test_the_layout_is_that_of_version_3() -> None:
     assert list(encoding.entry) == list(ENTRY)
     assert list(encoding.constant) == ["lanes", "to", "word"]
     assert encoding.move == 7 and encoding.width == 4 * 44 + 26
-    assert LOADER == 0xB12D0F27
+    assert LOADER == 0xB12D0F27 and RESULT_WORDS == 1
 
 
 @pytest.mark.parametrize(("lanes", "bits"), [(1, 2), (2, 3), (5, 3), (6, 4), (8, 4)])
@@ -98,6 +107,7 @@ def test_memories_and_records() -> None:
     assert [int(store) for store in Store] == list(range(6))
     # An address and 202 bits; of one lane the names' 128 bits are the most.
     assert record_words(machine) == 1 + 7 and record_words(Machine(lanes=1)) == 1 + 4
+    assert record_words(Machine(lanes=8)) == 1 + 13  # 388 bits
 
 
 MACHINE = Machine(lanes=2)
@@ -202,6 +212,12 @@ def test_an_image_has_the_programs_one_after_another() -> None:
         3 | 4 << 64 | 1 << 96 | 3 << 112,
     ]
     assert Image.of([FIRST, SECOND]).words[Store.NAMES] == []
+
+
+def test_a_constant_has_the_last_address() -> None:
+    machine = Machine(lanes=2, words=17)
+    image = Image.of([empty(1, machine, constants=({16: 3}, {16: 3}))])
+    assert image.words[Store.CONSTANTS] == [0b11 | (16 | 16 << 5) << 2 | 3 << 12]
 
 
 def test_records_have_a_memory_an_address_and_a_word() -> None:
