@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -20,32 +21,36 @@ from pinion.processor.sums import Summand, Sums, Value
 from tests.processor.small import even, points, program, sums
 
 MACHINE = Machine(lanes=2)
-SUMS = sums(
-    "%3 = mul %0 %1\n%4 = sum %3 %2 [1, 1]\n%5 = mul %4 %4\n%6 = const [0.7]\n"
-    "%7 = dot %5 %6 %0 [1, 1]\n%8 = reciprocal %7\nout y[0] = %8\nout y[1] = %4\n"
-)
-POINTS = points(SUMS, MACHINE)
-PROGRAM = program(SUMS, POINTS, MACHINE)
-"""A program of 59 rows:
 
-===  ======================================================================
-row  contents
-===  ======================================================================
-0    lane 0: r2 <- x[0]; from the start it has the constants 0.7 in r0 and 1/2 in r1
-1    lane 0: r3 <- x[1]
-2    lane 0: begins with r2 * r3, high bits; r4 <- x[2]
-3    lane 0: r2 * r3, low bits
-4    lane 0: r4 * r1, rounded, ends
-15   lane 1: r0 <- lane 0; y[1] <- lane 0
-16   lane 1: begins with r0 * r0, high bits
-17   lane 1: r0 * r0, low bits, ends
-28   lane 0: begins with r2 * r1, rounded; r3 <- lane 1
-29   lane 0: r3 * r0, high bits
-30   lane 0: r3 * r0, low bits, ends
-41   reciprocal of lane 0
-58   y[0] <- reciprocal
-===  ======================================================================
-"""
+
+@cache
+def reference() -> tuple[Program, Sums, Points]:
+    """Return a program of 59 rows, with its sums and points.
+
+    ===  ==================================================================================
+    row  contents
+    ===  ==================================================================================
+    0    lane 0: r2 <- x[0]; from the start it has the constants 0.7 in r0 and 1/2 in r1
+    1    lane 0: r3 <- x[1]
+    2    lane 0: begins with r2 * r3, high bits; r4 <- x[2]
+    3    lane 0: r2 * r3, low bits
+    4    lane 0: r4 * r1, rounded, ends
+    15   lane 1: r0 <- lane 0; y[1] <- lane 0
+    16   lane 1: begins with r0 * r0, high bits
+    17   lane 1: r0 * r0, low bits, ends
+    28   lane 0: begins with r2 * r1, rounded; r3 <- lane 1
+    29   lane 0: r3 * r0, high bits
+    30   lane 0: r3 * r0, low bits, ends
+    41   reciprocal of lane 0
+    58   y[0] <- reciprocal
+    ===  ==================================================================================
+    """
+    subject = sums(
+        "%3 = mul %0 %1\n%4 = sum %3 %2 [1, 1]\n%5 = mul %4 %4\n%6 = const [0.7]\n"
+        "%7 = dot %5 %6 %0 [1, 1]\n%8 = reciprocal %7\nout y[0] = %8\nout y[1] = %4\n"
+    )
+    at = points(subject, MACHINE)
+    return program(subject, at, MACHINE), subject, at
 
 
 def changed(base: Program, change: Callable[[np.ndarray, np.ndarray], None]) -> Program:
@@ -54,19 +59,23 @@ def changed(base: Program, change: Callable[[np.ndarray, np.ndarray], None]) -> 
     return replace(base, lanes=lanes, team=team)
 
 
-def refused(candidate: Program, sentence: str, subject: Sums = SUMS, at: Points = POINTS) -> None:
+def refused(
+    candidate: Program, sentence: str, subject: Sums | None = None, at: Points | None = None
+) -> None:
+    _, of_reference, points_of_reference = reference()
     with pytest.raises(ProgramCheckError, match=f"^{re.escape(sentence)}$"):
-        check_program(candidate, subject, at)
+        check_program(candidate, subject or of_reference, at or points_of_reference)
 
 
 def test_the_program_is_the_one_of_the_table() -> None:
-    assert PROGRAM.cycles == 59 and PROGRAM.slots == 8 and PROGRAM.words == 5
-    rows, lanes = np.nonzero(PROGRAM.lanes["half"])
+    original, subject, at = reference()
+    assert original.cycles == 59 and original.slots == 8 and original.words == 5
+    rows, lanes = np.nonzero(original.lanes["half"])
     assert list(zip(rows.tolist(), lanes.tolist(), strict=True)) == [
         *((2, 0), (3, 0), (4, 0), (16, 1), (17, 1), (28, 0), (29, 0), (30, 0))
     ]
-    rows, lanes = np.nonzero(PROGRAM.lanes["source"] != NOTHING)
-    writes = PROGRAM.lanes[rows, lanes]
+    rows, lanes = np.nonzero(original.lanes["source"] != NOTHING)
+    writes = original.lanes[rows, lanes]
     assert list(zip(rows, lanes, writes["to"], writes["source"], strict=True)) == [
         (0, 0, 2, INPUT),
         (1, 0, 3, INPUT),
@@ -74,13 +83,13 @@ def test_the_program_is_the_one_of_the_table() -> None:
         (15, 1, 0, 0),
         (28, 0, 3, 1),
     ]
-    assert [(row, *PROGRAM.team[row]) for row in (15, 41, 58)] == [
+    assert [(row, *original.team[row]) for row in (15, 41, 58)] == [
         (15, 1, 0, NOTHING, 0),
         (41, -1, NOTHING, 0, 57),
         (58, 0, UNIT, NOTHING, 0),
     ]
-    assert sorted(PROGRAM.constants[0]) == [0, 1] and not PROGRAM.constants[1]
-    check_program(PROGRAM, SUMS, POINTS)
+    assert sorted(original.constants[0]) == [0, 1] and not original.constants[1]
+    check_program(original, subject, at)
 
 
 NO_SUM = "ends a sum that is not in the function."
@@ -135,13 +144,14 @@ WRONG_SLOTS = {
 
 @pytest.mark.parametrize("name", WRONG_SLOTS)
 def test_a_wrong_field_of_a_lane_is_refused(name: str) -> None:
+    original, _, _ = reference()
     row, lane, field, value, sentence = WRONG_SLOTS[name]
 
     def change(lanes: np.ndarray, team: np.ndarray) -> None:
         assert lanes[row, lane][field] != value
         lanes[row, lane][field] = value
 
-    refused(changed(PROGRAM, change), sentence)
+    refused(changed(original, change), sentence)
 
 
 NO_RECIPROCAL = "Row 41 starts a reciprocal that is not in the function."
@@ -174,6 +184,7 @@ WRONG_TEAM = {
 
 @pytest.mark.parametrize("name", WRONG_TEAM)
 def test_a_wrong_field_of_the_team_is_refused(name: str) -> None:
+    original, _, _ = reference()
     row, fields, sentence = WRONG_TEAM[name]
 
     def change(lanes: np.ndarray, team: np.ndarray) -> None:
@@ -181,24 +192,28 @@ def test_a_wrong_field_of_the_team_is_refused(name: str) -> None:
             assert team[row][field] != value
             team[row][field] = value
 
-    refused(changed(PROGRAM, change), sentence)
+    refused(changed(original, change), sentence)
 
 
 def test_a_constant_that_is_overwritten_or_wrong_is_refused() -> None:
+    original, _, _ = reference()
+
     def change(lanes: np.ndarray, team: np.ndarray) -> None:
         lanes[31, 0]["source"], lanes[31, 0]["to"] = 1, 1
 
-    refused(changed(PROGRAM, change), "Row 31 overwrites a constant of lane 0.")
-    integer = PROGRAM.constants[0][0]
-    constants = ({**PROGRAM.constants[0], 0: integer + 1}, {})
-    refused(replace(PROGRAM, constants=constants), f"The function has no constant {integer + 1}.")
-    swapped = replace(PROGRAM, constants=({0: PROGRAM.constants[0][1], 1: integer}, {}))
+    refused(changed(original, change), "Row 31 overwrites a constant of lane 0.")
+    integer = original.constants[0][0]
+    constants = ({**original.constants[0], 0: integer + 1}, {})
+    refused(replace(original, constants=constants), f"The function has no constant {integer + 1}.")
+    swapped = replace(original, constants=({0: original.constants[0][1], 1: integer}, {}))
     refused(swapped, f"Row 4, lane 0, {NO_SUM}")
 
 
 def test_a_program_that_ends_early_is_refused() -> None:
+    original, _, _ = reference()
+
     def first(count: int) -> Program:
-        return replace(PROGRAM, lanes=PROGRAM.lanes[:count], team=PROGRAM.team[:count])
+        return replace(original, lanes=original.lanes[:count], team=original.team[:count])
 
     refused(first(2), "The program ends before the last word of its request.")
     for count in (3, 4):
@@ -209,18 +224,20 @@ def test_a_program_that_ends_early_is_refused() -> None:
 
 @pytest.mark.parametrize("step", [-1, 1])
 def test_a_wrong_binary_point_of_a_word_is_refused(step: int) -> None:
+    original, _, _ = reference()
+
     def moved(words: tuple[tuple[Word, Format], ...], at: int) -> tuple[tuple[Word, Format], ...]:
         word, fmt = words[at]
         return (*words[:at], (word, Format(fmt.width, fmt.frac + step)), *words[at + 1 :])
 
     for at in range(3):
         refused(
-            replace(PROGRAM, inputs=moved(PROGRAM.inputs, at)),
+            replace(original, inputs=moved(original.inputs, at)),
             f"The input x[{at}] has the wrong binary point.",
         )
     for at in range(2):
         refused(
-            replace(PROGRAM, outputs=moved(PROGRAM.outputs, at)),
+            replace(original, outputs=moved(original.outputs, at)),
             f"The result y[{at}] has the wrong binary point.",
         )
 

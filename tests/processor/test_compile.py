@@ -120,6 +120,10 @@ def test_a_search_without_a_solution_is_a_sentence(monkeypatch: pytest.MonkeyPat
         "error above 0.0008: use the precision 'fine'."
     )
     assert lowest[-2] > -26.0 >= lowest[-1] > -26.5
+    lowest.clear()
+    with pytest.raises(ProgramError, match="some of the 10,000 states"):
+        search(monkeypatch, lambda threshold: 1e-4 if threshold == -26.0 else 1.0, keeps)
+    assert lowest == [-26.0]
 
 
 @pytest.mark.parametrize("error", [8.001e-4, float("nan"), float("inf")])
@@ -237,6 +241,8 @@ def test_precisions_and_their_steps() -> None:
     lines: list[str] = []
     fine = compiled("fine", progress=Progress(lines.append))
     assert [line.split(":")[0] for line in lines if "choos" in line] == ["choosing binary points"]
+    assert lines[0] == "reducing the function"
+    assert compile_program(NO_ROBOT, products, Machine()).precision == "fine"
     fast = compiled("fast", progress=Progress(lines.append))
     assert "choosing products of two slots" in lines and lines[-1] == "scheduling"
     assert (fine.precision, fast.precision) == ("fine", "fast")
