@@ -222,19 +222,19 @@ def test_long_functions_have_fewer_schedules_at_first(
     subject, machine = sums("%3 = mul %0 %1\nout y[0] = %3"), Machine(lanes=lanes)
     at = points(subject, machine)
     (slots,) = (len(of_value) for of_value in at.slots if of_value)
-    tried: list[int] = []
+    turns: list[int] = []
     original = scheduling._tried
 
     def counted(*arguments: object, turn: int = -1) -> ProgramSchedule:
-        tried.append(len(tried))
+        turns.append(len(turns))
         return original(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(scheduling, "_tried", counted)
     monkeypatch.setattr(scheduling, "MOST_SLOTS", share * slots + slots - 1)
     rest = schedules(subject, at, machine)
     next(rest)
-    assert len(tried) == count
-    assert len(list(rest)) == 11 and len(tried) == 12
+    assert len(turns) == count
+    assert len(list(rest)) == 11 and len(turns) == 12
 
 
 def test_a_word_of_memory_is_free_after_its_last_read() -> None:

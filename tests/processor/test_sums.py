@@ -246,7 +246,7 @@ def test_sums_compute_what_the_graph_does() -> None:
 
 
 def test_sine_and_cosine_of_an_angle_share_its_turn_and_its_powers() -> None:
-    one = sums("%3 = sin %0\nout y[0] = %3")
+    alone = sums("%3 = sin %0\nout y[0] = %3")
     both = sums("%3 = sin %0\n%4 = cos %0\nout y[0] = %3\nout y[1] = %4")
     turns = [value for value in both.values if value.finish is Finish.WRAP]
     assert len(turns) == 1
@@ -255,7 +255,7 @@ def test_sine_and_cosine_of_an_angle_share_its_turn_and_its_powers() -> None:
     assert math.isclose(float(str(factor)) * 2.0**power, 1.0 / (2.0 * math.pi))
     assert len(polynomial("sin")) == 5 and len(polynomial("cos")) == 6
     # Turn, square, powers 2 to 5, half sine in two steps, half cosine, and the sine.
-    assert computed(one) == 10 and computed(both) == 11
+    assert computed(alone) == 10 and computed(both) == 11
     sine = result(both, 0)
     assert [term[0::3] for term in sine] == [(1, 1)]
     cosine = result(both, 1)
