@@ -113,3 +113,11 @@ def test_requests_of_another_length_are_refused(words: int) -> None:
     compiled = program(subject, points(subject, MACHINE), MACHINE)
     with pytest.raises(ValueError, match=r"is (shorter|longer) than"):
         run(compiled, np.zeros((2, words), dtype=np.uint32))
+
+
+def test_reciprocals_of_mantissas_are_those_of_cards() -> None:
+    """The table is in bitstreams: another one is another version of the machine."""
+    mantissas = np.arange(1 << 26, 1 << 27, 65537)
+    results, _ = mantissa_reciprocal().compute(mantissas)
+    assert np.abs(results - 2.0**52 / mantissas).max() < 0.6
+    assert int(results.sum()) == 47_649_290_459
