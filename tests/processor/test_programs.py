@@ -139,7 +139,7 @@ def test_programs_take_the_cycles_of_the_results(robot, function, figures):
         assert actual == expected
 
 
-@pytest.mark.parametrize(("wave", "limit"), [("sin", 1e-8), ("cos", 1e-9)])
+@pytest.mark.parametrize(("wave", "limit"), [("sin", 7e-9), ("cos", 2.3e-10)])
 def test_polynomials_of_half_a_turn(wave, limit):
     t = np.linspace(-0.5, 0.5, 20001)
     values = np.polynomial.polynomial.polyval(t * t, polynomial(wave))

@@ -71,7 +71,8 @@ def reciprocal(x: Ints, points: int, machine: Machine) -> tuple[Ints, Flags]:
     drop = MANTISSA + length - 1 - points
     down = np.clip(drop, 0, 62)
     rounded = (inverse + (np.int64(1) << down >> 1)) >> down
+    # An inverse is at least 2^25: 34 bits further up it exceeds any word.
     value = np.where(drop >= 0, rounded, inverse << np.clip(-drop, 0, 34))
-    lost = zero | (value > machine.largest) | (-drop > 34)
+    lost = zero | (value > machine.largest)
     value = np.where(lost, machine.largest, value)
     return np.where(x < 0, -value, value), lost

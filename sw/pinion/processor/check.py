@@ -175,10 +175,8 @@ class _Symbols:
         raise ProgramCheckError(f"Row {cycle} starts a reciprocal that is not in the function.")
 
     def _later(self, cycle: int, source: int, value: int) -> None:
-        at = self.due.setdefault(cycle, {})
-        if source in at:
-            raise ProgramCheckError(f"Two results of source {source} arrive in cycle {cycle}.")
-        at[source] = value
+        # A row ends one sum of a lane and starts one reciprocal, so there is no other value.
+        self.due.setdefault(cycle, {})[source] = value
 
     def _slot(self, cycle: int, lane: int, row: np.void) -> None:
         where = f"Row {cycle}, lane {lane},"

@@ -174,13 +174,13 @@ def depths(machine: Machine) -> Mapping[Store, int]:
     }
 
 
+# There are never more names than functions.
 _HELD = {
     Store.ROWS: "rows",
     Store.CONSTANTS: "constants",
     Store.INPUTS: "request words",
     Store.RESULTS: "result words",
     Store.DIRECTORY: "functions",
-    Store.NAMES: "names",
 }
 
 

@@ -117,10 +117,12 @@ def choose_points(
             fracs.append(tight(abs(value.constant), machine.word))
         elif value.finish == Finish.WRAP:
             if min(_finest(t, fracs, machine) for t in value.terms) < machine.word:
+                # The value itself is within half a turn.
+                turns = _bound(value, reach)
                 raise ProgramError(
                     f"The angle of a sine or cosine ({value.line or 'in the graph'}) reaches "
-                    f"{largest / MARGIN:.3g} turns over the states, more than the processor can "
-                    "wrap: build a core."
+                    f"{turns:.3g} turns over the states, more than the processor can wrap: build "
+                    "a core."
                 )
             fracs.append(machine.word)
         elif value.inverse is not None:
@@ -132,9 +134,7 @@ def choose_points(
         limit = threshold
         if value.finish == Finish.SIGN:
             # Of a comparison the sum itself counts, in full.
-            size = MARGIN * sum(
-                reach.largest[t.a] * reach.largest[t.b] * 2.0**t.power for t in value.terms
-            )
+            size = MARGIN * _bound(value, reach)
             ends[-1] = min(tight(size or 1.0, machine.word), finest)
             fracs[-1], limit = machine.word - 2, 0.0
         slots.append(
@@ -149,6 +149,11 @@ def choose_points(
                 f"A sum of {value.line or 'the graph'} is zero in every state: build a core."
             )
     return Points(fracs=tuple(fracs), ends=tuple(ends), slots=tuple(slots))
+
+
+def _bound(value: Value, reach: Reach) -> float:
+    """Return the sum of the largest magnitudes of a value's terms."""
+    return sum(reach.largest[t.a] * reach.largest[t.b] * 2.0**t.power for t in value.terms)
 
 
 def _product_frac(term: Summand, fracs: Sequence[int], machine: Machine) -> int:

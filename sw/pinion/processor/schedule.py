@@ -286,7 +286,7 @@ class _Lister:
     def _invert(self, number: int) -> None:
         operand = self.sums.values[number].inverse
         assert operand is not None
-        start = self.inverses.get(number, self.ready[operand].get(UNIT, 1) - 1)
+        start = self.inverses.get(number, self.ready[operand][UNIT] - 1)
         self._send(number, UNIT, start + RECIPROCAL_DELAY)
 
     def result(self) -> ProgramSchedule:
@@ -297,5 +297,5 @@ class _Lister:
             writes=tuple(sorted(self.writes, key=lambda write: write.cycle)),
             inverses=self.inverses,
             readers=tuple(frozenset(lanes) for lanes in self.readers),
-            cycles=1 + max([*ends, *self.inverses.values()], default=0),
+            cycles=1 + max([*ends, *self.inverses.values()]),
         )

@@ -239,8 +239,6 @@ class _Gatherer:
     def _missing(self, i: int) -> list[int]:
         """Return the nodes that a node needs but that do not have values yet."""
         node = self.graph.nodes[i]
-        if node.op in names.LEAVES:
-            return []
         if node.op in _LINEAR:
             return [k for k in self._leaves(i) if k not in self.placed]
         return [k for k in node.args if k not in self.placed]
@@ -325,7 +323,7 @@ class _Gatherer:
         first, last = values[0], values[-1]
         match node.op:
             case names.SELECT:
-                if first[1:] != (1, 0) or self.values[first.number].finish != Finish.SIGN:
+                if self.values[first.number].finish != Finish.SIGN:
                     first = self._less(self.constant(0.5), first, node)
                 others = [(first, values[1])]
             case names.MINIMUM:
@@ -392,11 +390,11 @@ def _signed(node: Node) -> tuple[list[int], tuple[int, ...]]:
             return [-1], node.args
         case names.ADD:
             return [1, 1], node.args
-    return [int(s) for s in node.params] or [1], node.args
+    return [int(s) for s in node.params], node.args
 
 
 DEGREES = {"sin": 4, "cos": 5}
-"""Degrees in the square of the turn; the errors are 2e-9 and 2e-10."""
+"""Degrees in the square of the turn; the errors are 7e-9 and 2e-10."""
 
 
 @cache
