@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pinion.link import HEADER, Array, Layout, Manifest, ManifestError, transfer
+from pinion.link import HEADER, Array, Layout, Manifest, transfer
 from pinion.link.accuracy import BINS, ERRORS, BlockErrors, margins
 from pinion.link.build_files import BOARD_REPORT, NETLIST_CHECK, RESOURCES, SCHEDULE, Number
 from pinion.link.protocol import field_of
@@ -179,9 +178,3 @@ def test_a_field_that_no_record_has_is_named() -> None:
     with pytest.raises(KeyError, match="no field 'size'; it has"):
         field_of(HEADER, "size")
     assert field_of(HEADER, "magic") == (np.dtype("<u4"), 0)
-
-
-def test_what_cannot_be_read_is_no_manifest(tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").mkdir()
-    with pytest.raises(ManifestError, match=r"manifest\.json"):
-        Manifest.read(tmp_path)
