@@ -16,6 +16,7 @@ from pinion.link.digests import DIGESTS, LARGEST, check_digests, read_digests, w
 
 CONTENTS = {
     "board/pins.lpf": b"LOCATE COMP\n",
+    "board-2": b"before the other in the order of texts, after it in that of paths",
     "core.v": b"module core;\nendmodule\n",
     "empty": b"",
     "large": bytes(range(256)) * 4097,  # more than is read at once

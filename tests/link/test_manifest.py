@@ -219,6 +219,8 @@ def test_a_mapped_array_is_sent_as_its_map_and_comes_back() -> None:
     sent = [[2.0, -4.0], [3.25, 5.0], [0.25, -3.0]]
     assert array.words == 2 and array.gather(values).tolist() == sent
     assert np.allclose(array.scatter(np.array(sent)), values, rtol=1e-15, atol=1e-15)
+    members = replace(manifest(), inputs=(*manifest().inputs, array)).to_dict()["inputs"]
+    assert [member.get("linear_map") for member in members] == [None, None, None, rows]
 
 
 def test_states_without_a_promise_have_that_of_the_builds_own() -> None:

@@ -85,6 +85,7 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
         ({"clock_mhz": 0.0}, r"clock_mhz is 0\.0"),
         ({"clock_mhz": 10**400}, "int too large"),
         ({"max_error": float("nan")}, "max_error is nan"),
+        ({"request": 5}, "request is 5, not of type dict"),
         ({"units": [1]}, r"units is \[1\]"),
         ({"units": {"add": -1}}, "units add is -1"),
         ({"options": {"a": 1}}, "options a is 1"),
@@ -179,6 +180,9 @@ def test_the_limits_themselves_are_allowed() -> None:
         assert read.outputs[0].shape == tuple(shape) and read.words_out == words
     ends = {**part, "sent": [0, 5], "constants": []}
     assert Manifest.parse(sealed({"outputs": [tau, ends]}, words_out=4), path=PLACE).words_out == 4
+    invertible = mapped([[1.0, 2.0, 0.5], [2.0, 5.0, 0.0]])
+    read = Manifest.parse(sealed({**invertible, "clock_mhz": 0.5}), path=PLACE)
+    assert read.inputs[0].linear_map == ((1.0, 2.0, 0.5), (2.0, 5.0, 0.0)) and read.clock_mhz == 0.5
     change = {"inputs": [], "registers": 2**31 - 1, "adders": 0, "ii": 1, "units": {"add": 0}}
     read = Manifest.parse(sealed(change, words_in=0), path=PLACE)
     assert (read.words_in, read.registers, read.adders, read.ii) == (0, 2**31 - 1, 0, 1)

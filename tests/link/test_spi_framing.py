@@ -25,6 +25,7 @@ def test_the_lengths_are_those_of_the_table() -> None:
     m = manifest()
     transfer = SpiTransfer.of(m)
     assert (transfer.words_in, transfer.words_out) == (10, 8)
+    assert (transfer.asked, transfer.answered, transfer.size) == (42, 46, 80)
     assert (transfer.pause, transfer.start) == (pause_bytes(m), m.hash & 0xFFFF)
 
 
