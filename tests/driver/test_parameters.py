@@ -140,9 +140,9 @@ def test_parameters_outside_the_range_are_refused(word: int, value: float, name:
 def test_a_refusal_names_request_range_and_origin() -> None:
     def refusal(low: float, *loads: list[float]) -> str:
         bounds = {word: low for word in BOUNDS}
-        made = replace(MANIFEST, parameter_low=bounds)
-        transport = Card(m=made, compute=compute)
-        with Device(manifest=made, transport=transport) as device:
+        m = replace(MANIFEST, parameter_low=bounds)
+        transport = Card(m=m, compute=compute)
+        with Device(manifest=m, transport=transport) as device:
             with pytest.raises(DriverError) as refused:
                 device.run(q=np.zeros((2, 2)), load=np.array(loads if loads[1:] else loads[0]))
             return str(refused.value)

@@ -267,10 +267,10 @@ def test_a_transfer_without_progress_says_which() -> None:
 
 
 def test_a_port_is_opened_with_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, int]] = []
+    opened: list[tuple[str, int]] = []
 
     def port(*, path: str, baud: int) -> ModelPort:
-        asked.append((path, baud))
+        opened.append((path, baud))
         return model()
 
     monkeypatch.setattr(serial, "TtyPort", port)
@@ -281,7 +281,7 @@ def test_a_port_is_opened_with_its_rate(monkeypatch: pytest.MonkeyPatch) -> None
         assert transport.where == "/dev/ttyUSB1"
         assert transport.read_register(0) == int.from_bytes(b"PNIN", "little")
         transport.close()
-    assert asked == [("/dev/ttyUSB1", 115_200), ("/dev/ttyUSB1", 3_000_000)]
+    assert opened == [("/dev/ttyUSB1", 115_200), ("/dev/ttyUSB1", 3_000_000)]
 
 
 def test_a_line_that_goes_away_is_a_sentence() -> None:

@@ -159,9 +159,12 @@ VALUE = "a value of tau is negative or not finite, or its first edge is 0"
 
 def test_figures_at_their_limits_are_read(tmp_path: Path) -> None:
     distribution(block(["tau[0]", "tau[1]"], errors(2))).write(tmp_path)
-    one = {"edges": [0.1, 0.2], "groups": [{**GROUP, "counts": [3], "median": 1, "p99": 1.5}]}
+    single_bin = {
+        "edges": [0.1, 0.2],
+        "groups": [{**GROUP, "counts": [3], "median": 1, "p99": 1.5}],
+    }
     zeros = {"lsb": 0, "budget": [0, 0.0], "largest": [0, 0.0]}
-    changed(tmp_path, lambda data: data["blocks"][0].update({**one, **zeros}))
+    changed(tmp_path, lambda data: data["blocks"][0].update({**single_bin, **zeros}))
     changed(tmp_path, lambda data: data.update(verdict={"mismatches": 400, "failed": ["bits"]}))
     read = ErrorDistribution.find(tmp_path)
     assert read is not None and read.blocks[0].edges == (0.1, 0.2)
