@@ -110,7 +110,7 @@ def run(
         "speed_error": None if fallen else walked.speed_error(begin=SETTLED),
         "restarts": walked.restarts,
         "most_effort": float(np.abs(walked.tau).max(initial=0.0)),
-        "feet_as_planned": float(np.mean(walked.active == walked.planned)),
+        "feet_as_planned": walked.figures()["feet_as_planned"],
         "period_us": 1e6 * float(np.median(sum(walked.seconds.values())))
         if fallen is None
         else None,

@@ -208,11 +208,16 @@ def test_limits_that_cannot_be_are_sentences() -> None:
         with pytest.raises(ControlError, match=sentence):
             Problem.of(problem.model, effort_limit=limit, **arguments)
     limited_problem = Problem.of(problem.model, effort_limit=[1.0, 2.0], **arguments)
-    parallel = pytest.raises(ControlError, match="need the backward pass 'serial', not 'parallel'")
+    parallel = pytest.raises(
+        ControlError,
+        match="'parallel' does not support effort_limit: choose 'serial', or leave effort_limit",
+    )
     with Plant.open(problem.model, dt=problem.dt, device="float") as plant, parallel:
         solve(limited_problem, plant, backward="parallel")
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
-    with pytest.raises(ControlError, match="solve_compiled does not limit efforts: use solve"):
+    with pytest.raises(
+        ControlError, match="solve_compiled does not support effort_limit: use solve, or"
+    ):
         solve_compiled(limited_problem, kernels)
 
 

@@ -377,8 +377,12 @@ def assert_matches(solution: Solution, pattern: str) -> None:
 def test_other_solvers_refuse(arm: Plant) -> None:
     problem = tight(2)
     kernels = Kernels.compile(problem.model, problem.cost, problem.dt)
-    for constrained in (problem, replace(small(2), final=("rates",))):
-        with pytest.raises(ControlError, match=r"solve_compiled has no limits of .* use solve"):
+    for constrained, limits in (
+        (problem, "position_limits and rate_limit"),
+        (replace(small(2), final=("rates",)), "final"),
+    ):
+        refused = f"solve_compiled does not support {limits}: use solve, or leave {limits} out"
+        with pytest.raises(ControlError, match=refused):
             solve_compiled(constrained, kernels)
 
 

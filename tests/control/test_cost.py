@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pinion.control import ControlError, Cost, CostModel, Problem, Weights
-from pinion.control.solve.cost import LEAST_MARGIN, barrier
+from pinion.control.solve.cost import barrier
 from pinion.control.solve.kernels import _logarithm
+from pinion.control.solve.weights import LEAST_MARGIN
 from pinion.robot import load
 
 from .problems import small
@@ -82,6 +83,13 @@ def test_the_logarithm_of_kernels() -> None:
     ("make", "sentence"),
     [
         (lambda: Weights(q=-1.0), "The weight 'q' is -1.0"),
+        (lambda: Weights(q=True), "The weight 'q' is True: give one number"),
+        (lambda: Weights(qd=[1.0, True]), r"The weight 'qd' is \[1.0, True\]: give one number"),
+        (lambda: Weights(tau=np.ones(2, bool)), r"The weight 'tau' is array.*: give one number"),
+        (lambda: Weights(tau="1"), "The weight 'tau' is '1': give one number"),
+        (lambda: Weights(q=[[1.0]]), r"The weight 'q' is \[\[1.0\]\]: give one number"),
+        (lambda: Weights(tip=True), "The weight 'tip' is True: give one number"),
+        (lambda: Weights(limits=True), "The weight 'limits' is True: give one number"),
         (lambda: Weights(tip=float("nan")), "The weight 'tip' is nan"),
         (lambda: Cost(running=Weights(q=1.0), final=Weights()), "above 0 to guarantee an optimum"),
         (lambda: Cost(running=Weights(tau=1.0), final=Weights(tau=1.0)), "no effort"),
@@ -94,6 +102,14 @@ def test_the_logarithm_of_kernels() -> None:
 def test_what_is_no_cost(make: object, sentence: str) -> None:
     with pytest.raises(ControlError, match=sentence):
         make()  # type: ignore[operator]
+
+
+def test_weights_of_every_kind_of_numbers_compare() -> None:
+    joints = np.array([1.0, 2.0], np.float32)
+    for numbers in (joints, tuple(joints), [1, 2], (np.int64(1), 2.0), range(1, 3)):
+        assert Weights(q=numbers) == Weights(q=(1.0, 2.0))
+    for number in (2, np.float32(2.0), np.array(2.0), np.int64(2)):
+        assert Weights(q=number) == Weights(q=2.0)
 
 
 def test_a_tip_that_is_no_link() -> None:

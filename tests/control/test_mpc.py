@@ -278,18 +278,21 @@ def test_a_lost_horizon_begins_again(scene: Scenario, motion: Motion) -> None:
             controller.update(2, x[2])
 
 
+@pytest.mark.parametrize("iterations", [1, 3])
 @pytest.mark.parametrize("backward", ["single", "serial", "parallel"])
 def test_a_lost_pass_keeps_the_last_feedback(
-    scene: Scenario, motion: Motion, backward: str
+    scene: Scenario, motion: Motion, backward: str, iterations: int
 ) -> None:
     def overflow(results: dict[str, Any], flags: Any) -> None:
         results["dqdd_dq"] *= 1e200
 
-    backend = Changed(Float64(scene.model(), gradient_row()), overflow, since=2, until=3)
+    lost = {"since": 2 * iterations, "until": 3 * iterations}
+    backend = Changed(Float64(scene.model(), gradient_row()), overflow, **lost)
     x = motion.states()
+    settings: dict[str, Any] = {"knots": scene.knots, "iterations": iterations}
     with (
         Mpc(
-            scene.plant_of(backend), scene.cost(), motion, knots=scene.knots, backward=backward
+            scene.plant_of(backend), scene.cost(), motion, backward=backward, **settings
         ) as controller,
         np.errstate(all="ignore"),
     ):
@@ -298,16 +301,18 @@ def test_a_lost_pass_keeps_the_last_feedback(
         gains, efforts, states = controller._K, controller._u.copy(), controller._x.copy()
         assert np.abs(gains).max() > 1.0
         law = controller.update(4, x[4])
-        assert controller.log.restarts == 1
-        # The plan is shifted by one knot of two periods, and kept but for the first effort.
+        assert controller.log.restarts == iterations
+        # The plan is shifted by one knot of two periods, and kept but for its begin: the measured
+        # state, here the motion's, and the effort of one feedback.
         np.testing.assert_array_equal(law.K, gains)
-        np.testing.assert_array_equal(controller._x, states[[1, 2, 3, 4, 5, 6, 7, 8, 8]])
+        np.testing.assert_array_equal(controller._x[0], 0.0)
+        np.testing.assert_array_equal(controller._x[1:], states[[2, 3, 4, 5, 6, 7, 8, 8]])
         np.testing.assert_array_equal(controller._u[1:], efforts[[2, 3, 4, 5, 6, 7, 7]])
         np.testing.assert_allclose(law.u, motion.tau[4] + efforts[1] + gains @ states[1])
         np.testing.assert_allclose(law.rate, (x[6] + states[2] - x[4]) / 0.008)
         # The backward pass of the next period is convex again.
         assert np.abs(controller.update(6, x[6]).K - law.K).max() > 0.0
-        assert controller.log.restarts == 1
+        assert controller.log.restarts == iterations
 
 
 def test_a_pass_that_is_not_convex_has_the_least_damping_that_works(

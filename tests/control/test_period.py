@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -190,6 +192,31 @@ def test_laws_of_turning_joints_and_contacts_are_those_on_arrays(
         assert followed(compiled, plain, start, 12) < most
 
 
+def test_a_law_may_be_changed_and_copied() -> None:
+    """Compiled feedback of turning joints is that of the law's members, now and in copies."""
+    model = tripod()
+    motion = resting(model, standing(), np.ones((40, 3)), frame="lower_0")
+    space, rng = StateSpace(model), np.random.default_rng(4)
+    cost = Cost(running=Weights(q=2.0, qd=0.3, tau=1e-2), final=Weights(q=2.0, qd=0.3))
+    with Plant.open(model, dt=0.02, device="cpu") as plant, Mpc(plant, cost, motion) as controller:
+        x = motion.states()[0]
+        law = controller.update(0, x)
+        x = space.integrate(x, rng.normal(0.0, 0.01, space.ndx))
+        before = law.efforts(0.0, x)
+        copies = [pickle.loads(pickle.dumps(law)), copy.copy(law), copy.deepcopy(law)]
+        for other in copies:
+            assert other.feedback is None
+            np.testing.assert_allclose(other.efforts(0.0, x), before, rtol=1e-9)
+        law.u = law.u + 1.0
+        np.testing.assert_allclose(law.efforts(0.0, x), before + 1.0, rtol=1e-9)
+        law.K[:] = 0.0
+        law.limit = np.abs(law.u).max() / 2 * np.ones(space.nu)
+        np.testing.assert_array_equal(law.efforts(0.0, x), np.clip(law.u, -law.limit, law.limit))
+        law.K = law.K[:, 1:]
+        with pytest.raises(ControlError, match=r"law's K has the shape \(6, 23\): give \(6, 24\)"):
+            law.efforts(0.0, x)
+
+
 def bent(cost: Cost, **weights: float) -> Cost:
     """Return a cost with running weights that no user can give."""
     running = replace(cost.running)
@@ -222,6 +249,53 @@ def test_a_pass_that_is_not_finite_keeps_the_last_feedback(scene: Scenario, moti
         assert compiled.log.restarts == plain.log.restarts == 1
         assert not law.K.any() and not want.K.any()
         np.testing.assert_allclose(law.u, want.u, rtol=1e-9)
+
+
+def test_feedback_is_applied_once_in_a_period_of_lost_passes(
+    scene: Scenario, motion: Motion
+) -> None:
+    tip = motion.tip.copy()
+    tip[18:] = np.nan  # behind the horizon of the first two periods
+    compiled, plain = controllers(scene, replace(motion, tip=tip), scene.cost(), iterations=3)
+    x = motion.states()
+    with compiled, plain, np.errstate(all="ignore"):
+        for controller in (compiled, plain):
+            controller.update(0, x[0])
+        planned = motion.tau[2] + plain._u[1] + plain._K @ (plain._x[1] - 0.01)
+        for controller in (compiled, plain):
+            law = controller.update(2, x[2] + 0.01)
+            assert controller.log.restarts == 3 and np.abs(law.K).max() > 1.0
+            np.testing.assert_allclose(law.u, planned, rtol=1e-9)
+
+
+@pytest.mark.parametrize("robot", ["arm", "on the ground"])
+def test_a_motion_may_be_far_from_zero(scene: Scenario, motion: Motion, robot: str) -> None:
+    """Plans diverge from the motion: thousands of kilometres and many turns are no divergence."""
+    if robot == "arm":
+        model, dt, frame, turn = scene.model(), scene.step, scene.cost().frame, 2e5 * 2.0 * np.pi
+        near, far = motion, replace(motion, q=motion.q + [turn, 0.0, 0.0])
+        weights = scene.cost().running, scene.cost().final
+        running, final = (replace(x, limits=0.0, barrier=0.0) for x in weights)
+    else:
+        model, dt, frame = tripod(), 0.02, "lower_0"
+        near = resting(model, standing(), np.ones((40, 3)), frame=frame)
+        far = replace(near, q=near.q + [3e6, *[0.0] * (model.nq - 1)])
+        running, final = Weights(q=2.0, qd=0.3, tau=1e-2), Weights(q=2.0, qd=0.3)
+    cost = Cost(running=running, final=final, frame=frame)
+    space = StateSpace(model)
+    change = np.random.default_rng(6).normal(0.0, 0.01, space.ndx)
+    for device in ("cpu", "float"):
+        laws = []
+        for reference in (near, far):
+            with (
+                Plant.open(model, dt=dt, device=device) as plant,
+                Mpc(plant, cost, reference, knots=8) as controller,
+            ):
+                laws.append(controller.update(0, space.integrate(reference.states()[0], change)))
+                assert controller.log.restarts == 0
+        for name in ("u", "K", "rate"):
+            ours, theirs = (getattr(law, name) for law in laws)
+            assert np.abs(ours - theirs).max() < 1e-6 * np.abs(theirs).max()
 
 
 def test_a_horizon_that_diverges_is_a_sentence(scene: Scenario, motion: Motion) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
 from pinion import dynamics
-from pinion.bench.trot import draw_walk, speeds_by_command
+from pinion.bench.trot import draw_walk, speeds_by_command, speeds_table
 from pinion.control import ControlError
 from pinion.control.locomotion.gait import Gait, contact_places, gait_motion, headings, trot
 from pinion.control.locomotion.scenario import TrotScenario, on_slope, shoves
@@ -20,7 +22,8 @@ from pinion.control.locomotion.walk import Push, walk
 from pinion.control.plant import Plant
 from pinion.control.state import StateSpace
 from pinion.control.track.disturbance import Disturbance
-from pinion.control.track.mujoco_robot import Ground
+from pinion.control.track.mujoco_robot import Ground, levelling
+from pinion.report.table import markdown
 from pinion.robot import Model, load
 
 SCENARIO = TrotScenario()
@@ -104,6 +107,20 @@ def test_a_slope_becomes_level(dog: Model) -> None:
     flat = np.concatenate([q, np.zeros(dog.nv)])
     plane.plane = np.array([SCENARIO.radius, 0.0, 0.0])
     np.testing.assert_allclose(plane.levelled(flat), flat, atol=1e-15)
+
+
+def test_the_simulated_slope_is_the_levelled_one(dog: Model) -> None:
+    """MuJoCo's plane rises as the slope says, and its normal is levelled to the vertical."""
+    mujoco = pytest.importorskip("mujoco", reason="the mujoco library is not installed")
+    slope = (0.2, -0.1)
+    robot = SCENARIO.simulated(dog, Ground(radius=SCENARIO.radius, slope=slope))
+    at = robot.compiled.geom("ground").id
+    normal = robot.data.geom_xmat[at].reshape(3, 3)[:, 2]
+    np.testing.assert_allclose(normal, np.array([-0.2, 0.1, 1.0]) / np.sqrt(1.05), atol=1e-12)
+    x, y, z, w = levelling(slope)
+    up = np.empty(3)
+    mujoco.mju_rotVecQuat(up, normal, np.array([w, x, y, z]))
+    np.testing.assert_allclose(up, [0.0, 0.0, 1.0], atol=1e-12)
 
 
 def test_a_robot_trots(dog: Model, floats: Plant) -> None:
@@ -197,6 +214,28 @@ def test_a_walk_becomes_pictures(dog: Model, floats: Plant, tmp_path: Path) -> N
     assert float(imread(tmp_path / "walk.png").std()) > 0.05
 
 
+def test_a_robot_that_falls_at_once_has_figures(dog: Model, floats: Plant, tmp_path: Path) -> None:
+    pytest.importorskip("mujoco", reason="the mujoco library is not installed")
+    scenario = replace(SCENARIO, knots=4)
+    motion = scenario.motion(dog, [], 0.05)
+    robot = scenario.simulated(dog)
+    lying = scenario.posture(dog)
+    lying[2] /= 2.0
+    robot.reset(lying)
+    walked = walk(scenario.controller(floats, motion, compiled=False), robot, duration=0.05)
+    assert walked.fallen == (0.0, "the base is low, or leans")
+    figures = json.loads(json.dumps(walked.figures(), allow_nan=False))
+    assert figures["periods"] == 0 and figures["fallen"]["at"] == 0.0
+    for name in ("us_median", "us_p99", "largest_effort", "feet_as_planned"):
+        assert figures[name] is None
+    rows = speeds_by_command(walked, {"halt": (0.0, 0.0, 0.0, 0.0)}, 0.05)
+    assert markdown(speeds_table({"commands": rows, "pushes": 0}))[-1] == "| halt | - | - | - |"
+    with pytest.raises(ControlError, match=r"ended after 0 periods, because .* \(the base is low"):
+        draw_walk(tmp_path / "walk.png", walked, [])
+    with pytest.raises(ControlError, match="ended before a window"):
+        walked.speed_error()
+
+
 def test_speeds_are_means_over_windows(dog: Model, floats: Plant) -> None:
     pytest.importorskip("mujoco", reason="the mujoco library is not installed")
     walked = replace(SCENARIO, knots=4).run(floats, [], duration=0.05, compiled=False)
@@ -211,6 +250,7 @@ def test_speeds_are_means_over_windows(dog: Model, floats: Plant) -> None:
     x[:, 5] = x[:, 6] = np.sqrt(0.5)
     assert moving.mean_speeds(1.0, 3.0) == pytest.approx((0.0, -0.2, 0.0))
     assert moving.mean_speeds(1.0, 9.0) is None
+    assert moving.mean_speeds(1.0, 1.0) is None
     with pytest.raises(ControlError, match=r"ended before a window of 2.0 s that begins at 3.0 s"):
         moving.speed_error(begin=3.0)
 
@@ -240,6 +280,32 @@ def test_gaits_that_do_not_fit_are_sentences(
     }
     with pytest.raises(ControlError, match=message):
         gait_motion(dog, **(arguments | change))  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bend": (0.1, np.nan)}, r"'bend' is \(0.1, nan\): give one finite position for each"),
+        ({"bend": 0.3}, "'bend' is 0.3: give one finite position for each joint of the legs"),
+        ({"bend": ("high",)}, r"'bend' is \('high',\): give one finite position"),
+        ({"radius": np.inf}, "'radius' is inf: it must be finite and at least 0"),
+        ({"period": 0.0}, "'period' is 0.0: it must be finite and above 0"),
+        ({"step": None}, "'step' is None: give a number"),
+        ({"velocity_gain": -1.0}, "'velocity_gain' is -1.0: it must be finite and at least 0"),
+        ({"inner": 0}, "'inner' is 0: it must be at least 1"),
+        ({"knots": 2.5}, "'knots' is 2.5: give a whole number"),
+        ({"disturbance": 0.005}, "'disturbance' is 0.005: give Disturbance"),
+    ],
+)
+def test_scenarios_that_are_wrong_are_sentences(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ControlError, match=message):
+        replace(SCENARIO, **change)
+
+
+def test_a_stance_of_another_robot_is_a_sentence(dog: Model) -> None:
+    short = replace(SCENARIO, bend=(0.1, 0.2))
+    with pytest.raises(ControlError, match=r"'bend' has 2 positions, \(0.1, 0.2\): hyq has 12 joi"):
+        short.motion(dog, [], 1.0)
 
 
 def test_other_robots_are_refused(dog: Model, floats: Plant) -> None:

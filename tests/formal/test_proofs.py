@@ -234,7 +234,7 @@ MUTANTS = {
     ),
     "a row is executed again": (
         *("programsequencer", ProgramSequencer, 10),
-        ("Mux(executes, read.data, 0)", "Mux(executes | follows, read.data, 0)"),
+        ("Mux(follows, word, 0)", "Mux(executes | follows, word, 0)"),
     ),
     "another lane's result is written": (
         *("team", Team, 10),

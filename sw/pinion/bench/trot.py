@@ -10,6 +10,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from pinion.base.amounts import amount
+from pinion.control import ControlError
 from pinion.control.locomotion.walk import Push, Walk, base_speeds
 from pinion.report import FigureTable
 from pinion.report.palette import ALARM, DPI, FAINT, INK
@@ -60,7 +62,18 @@ def draw_walk(path: Path, walked: Walk, pushes: list[Push]) -> None:
     Parameters
     ----------
     path : of the picture; its suffix selects the format.
+
+    Raises
+    ------
+    ControlError
+        If the walk has fewer than two periods.
     """
+    if len(walked.x) < 2:
+        why = "" if walked.fallen is None else f", because the robot fell ({walked.fallen[1]})"
+        raise ControlError(
+            f"The walk ended after {amount(len(walked.x), 'period')}{why}: a picture needs at "
+            "least two."
+        )
     figure = Figure(figsize=(11.0, 6.0), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     above, speeds, feet = figure.subplot_mosaic(

@@ -12,10 +12,11 @@ from .limits import effort_limits, joint_limits, rated_rates
 from .plant import METHODS, Plant
 from .solve.backward import PASSES
 from .solve.compiled import Kernels, solve_compiled
-from .solve.cost import Cost, CostModel, KnotTarget, Weights
+from .solve.cost import CostModel, KnotTarget
 from .solve.ilqr import Options, solve
 from .solve.problem import Problem, Solution
 from .solve.stage import Expanded, Stage
+from .solve.weights import Cost, Weights
 
 __all__ = [
     "METHODS",

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module, Signal, Value
 from amaranth.sim import Simulator
 
 from pinion.functions import named_function, sample
@@ -21,7 +22,7 @@ from pinion.processor import CompiledProgram, Machine, ProgramError, compile_pro
 from pinion.processor.image import Image, Store, depths
 from pinion.processor.machine import OVERHEAD
 from pinion.robot import coupled, load
-from tests.gateware.link.mutants import mutant
+from tests.gateware.link.mutants import mutant, mutant_of_all
 from tests.support.breadth import some
 
 SEED = 38
@@ -213,7 +214,10 @@ MUTANTS = {
     "a flag stays": (Processor, "lost.eq(~last & (lost", "lost.eq((lost"),
     "a flag is the next sample's": (
         Processor,
-        *("flag.eq(request.first[-1])", "flag.eq(flag | request.first[-1])"),
+        *(
+            "m.d.sync += Cat(takes, flag).eq(began)",
+            "m.d.sync += Cat(takes, flag).eq(began | flag << 1)",
+        ),
     ),
     "words do not wait for room": (RequestQueue, "self.room.eq(room != 0)", "self.room.eq(1)"),
     "an entry is not awaited": (Processor, "is_known = looked_up[1]", "is_known = looked_up[0]"),
@@ -237,10 +241,10 @@ OF_TEAMS = {
         *("_of(turn, (queue.room for", "_of(turn.rotate_left(1), (queue.room for"),
     ),
     "all teams give results": (Processor, "team.output & takes", "team.output"),
-    "all teams finish": (Processor, "finished & takes", "finished"),
+    "all teams finish": (Processor, "ends & takes", "ends"),
     "functions mix": (Processor, "& (request.first[:-1] == function)", ""),
     "results of a full store": (Processor, '& (result.free >= first["results"])', ""),
-    "the turn stays": (Processor, "Mux(chosen.all(), turn,", "Mux(chosen.any(), turn,"),
+    "the turn stays": (Processor, "Mux(members.all(), turn,", "Mux(members.any(), turn,"),
     "the order is the teams'": (Processor, "delay(m, turn, 1, ", "delay(m, turn, 0, "),
     "constants are the first team's": (Processor, "for team in teams:", "for team in teams[:1]:"),
 }
@@ -272,6 +276,34 @@ def test_broken_teams_are_noticed(name: str, monkeypatch: pytest.MonkeyPatch) ->
     # A team with a full store waits while another one computes.
     runs.append({"count": 30, "teams": 2, "alternate": True, "pauses": 0.0, "hold": 5000})
     assert noticed(OF_TEAMS[name], monkeypatch, runs)
+
+
+def spoilt(m: Module, data: Value, collides: Value) -> Value:
+    """Return the data of a memory, or their complement after a read in the cycle of a write."""
+    collided = Signal()
+    m.d.sync += collided.eq(collides)
+    return data ^ collided.replicate(len(data)).as_signed()
+
+
+USES = {
+    RequestQueue: ("late.eq(read.data)", "self.valid & (head == tail)"),
+    ResultQueue: (
+        "self.oldest.eq(read.data)",
+        "self.output & ((head + self.place)[: len(tail)] == tail)",
+    ),
+}
+
+
+@pytest.mark.parametrize("queue", USES, ids=lambda queue: str(queue.__name__))
+def test_words_that_are_read_while_they_are_written_are_not_used(
+    queue: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Block RAM may return anything then."""
+    use, collides = USES[queue]
+    changed = use.replace("read.data", f"spoilt(m, read.data, {collides})")
+    component = mutant_of_all(queue, {use: changed}, spoilt=spoilt)
+    monkeypatch.setattr(processor_module, queue.__name__, component)
+    assert differs(1, 12, teams=2, run_length=3, pauses=0.0) == ""
 
 
 def test_a_program_that_is_written_again_is_another_one() -> None:

@@ -115,7 +115,8 @@ def sequencer(dut: Any) -> Elaboratable:
     """Return the sequencer's harness: it gives each row of a program once, in its cycle."""
     inside = Inside(dut)
     m = begin(dut, dut.program_write, dut.program_row, dut.program_data, dut.start, dut.first_row)
-    # The age of a program in cycles, 0 of none; row k of it is given in cycle k + 2.
+    # The age of a program in cycles, 0 of none; row k of it is read in cycle k + 2, and issued in
+    # the next.
     age = Signal(range(dut.program_rows + 4))
     first, last = Signal.like(dut.first_row), Signal.like(dut.first_row)
     m.d.comb += [
@@ -132,12 +133,13 @@ def sequencer(dut: Any) -> Elaboratable:
     with m.Elif(age != 0):
         m.d.sync += age.eq(age + 1)
     count = Signal(range(dut.program_rows + 1))
-    row, given = Signal.like(first), Signal()
+    row, issued = Signal.like(first), Signal()
+    word = inside.look("program", row)
     m.d.comb += [
         count.eq(last - first + 1),
-        *(row.eq(first + age - 2), given.eq((age >= 2) & (age <= count + 1))),
+        *(row.eq(first + age - 3), issued.eq((age >= 3) & (age <= count + 2))),
         Assert(dut.busy == (age != 0)),
-        Assert(dut.data == Mux(given, inside.look("program", row), 0)),
+        Assert(dut.data == Mux(issued, word, 0)),
         Cover(age == 5),
     ]
     # How the registers hang together with the age.
@@ -146,9 +148,10 @@ def sequencer(dut: Any) -> Elaboratable:
         Assert((first <= last) & (last < dut.program_rows)),
         Assert(age <= count + 2),
         Assert(running == ((age >= 1) & (age <= count))),
-        Assert(executes == given),
-        Assert(follows == ((age >= 3) & (age <= count + 2))),
+        Assert(executes == ((age >= 2) & (age <= count + 1))),
+        Assert(follows == issued),
         Assert(~running | (inside.signal("row") == first + age - 1)),
+        Assert(~follows | (inside.signal("word") == word)),
     ]
     return m
 

@@ -106,12 +106,17 @@ class Processor(Component):
         m.submodules.sequencer = sequencer = ProgramSequencer(encoding=encoding, rows=machine.rows)
         start = Signal()
         looks, next_entry = self._memory(m, Store.DIRECTORY, 2)
-        # Entries of the samples that are computed and of those that wait for them.
-        coming, current = (Signal.like(next_entry[1], name=n) for n in ("coming", "current"))
-        m.d.sync += coming.eq(next_entry[1])
+        # Entries of the samples that wait, whose rows are read, and, a cycle later, executed.
+        coming, current, ending = (
+            Signal.like(next_entry[1], name=n) for n in ("coming", "current", "ending")
+        )
+        begun = Signal()
+        m.d.sync += [coming.eq(next_entry[1]), begun.eq(start)]
         with m.If(start):
             m.d.sync += current.eq(coming)
-        first, entry = (fields_of(word, encoding.entry) for word in (coming, current))
+        with m.If(begun):
+            m.d.sync += ending.eq(current)
+        first, entry, last = (fields_of(word, encoding.entry) for word in (coming, current, ending))
         m.d.comb += [
             sequencer.program_write.eq(self.store & (self.store_in == Store.ROWS)),
             sequencer.program_row.eq(self.store_at),
@@ -134,7 +139,7 @@ class Processor(Component):
         self._way_in(m, looks, requests)
 
         # The sample that begins next is the first of the team whose turn it is.
-        turn, chosen = Signal(self.teams, init=1), Signal(self.teams)
+        turn, members = Signal(self.teams, init=1), Signal(self.teams)
         function, waits = Signal.like(self.i_function), Signal()
         m.d.comb += [
             function.eq(_of(turn, (queue.first[:-1] for queue in requests))),
@@ -156,24 +161,27 @@ class Processor(Component):
         works, finished = self._runs(
             m, sequencer, teams, function, first, waits=is_known, group=group, start=start
         )
-        m.d.sync += chosen.eq(group)
+        m.d.sync += members.eq(group)
         with m.If(start):
-            # The first team that has not been chosen, unless all have been.
-            m.d.sync += turn.eq(Mux(chosen.all(), turn, chosen.rotate_left(1) & ~chosen))
+            # The team behind the group, unless all teams are in it.
+            m.d.sync += turn.eq(Mux(members.all(), turn, members.rotate_left(1) & ~members))
 
+        # The last row is executed in the cycle after the sequencer has given it.
+        ends = _marks(m, finished, 1, "ends")
         for k, (team, request, result) in enumerate(zip(teams, requests, results, strict=True)):
-            begins, takes, flag = start & chosen[k], Signal(), Signal()
-            with m.If(start):
-                m.d.sync += [takes.eq(chosen[k]), flag.eq(request.first[-1])]
+            begins, takes, flag = start & members[k], Signal(), Signal()
+            began = delay(m, Cat(members[k], request.first[-1]), 1, f"began{k}")
+            with m.If(begun):
+                m.d.sync += Cat(takes, flag).eq(began)
             m.d.comb += [
-                *(team.data.eq(sequencer.data), team.start.eq(start)),
+                *(team.data.eq(sequencer.data), team.start.eq(begun)),
                 *(request.start.eq(begins), request.inputs.eq(first["inputs"])),
                 team.input.eq(request.input),
                 *(result.start.eq(begins), result.results.eq(first["results"])),
                 result.output.eq(team.output & takes),
                 *(result.place.eq(team.output_place), result.word.eq(team.output_word)),
-                *(result.finished.eq(finished & takes), result.size.eq(entry["results"])),
-                result.sample.eq(Cat(team.flag | flag, entry["results"], entry["first_result"])),
+                *(result.finished.eq(ends & takes), result.size.eq(last["results"])),
+                result.sample.eq(Cat(team.flag | flag, last["results"], last["first_result"])),
             ]
         sends = self._way_out(m, results)
         holds = Cat(queue.holds for queue in (*requests, *results)).any()
@@ -280,7 +288,7 @@ class Processor(Component):
 
         Returns
         -------
-        Whether the teams are in use, and whether their samples end in this cycle.
+        Whether the teams are in use, and whether their samples end in the next cycle.
         """
         ((at, constant),) = self._memory(m, Store.CONSTANTS)
         place, left = Signal.like(at), Signal.like(entry["constants"])
@@ -311,7 +319,7 @@ class Processor(Component):
                 m.d.comb += reads.eq(left != 0)
                 m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
                 with m.If(left == 0):
-                    # The first row reads the lanes three cycles after the start.
+                    # The first row reads the lanes four cycles after the start.
                     m.d.sync += [resident.eq(function), settled.eq(1)]
                     m.next = "REST"
             with m.State("RUN"), m.If(~sequencer.busy):

@@ -36,7 +36,7 @@ class RequestQueue(Component):
     start, inputs : In
         The first sample begins, which has so many words.
     input : Out
-        Word k of the sample that has begun, k + 3 cycles after its start.
+        Word k of the sample that has begun, k + 4 cycles after its start.
     holds : Out(1)
         There are records that have not begun.
     """
@@ -74,11 +74,11 @@ class RequestQueue(Component):
             *(write.addr.eq(head), write.data.eq(self.word), write.en.eq(self.valid)),
             *(read.addr.eq(tail), read.en.eq(1)),
         ]
-        leaves = rest != 0
+        leaves, late = rest != 0, Signal.like(self.input)
         m.d.sync += [
             head.eq(head + self.valid),
             tail.eq(tail + leaves),
-            self.input.eq(read.data),
+            *(late.eq(read.data), self.input.eq(late)),
             rest.eq(Mux(self.start, self.inputs, rest - leaves)),
         ]
         # A word of the memory and a place in the queue are reserved for what comes.

@@ -30,7 +30,7 @@ class ProgramSequencer(Component):
     busy : Out(1)
         A program runs.
 
-    Latency: row k is executed k + 3 cycles after the start.
+    Latency: row k is executed k + 4 cycles after the start.
     Throughput: a program in as many cycles as it has rows, and three; the next begins in the cycle
     in which the sequencer is not busy.
     """
@@ -66,10 +66,12 @@ class ProgramSequencer(Component):
             write.en.eq(self.program_write),
             read.addr.eq(row),
             read.en.eq(1),
-            self.data.eq(Mux(executes, read.data, 0)),
             self.busy.eq(running | executes | follows),
         ]
-        m.d.sync += [executes.eq(running), follows.eq(executes)]
+        # Block RAM is late in its cycle, and teams are far: nothing but a register behind it.
+        word = Signal.like(self.data)
+        m.d.sync += [executes.eq(running), follows.eq(executes), word.eq(read.data)]
+        m.d.comb += self.data.eq(Mux(follows, word, 0))
         with m.If(running):
             m.d.sync += row.eq(row + 1)
             with m.If(row == self.last_row):

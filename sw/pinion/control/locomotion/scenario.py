@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from pinion import dynamics
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
+from pinion.control.errors import ControlError, check_kind, check_number, check_whole, is_number
 from pinion.control.plant import Plant
-from pinion.control.solve.cost import Cost, Weights
+from pinion.control.solve.weights import Cost, Weights
 from pinion.control.track.disturbance import Disturbance
 from pinion.control.track.motion import Motion
 from pinion.control.track.mpc import Mpc
@@ -30,6 +32,9 @@ BASE = {"q": (30.0, 30.0, 300.0, 100.0, 100.0, 50.0), "qd": (3.0, 3.0, 3.0, 1.0,
 LEG = {"q": 5.0, "qd": 0.05}
 """Weights of a leg's joints."""
 
+MAY_BE_ZERO = ("radius", "velocity_gain", "least_force")
+"""Numbers of a scenario that may be 0; the others must be positive."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrotScenario:
@@ -45,6 +50,11 @@ class TrotScenario:
     velocity_gain : with which feet on the ground lose their velocities in the plan [1/s].
     friction, least_force : of the cones in the plan.
     disturbance : of the simulated robot.
+
+    Raises
+    ------
+    ControlError
+        If a number is not finite, or is negative or zero where it may not be.
     """
 
     robot: str = "hyq"
@@ -60,6 +70,31 @@ class TrotScenario:
     least_force: float = 10.0
     disturbance: Disturbance = field(default_factory=lambda: Disturbance(delay=0.005))
 
+    def __post_init__(self) -> None:
+        try:
+            bend = tuple(self.bend)
+        except TypeError:
+            bend = ()
+        if not bend or not all(is_number(angle) and np.isfinite(angle) for angle in bend):
+            raise ControlError(
+                f"The scenario's 'bend' is {bend or self.bend!r:.200}: give one finite position "
+                "for each joint of the legs."
+            )
+        for name in ("radius", "period", "step", "velocity_gain", "friction", "least_force"):
+            value = getattr(self, name)
+            check_number(f"The scenario's '{name}'", value)
+            if not 0.0 <= value < np.inf or (value == 0.0 and name not in MAY_BE_ZERO):
+                least = "at least" if name in MAY_BE_ZERO else "above"
+                raise ControlError(
+                    f"The scenario's '{name}' is {value}: it must be finite and {least} 0."
+                )
+        for name in ("inner", "knots"):
+            value = getattr(self, name)
+            check_whole(f"The scenario's '{name}'", value)
+            if value < 1:
+                raise ControlError(f"The scenario's '{name}' is {value}: it must be at least 1.")
+        check_kind("disturbance", self.disturbance, Disturbance)
+
     def model(self) -> Model:
         """Load the robot, on a floating base with its feet as contacts."""
         model = load(self.robot)
@@ -68,8 +103,19 @@ class TrotScenario:
         return with_contacts(model, self.feet)
 
     def posture(self, model: Model) -> Floats:
-        """Return the stance (nq,), with the lowest foot on level ground of height 0."""
+        """Return the stance (nq,), with the lowest foot on level ground of height 0.
+
+        Raises
+        ------
+        ControlError
+            If `bend` has another number of joints than the robot.
+        """
         q = dynamics.neutral_configuration(model)
+        if len(self.bend) != len(q) - 7:
+            raise ControlError(
+                f"The scenario's 'bend' has {amount(len(self.bend), 'position')}, {self.bend}: "
+                f"{model.name} has {amount(len(q) - 7, 'joint')}, so give as many."
+            )
         q[7:] = self.bend
         q[2] = self.radius - contact_places(model, q[None])[0, :, 2].min()
         return q

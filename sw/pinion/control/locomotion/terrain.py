@@ -6,6 +6,7 @@ import numpy as np
 
 from pinion.api import backend
 from pinion.base.arrays import Floats
+from pinion.control.track.mujoco_robot import levelling
 from pinion.dynamics.general.manifold import quaternion_product
 from pinion.functions import row_of
 from pinion.robot import Model, contacts_of
@@ -63,7 +64,5 @@ def levelled(x: Floats, plane: Floats, level: float) -> Floats:
     a, b, c = plane
     state = x.copy()
     state[2] += level - (a + b * x[0] + c * x[1])
-    # The shortest turn from the normal to the vertical.
-    turn = np.array([-c, b, 0.0, 1.0 + np.sqrt(1.0 + b * b + c * c)])
-    state[3:7] = quaternion_product(turn / np.linalg.norm(turn), x[3:7])
+    state[3:7] = quaternion_product(levelling((b, c)), x[3:7])
     return state

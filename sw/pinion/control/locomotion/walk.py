@@ -87,25 +87,27 @@ class Walk:
     def mean_speeds(self, begin: float, end: float) -> tuple[float, float, float] | None:
         """Return mean speeds forward and to the left [m/s], and the rate of turning [rad/s].
 
-        They are along the base's heading; None if the walk ended before ``end`` [s].
+        They are along the base's heading; None if the walk ended before ``end`` [s], or there are
+        fewer than two states between the times.
         """
         first, last = round(begin / self.period), round(end / self.period)
-        if last > len(self.x):
+        if last > len(self.x) or last - first < 2:
             return None
         forward, left, turning = base_speeds(self.x[first:last], self.period).mean(axis=1)
         return float(forward), float(left), float(turning)
 
     def figures(self) -> dict[str, Any]:
-        """Return a summary for JSON: times in microseconds."""
+        """Return a summary for JSON: times in microseconds, None of a walk without a period."""
         total = sum(self.seconds.values(), np.zeros(len(self.x)))
+        some = len(total) > 0
         fallen = None if self.fallen is None else {"at": self.fallen[0], "why": self.fallen[1]}
         return {
             "periods": len(self.x),
             "fallen": fallen,
-            "us_median": 1e6 * float(np.median(total)),
-            "us_p99": 1e6 * float(np.quantile(total, 0.99)),
-            "largest_effort": float(np.abs(self.tau).max()),
-            "feet_as_planned": float(np.mean(self.active == self.planned)),
+            "us_median": 1e6 * float(np.median(total)) if some else None,
+            "us_p99": 1e6 * float(np.quantile(total, 0.99)) if some else None,
+            "largest_effort": float(np.abs(self.tau).max()) if some else None,
+            "feet_as_planned": float(np.mean(self.active == self.planned)) if some else None,
             "restarts": self.restarts,
         }
 
@@ -184,7 +186,7 @@ def walk(
         x=np.array(states[:rows]).reshape(rows, space.nx),
         reference=motion.states()[:rows],
         tau=np.array(efforts).reshape(rows, space.nu),
-        active=np.array(touching[:rows]).reshape(rows, -1),
+        active=np.array(touching[:rows]).reshape(rows, planned.shape[1]),
         planned=planned[:rows],
         seconds={part: np.array(times[:rows]) for part, times in controller.log.seconds.items()},
         restarts=controller.log.restarts,

@@ -21,12 +21,12 @@ from pinion.control.errors import ControlError
 from pinion.control.plant import gradient_row, single_joints_model
 from pinion.robot import Model
 
-from .cost import Cost
 from .engine import ROUNDINGS, timed
 from .frames import by_frame
 from .ilqr import Options, iterate
 from .kernels import final_function, references, riccati_function, roll_function
-from .problem import Problem, Solution
+from .problem import OF_EFFORTS, OF_STATES, Problem, Solution
+from .weights import Cost
 
 Lanes = NDArray[Any]
 
@@ -143,15 +143,7 @@ class CompiledEngine:
                 f"problem ({problem.model.name}, steps of {problem.dt} s) in robot, cost or step: "
                 "compile kernels for the problem."
             )
-        if problem.effort_limit is not None:
-            raise ControlError(
-                "solve_compiled does not limit efforts: use solve, or leave effort_limit out."
-            )
-        if problem.constrains_states:
-            raise ControlError(
-                "solve_compiled has no limits of states and no final constraints: use solve, or "
-                "leave position_limits, rate_limit and final out."
-            )
+        problem.check_limits("solve_compiled", OF_EFFORTS + OF_STATES, "use solve")
         self.problem = problem.at(np.zeros(0, dtype=np.intp))
         self.kernels = kernels
         self.cost = np.zeros(0)

@@ -25,7 +25,7 @@ from pinion.control.plant import ForceGradient, Plant
 from pinion.control.state import StateSpace
 
 from .cost import CostModel
-from .problem import Problem
+from .problem import OF_STATES, Problem
 
 
 class RobotState(crocoddyl.StateAbstract):
@@ -77,12 +77,8 @@ class ActionModel(crocoddyl.ActionModelAbstract):
                 "numbered from 0."
             )
         problem.check_plant(plant)
-        if problem.constrains_states:
-            raise ControlError(
-                "Crocoddyl's FDDP and BoxFDDP have no limits of states and no final constraints: "
-                "use solve, or leave position_limits, rate_limit and final out and give weights "
-                "to soft limits or the barrier, and to the last knot."
-            )
+        advice = "use solve, give weights to soft limits, the barrier and the last knot"
+        problem.check_limits("Crocoddyl's action model", OF_STATES, advice)
         space = problem.space
         self.last = knot == problem.knots
         state = crocoddyl.StateVector(space.nx) if space.flat else RobotState(space)

@@ -19,7 +19,7 @@ from pinion.robot import contacts_of
 from .backward import PASSES, FeedbackPolicy, Quadratic, direction, recursion
 from .constraints import AugmentedLagrangian
 from .cost import CostModel, Expansion
-from .problem import Problem
+from .problem import OF_EFFORTS, Problem
 
 
 @contextmanager
@@ -67,11 +67,8 @@ class ArrayEngine(Closing):
             )
         problem.check_plant(plant)
         _check_redundancy(problem, plant)
-        if problem.effort_limit is not None and backward != "serial":
-            raise ControlError(
-                f"Effort limits (effort_limit) need the backward pass 'serial', not '{backward}': "
-                "choose 'serial', or leave effort_limit out."
-            )
+        if backward != "serial":
+            problem.check_limits(f"The backward pass '{backward}'", OF_EFFORTS, "choose 'serial'")
         problem.cost.check_pass(backward)
         if second_order and (not plant.space.flat or plant.contacts):
             raise ControlError(

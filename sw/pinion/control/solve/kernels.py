@@ -49,8 +49,9 @@ from pinion.dynamics.steps import joints_of
 from pinion.functions import Block, Function
 from pinion.robot import Model
 
-from .cost import Cost, Weights, soft_limits
+from .cost import soft_limits
 from .frames import by_frame
+from .weights import Cost, Weights
 
 Rows = list[list[Any]]
 

@@ -27,8 +27,12 @@ from pinion.robot import Model
 from pinion.robot.lookup import find_frame
 
 from .constraints import StateConstraints, checked_final, checked_limits
-from .cost import Cost, CostModel, KnotTarget, followed
+from .cost import CostModel, KnotTarget, followed
 from .frames import by_frame, missing
+from .weights import Cost
+
+OF_EFFORTS, OF_STATES = ("effort_limit",), ("position_limits", "rate_limit", "final")
+"""Members of a problem that limit efforts, and states."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +187,22 @@ class Problem:
     @property
     def constrains_states(self) -> bool:
         """Whether states have limits or final constraints."""
-        return self.position_limits is not None or self.rate_limit is not None or bool(self.final)
+        return bool(self._present(OF_STATES))
+
+    def check_limits(self, user: str, lacking: tuple[str, ...], advice: str) -> None:
+        """Raise `ControlError`, with advice, if the problem has limits that a solver lacks.
+
+        ``lacking`` : of :data:`OF_EFFORTS` and :data:`OF_STATES`.
+        """
+        limits = " and ".join(self._present(lacking))
+        if limits:
+            raise ControlError(
+                f"{user} does not support {limits}: {advice}, or leave {limits} out."
+            )
+
+    def _present(self, limits: tuple[str, ...]) -> list[str]:
+        values = {name: getattr(self, name) for name in limits}
+        return [name for name, value in values.items() if value is not None and len(value)]
 
     @cached_property
     def space(self) -> StateSpace:

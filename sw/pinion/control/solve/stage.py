@@ -25,9 +25,10 @@ from pinion.control.plant import (
 )
 from pinion.robot import Model
 
-from .cost import Cost, CostModel
+from .cost import CostModel
 from .frames import missing
 from .kernels import stage_function
+from .weights import Cost
 
 DEVICES = ("float", "cpu", "cuda")
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from pinion.base.escaping import one_line
 from pinion.control.errors import ControlError
-from pinion.control.solve.cost import Cost, Weights
+from pinion.control.solve.weights import Cost, Weights
 
 FIGURE_EIGHT, REACH = "figure_eight", "reach"
 KINDS = (FIGURE_EIGHT, REACH)

@@ -8,9 +8,19 @@ dynamics are linearised along it in one batch of gradients; a backward pass that
 differences between the ends of steps and the next knots' states, gives the feedback; and a sweep
 of the linear steps, with efforts clipped to their limits, the next plan. Nothing is rolled out, so
 plans of unstable robots do not diverge, and all knots are computed at once. There is no line
-search: a full step is taken, and a plan that diverges restarts at the motion. A backward pass that
-is not convex is repeated with the smallest regularisation that makes it so; if none does, the plan
-and the last law's gains are kept.
+search: a full step is taken, and a plan that diverges restarts at the motion. It has diverged if
+the tangent change from the motion to any of its states, of a position or a rate, is not finite or
+reaches :data:`.engine.LOST`; how far the motion itself is from zero does not count, so robots may
+be anywhere and joints may have made any number of turns. A backward pass that
+is not convex is repeated with the smallest regularisation that makes it so; if none does, the last
+law's gains are kept, and so is the plan, except that it begins with the measured state and the
+effort of these gains.
+
+With ``observer`` a controller estimates a load that the model lacks, such as a payload, as efforts
+d at the joints (:mod:`.observer`). The plan's efforts are then v = u + d: dynamics, cost and
+gradients are those of v, v is limited such that u is inside the limits, and the law's effort is
+v_0 - d. At rest the model with v moves as the robot with u does, so there is no offset from the
+motion.
 
 Until the next period ends, the first effort and its gains hold,
 
@@ -30,7 +40,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,15 +53,26 @@ from pinion.compute.cpu import Kernel
 from pinion.control.errors import ControlError
 from pinion.control.plant import ForceGradient, Linear, Plant, gradient_row
 from pinion.control.solve.backward import PASSES, Quadratic, regularised
-from pinion.control.solve.cost import Cost, KnotTarget
+from pinion.control.solve.cost import KnotTarget
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
 from pinion.control.solve.problem import states
 from pinion.control.solve.single import single
+from pinion.control.solve.weights import Cost
 from pinion.control.state import StateSpace
 
 from .motion import Motion
-from .period import ALL_FLAGGED, DIVERGED, NO_PERIOD, NOT_FINITE, PARTS, CompiledPeriod, Horizon
+from .observer import LoadObserver
+from .period import (
+    ALL_FLAGGED,
+    DIVERGED,
+    NO_PERIOD,
+    NOT_FINITE,
+    PARTS,
+    CompiledPeriod,
+    Horizon,
+    LawParts,
+)
 from .tip_cost import tip_costs
 
 
@@ -65,7 +87,8 @@ class Law:
     begin, rate : state (nx,) at the start of the period, and its rate of change (2 nv,) [1/s].
     limit : largest efforts (nu,).
     space : the robot's states; None if they are vectors.
-    feedback : compiled code for `efforts`; None without.
+    feedback : compiled code for `efforts`, :meth:`.period.CompiledPeriod.efforts`; None without.
+        Copies by :mod:`copy` and :mod:`pickle` have none: they compute on arrays, in float64.
     """
 
     u: Floats
@@ -74,12 +97,17 @@ class Law:
     rate: Floats
     limit: Floats
     space: StateSpace | None = None
-    feedback: Callable[[float, Floats], Floats] | None = None
+    feedback: Callable[[LawParts, Floats, float, Floats], Floats] | None = None
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Return all members but the compiled code, which belongs to this process."""
+        members = {member.name: getattr(self, member.name) for member in fields(self)}
+        return None, members | {"feedback": None}
 
     def efforts(self, since: float, x: Floats) -> Floats:
         """Return efforts (nu,) for the state x (nx,), ``since`` seconds into the period."""
         if self.feedback is not None:
-            return self.feedback(since, x)
+            return self.feedback((self.u, self.K, self.begin, self.rate), self.limit, since, x)
         if self.space is None:
             off = x - self.begin - since * self.rate
         else:
@@ -117,6 +145,8 @@ class Mpc(Closing):
     knots : of the horizon.
     iterations : in each period, usually 1 or 2.
     backward : ``single`` (one problem, serial), or one of :data:`.backward.PASSES`.
+    observer : time constant [s] of an estimate of unknown loads at the joints; None estimates none.
+        Only for robots without contacts whose joints have one position each.
     compiled : whether code is compiled for the controller: the whole period with gradients on the
         CPU, semi-implicit steps and the pass ``single``, in their dtype; otherwise the cost's tip.
 
@@ -124,6 +154,7 @@ class Mpc(Closing):
     -------
     horizon : robot, cost and knots, as compiled code and an export have them.
     period : from one update to the next [s].
+    load : (nu,), estimated efforts that act besides the law's, 0 without an observer [N m | N].
     log : counts and times.
 
     Raises
@@ -141,6 +172,7 @@ class Mpc(Closing):
         knots: int = 16,
         iterations: int = 1,
         backward: str = "single",
+        observer: float | None = None,
         compiled: bool = True,
     ) -> None:
         space, passes = plant.space, {"single": single, **PASSES}
@@ -172,6 +204,11 @@ class Mpc(Closing):
         self._pass = passes[backward]
         self._ladder = Options().ladder()
         self._limit = self.horizon.limits
+        self._observer: LoadObserver | None = None
+        if observer is not None:
+            self._observer = LoadObserver(plant, self._limit, observer)
+        # The last law, with its period and state, from which the observer predicts.
+        self._last: tuple[int, Floats, Law] | None = None
         self._states = motion.states()
         self._shape = self._states.shape[1:]
         # None if states are vectors.
@@ -196,9 +233,16 @@ class Mpc(Closing):
         """Number of periods whose horizon lies inside the motion."""
         return self.motion.rows - int(self._ahead[-1])
 
+    @property
+    def load(self) -> Floats:
+        """Estimated efforts that act besides the law's, (nu,) [N m | N]."""
+        return np.zeros(len(self._limit)) if self._observer is None else self._observer.load
+
     def close(self) -> None:
-        """Close the plant."""
+        """Close the plant and the observer."""
         self.plant.close()
+        if self._observer is not None:
+            self._observer.close()
 
     def update(self, number: int, x: Floats) -> Law:
         """Return the law of the period `number` for the state x (nx,) measured at its start.
@@ -216,9 +260,27 @@ class Mpc(Closing):
             )
         if self._curved is not None and not self._curved.is_unit(x):
             x = states("x", x, self._curved)[0]
+        self._observe(number, x)
         if self._period is not None:
-            return self._compiled_law(self._period, number, x)
-        self._check(number, x)
+            law = self._compiled_law(self._period, number, x)
+        else:
+            self._check(number, x)
+            law = self._array_law(number, x)
+        self._last = number, x.copy(), law
+        return law
+
+    def _observe(self, number: int, x: Floats) -> None:
+        """Update the estimate of the load, if the last law has been applied until the state x."""
+        if self._observer is None or self._last is None or not np.isfinite(x).all():
+            return
+        before, start, law = self._last
+        seconds = (number - before) * self.period
+        if seconds > 0.0:
+            efforts = (law.efforts(0.0, start) + law.efforts(seconds, x)) / 2
+            self._observer.update(seconds, start, x, efforts)
+
+    def _array_law(self, number: int, x: Floats) -> Law:
+        """Return the law that NumPy computes."""
         began, space = time.perf_counter(), self.plant.space
         spent = dict.fromkeys(PARTS, 0.0)
         rows = number + self._ahead
@@ -236,7 +298,7 @@ class Mpc(Closing):
         for part, seconds in spent.items():
             self.log.seconds[part].append(seconds)
         return Law(
-            u=target.tau[0, 0] + self._u[0],
+            u=target.tau[0, 0] + self._u[0] - self.load,
             K=self._K,
             begin=np.array(x),
             rate=space.difference(x, following) / self.plant.dt,
@@ -280,7 +342,9 @@ class Mpc(Closing):
         spent["backward"] += time.perf_counter() - mark
         if not feedback.convex[0]:
             self.log.restarts += 1
+            # The plan begins with x from here on, so that a further iteration adds no feedback.
             self._u[0] = self._clipped(us[0] - self._K @ away) - efforts[0]
+            self._x[0] = space.difference(self._states[rows[0]], x)
             return True
         change, planned = np.zeros((self.knots + 1, space.ndx)), np.empty_like(us)
         for at in range(self.knots):
@@ -288,12 +352,11 @@ class Mpc(Closing):
             planned[at] = self._clipped(us[at] - step)
             moved = linear.A[0, at] @ change[at] + linear.B[0, at] @ (planned[at] - us[at])
             change[at + 1] = moved + gaps[at]
-        xs = space.integrate(xs, change)
+        off = space.difference(self._states[rows], space.integrate(xs, change))
         # False for NaN too.
-        if not (np.abs(xs) < LOST).all():
+        if not (np.abs(off) < LOST).all():
             return False
-        self._K, self._u = feedback.gains[0, 0], planned - efforts
-        self._x = space.difference(self._states[rows], xs)
+        self._K, self._x, self._u = feedback.gains[0, 0], off, planned - efforts
         return True
 
     def _restart(self) -> None:
@@ -302,7 +365,7 @@ class Mpc(Closing):
         self._x[:], self._u[:], self._K = 0.0, 0.0, np.zeros_like(self._K)
 
     def _clipped(self, u: Floats) -> Floats:
-        return np.clip(u, -self._limit, self._limit)
+        return np.clip(u, self.load - self._limit, self.load + self._limit)
 
     def _check(self, number: int, x: Floats) -> None:
         """Raise `ControlError` if there is no such period, or the state is not finite."""
@@ -315,7 +378,7 @@ class Mpc(Closing):
 
     def _compiled_law(self, period: CompiledPeriod, number: int, x: Floats) -> Law:
         """Return the law that compiled code computes."""
-        answer = period.update(number, x)
+        answer = period.update(number, x, None if self._observer is None else self.load)
         if answer in (NO_PERIOD, NOT_FINITE):
             self._check(number, x)
         log = self.log
@@ -329,7 +392,7 @@ class Mpc(Closing):
         u, K, begin, rate = period.law()
         law = Law(u=u, K=K, begin=begin, rate=rate, limit=self._limit, space=self._curved)
         if self._curved is not None:
-            law.feedback = period.feedback()
+            law.feedback = period.efforts
         return law
 
     def _target(self, rows: NDArray[np.intp]) -> KnotTarget:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -43,6 +44,16 @@ class Ground:
     radius: float = 0.02
     slope: tuple[float, float] = (0.0, 0.0)
     steps: tuple[tuple[float, float], ...] = ()
+
+
+def levelling(slope: Sequence[float]) -> Floats:
+    """Return the quaternion (x, y, z, w) of the shortest turn of a slope's normal to the vertical.
+
+    ``slope`` : rise along x and along y [m/m].
+    """
+    b, c = slope
+    turn = np.array([-c, b, 0.0, 1.0 + math.sqrt(1.0 + b * b + c * c)])
+    return np.asarray(turn / np.linalg.norm(turn))
 
 
 BOX = 40.0
@@ -258,16 +269,14 @@ class MujocoRobot:
         spec.option.cone = self._mujoco.mjtCone.mjCONE_ELLIPTIC
         spec.option.impratio = 100.0
         friction = [ground.friction, 0.005, 0.0001]  # MuJoCo's of turning and rolling
-        b, c = ground.slope
-        normal = np.array([-c, b, 0.0, 1.0 + math.sqrt(1.0 + b * b + c * c)])
-        x, y, z, w = normal / np.linalg.norm(normal) * [-1.0, -1.0, 1.0, 1.0]
+        x, y, z, w = levelling(ground.slope)
         touched = {"friction": friction, "contype": 0, "conaffinity": 1}
         spec.worldbody.add_geom(
             name="ground",
             type=geom.mjGEOM_PLANE,
             size=[0.0, 0.0, 1.0],
             pos=[0.0, 0.0, ground.height],
-            quat=[w, x, y, z],
+            quat=[w, -x, -y, -z],
             **touched,
         )
         for number, (begin, rise) in enumerate(ground.steps):

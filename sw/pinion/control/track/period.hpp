@@ -87,6 +87,7 @@ class Controller {
 public:
   Law<T, NQ, NV, NU> law;
   Log log;
+  double carried[NU]; // efforts of a load, which act besides the law's; the caller's, 0 at first
 
   static constexpr int WIDTH = H, EFFORT_WIDTH = HU;
 
@@ -95,7 +96,6 @@ public:
     problem = given;
     planned = -1;
     every = problem.rows > 1;
-    for (int i = 0; i < NU; ++i) limit[i] = (T)problem.limit[i];
     step = (T)problem.step;
     for (int k = 0; k < KNOTS; ++k) instants[k] = k * problem.stride;
   }
@@ -109,6 +109,10 @@ public:
     for (int i = 0; i < NQ + NV; ++i) {
       if (!isfinite(state[i])) return NOT_FINITE;
       x[i] = (T)state[i];
+    }
+    for (int i = 0; i < NU; ++i) {
+      low[i] = (T)(carried[i] - problem.limit[i]);
+      high[i] = (T)(carried[i] + problem.limit[i]);
     }
     if (planned >= 0 && number > planned)
       shift((double)(number - planned) / (double)problem.stride);
@@ -180,7 +184,7 @@ private:
   int64_t planned, instants[KNOTS];
   bool trusted;
   int current; // of the two linearisations; the other one is the last trusted
-  T limit[NU], step;
+  T low[NU], high[NU], step; // of the plan's efforts, which include the load
   // The plan, as deviations from the motion.
   T plan_q[KNOTS + 1][NV], plan_qd[KNOTS + 1][NV], plan_u[KNOTS][NU];
   T K[NU][2 * NV]; // of the last pass, at its first knot
@@ -327,8 +331,8 @@ private:
     memcpy(qd[0], x + NQ, sizeof qd[0]);
   }
 
-  // The linear steps under the feedback, with efforts inside their limits. False: a state is beyond
-  // all bounds, and the plan stays as it was.
+  // The linear steps under the feedback, with efforts inside their limits. False: a state is so far
+  // from the motion that the plan has diverged, and the plan stays as it was.
   bool sweep(int64_t number) {
     const int64_t stride = problem.stride, apart = every * stride;
     V change[2 * PARTS] = {}, efforts[EFFORT_PARTS] = {};
@@ -345,7 +349,7 @@ private:
       multiply<NU, 2 * PARTS>(sums, gains[k][0], change);
       const T *const tau_ref = reference(problem.tau, number + k * stride, NU);
       for (int i = 0; i < NU; ++i) {
-        const T next = clamp<T>(u[k][i] - sums[i], -limit[i], limit[i]);
+        const T next = clamp<T>(u[k][i] - sums[i], low[i], high[i]);
         lane(efforts, i) = next - u[k][i];
         fresh_u[k][i] = next - tau_ref[i];
       }
@@ -375,12 +379,11 @@ private:
       const T *const q_ref = reference(problem.q, row, NQ);
       const T *const qd_ref = reference(problem.qd, row, NV);
       for (int i = 0; i < NV; ++i) {
-        const T place = TURNING ? fresh_q[k][i] : q[k][i] + z[k][i];
-        const T rate = TURNING ? fresh_qd[k][i] : qd[k][i] + w[k][i];
+        if (!TURNING) fresh_q[k][i] = q[k][i] + z[k][i] - q_ref[i];
+        fresh_qd[k][i] = (TURNING ? fresh_qd[k][i] : qd[k][i] + w[k][i]) - qd_ref[i];
         // False for NaN too.
-        inside &= magnitude(place) < (T)problem.lost && magnitude(rate) < (T)problem.lost;
-        fresh_q[k][i] = TURNING ? place : place - q_ref[i];
-        fresh_qd[k][i] = rate - qd_ref[i];
+        inside &= magnitude(fresh_q[k][i]) < (T)problem.lost;
+        inside &= magnitude(fresh_qd[k][i]) < (T)problem.lost;
       }
     }
     if (!inside) return false;
@@ -419,19 +422,23 @@ private:
 
   static T &lane(V *vectors, int i) { return ((T *)vectors)[i]; }
 
-  // Keeps the plan, with the first effort of the last law's feedback.
+  // Keeps the plan, but for its begin: the state x, with the effort of the last law's feedback. A
+  // further iteration finds the plan at x, and adds no feedback again.
   void keep(int64_t number, const T *x) {
-    T start_q[NQ], off[2 * NV];
-    integrate(reference(problem.q, number, NQ), plan_q[0], start_q);
-    difference(start_q, x, off);
+    const T *const q_ref = reference(problem.q, number, NQ);
     const T *const qd_ref = reference(problem.qd, number, NV);
     const T *const tau_ref = reference(problem.tau, number, NU);
+    T start_q[NQ], off[2 * NV];
+    integrate(q_ref, plan_q[0], start_q);
+    difference(start_q, x, off);
     for (int i = 0; i < NV; ++i) off[NV + i] = x[NQ + i] - (qd_ref[i] + plan_qd[0][i]);
     for (int i = 0; i < NU; ++i) {
       T sum = u[0][i];
       for (int j = 0; j < 2 * NV; ++j) sum -= K[i][j] * off[j];
-      plan_u[0][i] = clamp<T>(sum, -limit[i], limit[i]) - tau_ref[i];
+      plan_u[0][i] = clamp<T>(sum, low[i], high[i]) - tau_ref[i];
     }
+    difference(q_ref, x, plan_q[0]);
+    for (int i = 0; i < NV; ++i) plan_qd[0][i] = x[NQ + i] - qd_ref[i];
   }
 
   // The gains of the first knot, for tangents.
@@ -461,7 +468,7 @@ private:
     difference(x, following, change);
     memcpy(law.K, K, sizeof K);
     memcpy(law.begin, x, sizeof law.begin);
-    for (int i = 0; i < NU; ++i) law.u[i] = tau_ref[i] + plan_u[0][i];
+    for (int i = 0; i < NU; ++i) law.u[i] = tau_ref[i] + plan_u[0][i] - (T)carried[i];
     for (int i = 0; i < NV; ++i) {
       law.rate[i] = change[i] / step;
       law.rate[NV + i] = (qd_ref[i] + plan_qd[1][i] - x[NQ + i]) / step;

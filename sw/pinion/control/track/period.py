@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -24,9 +23,10 @@ from pinion.compute.native import HEADERS, aligned, cached_library
 from pinion.control.errors import ControlError, check_whole
 from pinion.control.limits import effort_limits
 from pinion.control.plant import check_step, contacts_in
-from pinion.control.solve.cost import Cost, CostModel
+from pinion.control.solve.cost import CostModel
 from pinion.control.solve.engine import LOST
 from pinion.control.solve.ilqr import Options
+from pinion.control.solve.weights import Cost
 from pinion.control.state import StateSpace
 from pinion.functions import Function
 from pinion.native import Cache, InstructionSet, default_folder, find_compiler
@@ -51,6 +51,12 @@ that of robots with joints whose positions do not add."""
 
 WEIGHTS = ("rate_weights", "final_rate_weights", "effort_weights")
 """Weights of the joints, as ``Problem`` has them; the others are part of the kernels."""
+
+LawParts = tuple[Floats, Floats, Floats, Floats]
+"""u, K, begin and rate of a :class:`.mpc.Law`."""
+
+LAW = ("law's u", "law's K", "law's begin", "law's rate", "law's limit", "state")
+"""Arrays from which efforts are computed, as messages name them."""
 
 TYPES = {"float32": "float", "float64": "double"}
 
@@ -316,47 +322,58 @@ class CompiledPeriod:
         )
         address = self._memory.ctypes.data
         self._library.pinion_controller_open(address, ctypes.byref(problem))
-        sizes = (space.nu, space.nu * space.ndx, space.nx, space.ndx)
-        numbers = sum(sizes)
-        self._ends = np.cumsum(sizes).tolist()
+        shapes = ((space.nu,), (space.nu, space.ndx), (space.nx,), (space.ndx,))
+        self._shapes = (*shapes, (space.nu,), (space.nx,))
+        self._ends = np.cumsum([prod(shape) for shape in shapes]).tolist()
+        numbers = self._ends[-1]
         self._law = self._memory[: numbers * kind.itemsize].view(kind)
         at = -(-numbers * kind.itemsize // 8) * 8
         self._counts = self._memory[at : at + 24].view(np.int64)
         self._seconds = self._memory[at + 24 : at + 48].view(np.float64)
+        self._load = self._memory[at + 48 : at + 48 + 8 * space.nu].view(np.float64)
         self._state = np.zeros(space.nx)
         self._update = self._library.pinion_controller_update
         self._update.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
         self._addresses = address, self._state.ctypes.data
 
-    def update(self, number: int, x: Floats) -> int:
-        """Compute a period; return the status of ``period.hpp``, 0 if there is a new law."""
+    def update(self, number: int, x: Floats, load: Floats | None = None) -> int:
+        """Compute a period; return the status of ``period.hpp``, 0 if there is a new law.
+
+        ``load`` : (nu,), efforts that act besides the law's.
+        """
         self._state[:] = x
+        if load is not None:
+            self._load[:] = load
         memory, state = self._addresses
         return int(self._update(memory, number, state))
 
-    def law(self) -> tuple[Floats, Floats, Floats, Floats]:
+    def law(self) -> LawParts:
         """Return u, K, begin and rate of the last :class:`.mpc.Law`."""
         numbers, (efforts, gains, begin, _) = self._law.astype(np.float64), self._ends
         K = numbers[efforts:gains].reshape(efforts, -1)
         return numbers[:efforts], K, numbers[gains:begin], numbers[begin:]
 
-    def feedback(self) -> Callable[[float, Floats], Floats]:
-        """Return :meth:`.mpc.Law.efforts` of the last law, compiled."""
-        library, limit = self._library, self._arrays[1]
-        law, shape = self._law.copy(), self._state.shape
+    def efforts(self, law: LawParts, limit: Floats, since: float, x: Floats) -> Floats:
+        """Return :meth:`.mpc.Law.efforts` of any law of this robot.
 
-        def efforts(since: float, x: Floats) -> Floats:
-            state = np.ascontiguousarray(x, dtype=np.float64)
-            if state.shape != shape:
-                raise ControlError(f"The state has the shape {state.shape}: give {shape}.")
-            u = np.empty(len(limit))
-            library.pinion_controller_efforts(
-                *(law.ctypes.data, limit.ctypes.data),
-                since,
-                *(state.ctypes.data, u.ctypes.data),
-            )
-            return u
-
+        Raises
+        ------
+        ControlError
+            If an array has another shape.
+        """
+        arrays = (*law, limit, x)
+        for name, array, shape in zip(LAW, arrays, self._shapes, strict=True):
+            if np.shape(array) != shape:
+                raise ControlError(f"The {name} has the shape {np.shape(array)}: give {shape}.")
+        u, K, begin, rate = law
+        numbers = np.concatenate((u, np.ravel(K), begin, rate), dtype=self._law.dtype)
+        largest, state = (np.ascontiguousarray(array, np.float64) for array in (limit, x))
+        efforts = np.empty(len(u))
+        self._library.pinion_controller_efforts(
+            *(numbers.ctypes.data, largest.ctypes.data),
+            since,
+            *(state.ctypes.data, efforts.ctypes.data),
+        )
         return efforts
 
     def counts(self) -> list[int]:

@@ -17,7 +17,6 @@ from pinion.api import EFFORT, POSITION, array
 from pinion.control.plant import contacts_in
 from pinion.control.solve.cones import FACETS, Cones
 from pinion.control.solve.coordinates import Coordinates
-from pinion.control.solve.cost import Cost, Weights
 from pinion.control.solve.kernels import (
     ANY,
     by_joint,
@@ -26,6 +25,7 @@ from pinion.control.solve.kernels import (
     state_arrays,
     step_function,
 )
+from pinion.control.solve.weights import Cost, Weights
 from pinion.control.state import StateSpace
 from pinion.dynamics.displacements import joint_difference
 from pinion.dynamics.matrices import Rows, product

@@ -14,6 +14,8 @@ enum { DONE = 0, NO_PERIOD = 1, NOT_FINITE = 2, DIVERGED = 3, ALL_FLAGGED = 4 };
 // Reference arrays have `rows` rows, one for every period of a motion; or a single one, the target
 // of all periods.
 template <class T> struct Problem {
+  // `lost`: deviations from the motion, of positions (tangents) or rates, at which a plan has
+  // diverged.
   const pinion_kernel *forward, *gradient, *running, *final;
   const pinion_kernel *moved, *difference, *gains, *planned, *plan; // where joints turn
   int64_t rows, stride, iterations, rungs;

@@ -10,7 +10,7 @@ import numpy as np
 from pinion.batch import Backend
 from pinion.control.errors import ControlError
 from pinion.control.plant import Plant, forward_of, gradient_row
-from pinion.control.solve.cost import Cost, Weights
+from pinion.control.solve.weights import Cost, Weights
 from pinion.robot import Model, load, tip_of
 
 from .disturbance import Disturbance

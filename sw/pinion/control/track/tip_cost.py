@@ -7,7 +7,8 @@ import numpy as np
 from pinion.api import backend
 from pinion.base.arrays import Floats
 from pinion.batch import Backend
-from pinion.control.solve.cost import Cost, CostModel
+from pinion.control.solve.cost import CostModel
+from pinion.control.solve.weights import Cost
 from pinion.robot import Model
 
 
