@@ -104,6 +104,13 @@ def test_a_size_that_no_packet_has_is_refused(device: Device, count: int) -> Non
         device.allocate(count)
 
 
+def test_the_smallest_and_the_largest_buffers(device: Device) -> None:
+    for count in (1, MAX_COUNT):
+        buffers = device.allocate(count)
+        layout = buffers.layout
+        assert buffers.nbytes == layout.request_bytes(count) + layout.response_bytes(count)
+
+
 def test_buffers_of_another_build_are_refused(device: Device) -> None:
     other = manifest(robot="other")
     with Device(manifest=other, transport=Card(m=other)) as second:
@@ -116,8 +123,9 @@ def test_a_closed_device_takes_no_buffers(card: Card) -> None:
     device = Device(manifest=manifest(), transport=card)
     buffers = device.allocate(3)
     device.close()
-    with pytest.raises(DriverError, match="closed"):
-        device.submit_buffers(buffers)
+    for call in (lambda: device.submit_buffers(buffers), device.reset, device.reset_state):
+        with pytest.raises(DriverError, match=r"^The device is closed: open it again\.$"):
+            call()
     assert not buffers.busy
 
 

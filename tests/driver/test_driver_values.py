@@ -10,6 +10,7 @@ from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pinion.card.packets import PacketCard
@@ -23,8 +24,10 @@ from pinion.driver import (
     MissingCardError,
     TornStreamError,
     recovery,
+    transport,
 )
-from pinion.driver.errors import AccessError, BusyError
+from pinion.driver.errors import AccessError, BusyError, DmaBufferError
+from pinion.driver.memory import aligned, check_buffer
 from pinion.driver.packing import record_columns
 from pinion.driver.profile import Profile
 from pinion.driver.recovery import explain, release_reset, soft_reset
@@ -282,6 +285,11 @@ def test_the_parts_of_a_symmetric_array_follow_each_other() -> None:
 # Transports.
 
 
+def read_only(buffer: np.ndarray) -> np.ndarray:
+    buffer.flags.writeable = False
+    return buffer
+
+
 def line(**options: Any) -> SerialTransport:
     port = ModelPort(card=PacketCard(layout=LAYOUT, compute=compute))
     return SerialTransport(port=port, layout=LAYOUT, where="the line", **options)
@@ -347,3 +355,56 @@ def test_registers_that_time_out_are_told_as_reads_and_writes() -> None:
     transport.close()
     transport.close()
     assert nodes.opened.count("close") == 1 and repr(transport).endswith("closed>")
+
+
+def test_a_stream_that_fails_says_in_which_direction() -> None:
+    nodes = StrictNodes()
+    transport = XdmaTransport(nodes=nodes, layout=LAYOUT)
+
+    def broken(data: memoryview) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    nodes.write_stream = broken  # type: ignore[method-assign]
+    with pytest.raises(LinkError, match=r"^Cannot write '/dev/xdma0_h2c_0' \(errno 5, Input"):
+        transport.send(transport.allocate(64))
+    nodes.read_stream = broken  # type: ignore[method-assign]
+    with pytest.raises(LinkError, match=r"^Cannot read '/dev/xdma0_c2h_0' \(errno 5, Input"):
+        transport.receive(transport.allocate(64))
+    transport.abandon()
+    assert nodes.opened.count("close") == 1 and repr(transport).endswith("closed>")
+    transport.close()
+    assert nodes.opened.count("close") == 1
+
+
+@pytest.mark.parametrize(
+    ("buffer", "state"),
+    [
+        (aligned(128)[::2], "uint8 buffer is not contiguous and writable"),
+        (aligned(128).view(np.int8), "int8 buffer is contiguous and writable"),
+        (read_only(aligned(64)), "uint8 buffer is contiguous and read-only"),
+    ],
+)
+def test_memory_that_no_engine_can_use_is_described(buffer: np.ndarray, state: str) -> None:
+    check_buffer(aligned(64))
+    with pytest.raises(DmaBufferError) as refused:
+        check_buffer(buffer)
+    assert str(refused.value) == (
+        "The DMA engine needs contiguous writable uint8, even for sending, but this "
+        f"{state}: use the transport's allocate()."
+    )
+
+
+def test_an_unknown_transport_lists_those_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, end = "There is no transport for 'abacus:7' (installed: ", "; for CPUs and GPUs use "
+    for names, rest in (
+        (
+            ("xdma", "sim"),
+            "sim, xdma): choose an installed one, followed by a colon and an address "
+            "if it needs one",
+        ),
+        ((), "none): reinstall Pinion, which includes transports"),
+    ):
+        monkeypatch.setattr(transport, "transports", lambda names=names: dict.fromkeys(names))
+        with pytest.raises(DriverError) as refused:
+            transport.find_transport("abacus:7")
+        assert str(refused.value).startswith(start + rest + end)

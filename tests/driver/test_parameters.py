@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,3 +135,24 @@ def test_parameters_outside_the_range_are_refused(word: int, value: float, name:
         # The element that is not sent has no bounds.
         arrays["load"][:, 2] = 1e6
         device.run(**arrays)
+
+
+def test_a_refusal_names_request_range_and_origin() -> None:
+    def refusal(low: float, *loads: list[float]) -> str:
+        bounds = {word: low for word in BOUNDS}
+        m = replace(MANIFEST, parameter_low=bounds)
+        transport = Card(m=m, compute=compute)
+        with Device(manifest=m, transport=transport) as device:
+            with pytest.raises(DriverError) as refused:
+                device.run(q=np.zeros((2, 2)), load=np.array(loads if loads[1:] else loads[0]))
+            return str(refused.value)
+
+    end = (
+        "the range of this build (hand, 3.0kg@0.2m): give parameters within the range, or build "
+        "again for a wider one."
+    )
+    fits, wrong = [0.5, 0.0, 0.0, 0.0], [3.25, 0.0, 0.0, 0.0]
+    assert refusal(0.0, wrong) == f"load[0] is 3.25, outside 0 to 3, {end}"
+    assert refusal(0.0, fits, wrong) == f"load[0] of request 1 is 3.25, outside 0 to 3, {end}"
+    assert refusal(1e-31, wrong) == f"load[0] is 3.25, outside 0 to 3, {end}"
+    assert refusal(0.25, wrong) == f"load[0] is 3.25, outside 0.25 to 3, {end}"

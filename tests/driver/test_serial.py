@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pinion.base.progress import SILENT
 from pinion.card.packets import PacketCard
 from pinion.card.serial_ports import ModelPort
 from pinion.driver import (
@@ -247,6 +248,40 @@ def test_a_dead_line_is_a_sentence() -> None:
 
     with pytest.raises(CardTimeoutError, match="Nothing at the line answered in 4 attempts"):
         device(model(up=silent))
+
+
+def test_a_transfer_without_progress_says_which() -> None:
+    transport = line_to(model(), patience=0.05)
+    with pytest.raises(CardTimeoutError) as late:
+        transport.receive(transport.allocate(64))
+    end = "for 0.05 s: it stopped, or data was lost."
+    assert str(late.value) == f"The card at the line sent nothing {end}"
+    transport.close()
+    port = Hoarder()
+    transport = line_to(port, slots=port.slots, patience=0.05)
+    with pytest.raises(CardTimeoutError) as late:
+        transport.send(transport.allocate(64 * 9))
+    assert str(late.value) == f"The card at the line accepted no more data {end}"
+    assert len(port.waiting) == 8
+    transport.close()
+
+
+def test_a_port_is_opened_with_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[tuple[str, int]] = []
+
+    def port(*, path: str, baud: int) -> ModelPort:
+        opened.append((path, baud))
+        return model()
+
+    monkeypatch.setattr(serial, "TtyPort", port)
+    for transport in (
+        open_transport(Path(), manifest(), "/dev/ttyUSB1@115200"),
+        serial.open_processor(None, LAYOUT, "/dev/ttyUSB1", progress=SILENT),
+    ):
+        assert transport.where == "/dev/ttyUSB1"
+        assert transport.read_register(0) == int.from_bytes(b"PNIN", "little")
+        transport.close()
+    assert opened == [("/dev/ttyUSB1", 115_200), ("/dev/ttyUSB1", 3_000_000)]
 
 
 def test_a_line_that_goes_away_is_a_sentence() -> None:

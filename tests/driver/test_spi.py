@@ -12,6 +12,7 @@ from pinion.batch import InputError
 from pinion.driver import DriverError
 from pinion.driver.spi import SpiDevice
 from pinion.link import Array, Manifest, ManifestError
+from pinion.link.digests import write_digests
 from pinion.link.spi_framing import (
     CYCLES,
     SpiError,
@@ -123,6 +124,17 @@ def test_another_build_is_another_checksum(tmp_path: Path) -> None:
         device.run(q=Q, qd=QD, weight=WEIGHT)
     with pytest.raises(ManifestError, match="is not a build folder"):
         SpiDevice.open(tmp_path, Line(ours))
+
+
+def test_a_folder_is_opened_if_no_file_changed(tmp_path: Path, line: Line) -> None:
+    manifest().write(tmp_path)
+    (tmp_path / "core.v").write_text("module core;")
+    write_digests(tmp_path)
+    device = SpiDevice.open(tmp_path, line)
+    assert (device.manifest, device.transfer) == (manifest(), line.transfer)
+    (tmp_path / "core.v").write_text("module card;")
+    with pytest.raises(ManifestError, match=r"core\.v' is not the file that was built"):
+        SpiDevice.open(tmp_path, line)
 
 
 def test_the_pause_covers_the_slowest_result() -> None:

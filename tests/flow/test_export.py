@@ -19,7 +19,6 @@ from pinion.cosim.reference import Reference
 from pinion.flow.build import Build
 from pinion.flow.export import ExportError, core_ports, export, module_name
 from pinion.flow.export.rtl import prefix_modules
-from pinion.graph.ops import UNITS
 from pinion.link import Manifest, ManifestError
 from pinion.link.digests import write_digests
 from pinion.link.unit_names import unit_name
@@ -99,14 +98,6 @@ def test_the_readme_tells_what_needs_no_pinion(built: Path, exported: Path, tmp_
     assert "`ifdef PINION_DSP48E2" in (tmp_path / "out/rtl/pendulum_rnea.v").read_text()
     assert "-verilog_define PINION_DSP48E2`" in readme and "in other exports" not in readme
     assert "One result every cycle;" in readme
-
-
-def test_kinds_of_units_have_words() -> None:
-    assert unit_name("dot2x18_k1") == "sum of 2 products, 27 x 18"
-    assert unit_name("dot1x18", "auto18") == "multiply, 18 x 18"
-    # Units of functions have the operation's name, so new ones need no entry.
-    assert {kind for kind in UNITS if unit_name(kind) != kind} == {"sincos"}
-    assert (unit_name("add3"), unit_name("dot1")) == ("sum of 3", "multiply")
 
 
 def test_verilog_and_data_agree_about_the_ports(built: Path, exported: Path) -> None:

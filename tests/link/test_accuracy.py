@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pinion.link import ManifestError
-from pinion.link.accuracy import BINS, BlockErrors, ErrorDistribution, Verdict, margins
+from pinion.link.accuracy import BINS, BlockErrors, ErrorDistribution, Verdict, margins, quantile
 
 SEED = 7
 LOWER = [f"M[{i},{j}]" for i in range(3) for j in range(i + 1)]
@@ -151,17 +151,51 @@ def test_a_verdict_names_what_failed() -> None:
     assert Verdict.of(0, **{**passed, "valid": False}).failed == ("valid",)
 
 
+GROUP = {"name": "tau[0]", "words": [0, 1], "counts": [1] * BINS}
+GROUP |= dict.fromkeys(("median", "p99", "largest"), None)
+MISFIT = "the budgets or errors of tau do not match its words ({})"
+VALUE = "a value of tau is negative or not finite, or its first edge is 0"
+
+
+def test_figures_at_their_limits_are_read(tmp_path: Path) -> None:
+    distribution(block(["tau[0]", "tau[1]"], errors(2))).write(tmp_path)
+    single_bin = {
+        "edges": [0.1, 0.2],
+        "groups": [{**GROUP, "counts": [3], "median": 1, "p99": 1.5}],
+    }
+    zeros = {"lsb": 0, "budget": [0, 0.0], "largest": [0, 0.0]}
+    changed(tmp_path, lambda data: data["blocks"][0].update({**single_bin, **zeros}))
+    changed(tmp_path, lambda data: data.update(verdict={"mismatches": 400, "failed": ["bits"]}))
+    read = ErrorDistribution.find(tmp_path)
+    assert read is not None and read.blocks[0].edges == (0.1, 0.2)
+    assert read.verdict == Verdict(mismatches=400, failed=("bits",))
+
+
+def test_quantiles_need_errors_that_are_finite() -> None:
+    assert quantile(np.array([3.0]), 0.5) == 3.0
+    assert quantile(np.array([0.0, 10.0]), 0.99) == pytest.approx(9.9)
+    for nothing in ([], [np.nan], [1.0, np.inf]):
+        assert quantile(np.array(nothing), 0.5) is None
+
+
 @pytest.mark.parametrize(
     ("change", "needle"),
     [
-        ({"budget": [1.0]}, "words (2)"),
-        ({"largest": [1.0, 2.0, 3.0]}, "words (2)"),
-        ({"words": [], "budget": [], "largest": []}, "words (0)"),
-        ({"edges": [0.1, 0.2]}, "bins (1)"),
-        ({"edges": []}, "bins"),
-        ({"lsb": float("inf")}, "figure"),
-        ({"budget": [1.0, -1.0]}, "figure"),
-        ({"groups": []}, "groups"),
+        ({"budget": [1.0]}, MISFIT.format("2")),
+        ({"largest": [1.0, 2.0, 3.0]}, MISFIT.format("2")),
+        ({"words": [], "budget": [], "largest": []}, MISFIT.format("0")),
+        ({"edges": [0.1, 0.2]}, "the counts of tau do not match its bins (1)"),
+        ({"edges": [0.1]}, "the counts of tau do not match its bins (0)"),
+        ({"edges": []}, "the counts of tau do not match its bins (-1)"),
+        ({"lsb": float("inf")}, VALUE),
+        ({"lsb": -1}, VALUE),
+        ({"budget": [1.0, -1.0]}, VALUE),
+        ({"largest": [1.0, float("nan")]}, VALUE),
+        ({"edges": [0.0, 0.1], "groups": [{**GROUP, "counts": [1]}]}, VALUE),
+        ({"groups": []}, "the groups of tau do not match its words"),
+        ({"groups": [{**GROUP, "words": [0]}]}, "the groups of tau do not match its words"),
+        ({"groups": [GROUP, {**GROUP, "words": []}]}, "the groups of tau do not match its words"),
+        ({"groups": [{**GROUP, "median": "1"}]}, "a quantile of tau is not a number"),
         ({"groups": [{"name": "tau[0]", "words": [0, 1], "counts": [1]}]}, "median"),
     ],
 )

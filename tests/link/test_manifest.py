@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinion.link import Array, Manifest, ManifestError
+from pinion.link.manifest import read_file
 
 
 def manifest() -> Manifest:
@@ -210,9 +212,100 @@ def test_what_was_gathered_is_scattered_back(data: st.DataObject) -> None:
         assert kind != "z" or not flat[:, at].any()
 
 
-def test_a_folder_that_is_no_build_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"not a build folder: .* `pinion build ROBOT FUNCTION"):
-        Manifest.read(tmp_path / "nowhere")
+def test_a_mapped_array_is_sent_as_its_map_and_comes_back() -> None:
+    rows = ((1.0, 0.5, 0.25), (0.0, 2.0, -3.0))
+    array = Array(name="load", shape=(2,), unit="kg", linear_map=rows)
+    values = np.array([[2.0, -0.5], [1.0, 4.0], [0.0, 0.0]])
+    sent = [[2.0, -4.0], [3.25, 5.0], [0.25, -3.0]]
+    assert array.words == 2 and array.gather(values).tolist() == sent
+    assert np.allclose(array.scatter(np.array(sent)), values, rtol=1e-15, atol=1e-15)
+    members = replace(manifest(), inputs=(*manifest().inputs, array)).to_dict()["inputs"]
+    assert [member.get("linear_map") for member in members] == [None, None, None, rows]
+
+
+def test_states_without_a_promise_have_that_of_the_builds_own() -> None:
+    promising = replace(manifest(), promises={"reference": 1e-3, "rest": 2e-3})
+    assert [promising.promise(name) for name in ("reference", "rest", "stress")] == [
+        *(1e-3, 2e-3, 1e-3)
+    ]
+
+
+def test_a_folder_that_is_no_build_says_what_to_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give = "Give a folder made by `pinion build ROBOT FUNCTION -o DIR`."
+
+    def refused(folder: Path, sentence: str) -> None:
+        with pytest.raises(ManifestError) as raised:
+            Manifest.read(folder)
+        assert str(raised.value) == f"'{folder}' is not a build folder{sentence}"
+
+    make = f"Make one with `pinion build ROBOT FUNCTION -o '{tmp_path}/no where'`."
+    refused(tmp_path / "no where", f": it does not exist. {make}")
+    (tmp_path / "no where").mkdir()
+    refused(tmp_path / "no where", f": it has no manifest.json. {make}")
+    (tmp_path / "file").write_text("")
+    refused(tmp_path / "file", f": it is a file. {give}")
+    refused(tmp_path, f": it has no manifest.json. {give}")
+    for name in ("z", "b"):
+        (tmp_path / name).mkdir()
+        manifest().write(tmp_path / name)
+    refused(
+        tmp_path, f": it has no manifest.json, but '{tmp_path}/b' in it has one: give that folder."
+    )
+
+    def forbidden(self: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", forbidden)
+    refused(tmp_path, " that can be read (Permission denied): check its permissions.")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "huge"])
+def test_a_manifest_that_is_no_file_ends_in_a_sentence(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "manifest.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    why = "has more than 67108864 bytes" if kind == "huge" else "is not a regular file"
+    with pytest.raises(ManifestError, match=rf"manifest\.json' cannot be read \(it {why}\)"):
+        Manifest.read(tmp_path)
+
+
+def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert read_file(path, 5) == b"12345"
+    with pytest.raises(ValueError, match="it has more than 4 bytes"):
+        read_file(path, 4)
+
+
+def test_a_manifest_that_could_not_be_read_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError) as raised:
+        replace(manifest(), robot="a\x07b").write(tmp_path)
+    assert str(raised.value) == (
+        "The manifest cannot be read back (robot has a control character: 'a\\x07b'): change the "
+        "name, unit, path or number at fault."
+    )
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_program_is_not_a_core(tmp_path: Path) -> None:
+    replace(manifest(), target="processor").write(tmp_path)
+    assert Manifest.read(tmp_path).is_program
+    with pytest.raises(
+        ManifestError,
+        match=r"holds a program of the dynamics processor, but a core is needed: give",
+    ):
+        Manifest.read_core(tmp_path)
+    manifest().write(tmp_path)
+    assert not Manifest.read_core(tmp_path).is_program
 
 
 def test_a_budget_that_is_no_number_has_no_hash() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.mutation.campaign import Change, Lines, drawn, equivalents
+from tests.support.mutation.campaign import Change, Lines, drawn, equivalents, lines_of
 from tests.support.mutation.campaign import changes_of as changes
 from tests.support.mutation.operators import mutants_of, mutated
 from tests.support.mutation.packages import PACKAGES, ROOT, module_name
@@ -85,6 +85,23 @@ def test_a_mutant_meets_the_tests_that_run_its_lines() -> None:
     tests = Lines({"slow": 2.0, "quick": 1.0, "other": 0.5}, users)
     assert tests.of(Change(path=path, mutant=mutant)) == ["quick", "slow"]
     assert tests.of(Change(path=path, mutant=constant)) == ["other", "quick", "slow"]
+
+
+def test_lines_belong_to_the_tests_that_run_them() -> None:
+    lines = lines_of(
+        {
+            "seconds": {"a::x": 1.0, "a::y": 2.0, "b::slow": 3.1},
+            "lines": {"": [["m.py", 1], ["m.py", 2]], "a::x": [["m.py", 2]], "b::slow": []},
+            "shared": {"a": [["m.py", 5]]},
+        },
+        longest=3.0,
+    )
+    assert lines.seconds == {"a::x": 1.0, "a::y": 2.0}
+    assert lines.users == {
+        ("m.py", 1): {"a::x", "a::y"},  # run at import alone
+        ("m.py", 2): {"a::x"},
+        ("m.py", 5): {"a::x", "a::y"},
+    }
 
 
 SCRIPT = """

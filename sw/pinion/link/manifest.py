@@ -288,7 +288,7 @@ class Manifest:
             self._parsed(text.encode())
         except _NO_MANIFEST as error:
             raise ManifestError(
-                f"The manifest cannot be read back ({_short(error)}): change the name, unit, "
+                f"The manifest cannot be read back ({_reason(error)}): change the name, unit, "
                 "path or number at fault."
             ) from None
         (folder / MANIFEST).write_text(text)
@@ -387,7 +387,7 @@ def open_file(path: Path) -> BinaryIO:
     ValueError
         If it is not a regular file.
     """
-    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    flags = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, os.O_RDONLY | flags)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -432,7 +432,7 @@ def _no_build(folder: Path) -> str:
 
 
 def _unreadable(path: Path, error: Exception) -> ManifestError:
-    return ManifestError(f"'{path}' cannot be read ({_short(error)}): build the folder again.")
+    return ManifestError(f"'{path}' cannot be read ({_reason(error)}): build the folder again.")
 
 
 def _check_members(content: Any, members: Sequence[Field[Any]]) -> None:
@@ -577,10 +577,14 @@ def _number(value: Any, label: str) -> float:
     return float(value)
 
 
+def _reason(error: Exception) -> str:
+    text = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+    return _cut(text, 250)  # any of its sentences with a value or two
+
+
 def _short(value: object) -> str:
-    try:
-        text = str(value) if isinstance(value, Exception) else repr(value)
-        text = f"it lacks {text}" if isinstance(value, KeyError) else text
-    except ValueError:  # an integer with more digits than Python prints
-        text = "a very large number"
-    return text if len(text) <= 100 else f"{text[:100]}..."
+    return _cut(repr(value), 100)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -6,7 +6,7 @@ import re
 
 # Other units have the operation's name.
 _WORDS = {"add": "sum of 2", "align": "shift and round", "sincos": "sine and cosine"}
-_KIND = re.compile(r"(.+?)(_k\d+)?")
+_NUMBER = re.compile(r"_k\d+$")
 _SHORT = re.compile(r"auto(\d+)")
 
 
@@ -18,7 +18,7 @@ def unit_name(kind: str, formats: str = "auto") -> str:
     kind : name in the schedule and the manifest.
     formats : formats of the build; ``auto18`` and shorter words have multipliers as wide as a word.
     """
-    label = match[1] if (match := _KIND.fullmatch(kind)) else kind
+    label = _NUMBER.sub("", kind)
     products, _, narrow = label.removeprefix("dot").partition("x")
     word = _WORDS.get(label, label)
     if label.startswith("dot"):

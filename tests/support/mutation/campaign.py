@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .children import Changed, Child, Trace
 from .operators import Mutant, mutants_of, mutated
@@ -126,13 +127,20 @@ def measure(package: Package) -> Lines:
                 f"The tests {' '.join(package.tests)} fail without a mutant:\n"
                 f"{log.read_text()[-3000:]}"
             )
-        measured = json.loads(traced.read_text())
-    seconds = {test: t for test, t in measured["seconds"].items() if t <= package.longest}
+        return lines_of(json.loads(traced.read_text()), longest=package.longest)
+
+
+def lines_of(measured: dict[str, Any], *, longest: float) -> Lines:
+    """Return the lines of each test that takes at most ``longest`` seconds, from a trace."""
+    seconds = {test: t for test, t in measured["seconds"].items() if t <= longest}
     users: dict[tuple[str, int], set[str]] = {}
     for test in seconds:
         shared = measured["shared"].get(test.split("::")[0], [])
         for path, line in (*measured["lines"].get(test, []), *shared):
             users.setdefault((path, line), set()).add(test)
+    # Functions that run only while modules are imported: any test may notice.
+    for path, line in measured["lines"].get("", []):
+        users.setdefault((path, line), set(seconds))
     return Lines(seconds=seconds, users=users)
 
 
