@@ -18,6 +18,7 @@ from pinion.boards.ecp5.pll import OUTPUT_MHZ, PHASE_MHZ, VCO_MHZ, ClockError, P
 from pinion.boards.ecp5.spread import COLUMNS, LUTS, ROWS, free_sites, is_crowded, spread
 from pinion.boards.ecp5.top import SPI, TOP
 from pinion.cli.bitstream import summary
+from pinion.gateware.collisions import UNCHECKED
 from pinion.gateware.copies import KEEP
 from pinion.link import Manifest
 from pinion.link.digests import write_digests
@@ -133,6 +134,7 @@ def test_a_result_is_what_the_tools_left(
         "read_rtlil board.il",
         "read_rtlil card.il",
         KEEP,
+        UNCHECKED,
         f"hierarchy -top {TOP}",
         f"synth_ecp5 -noflatten -nowidelut -top {TOP} -json pinion.json",
         "tee -q -o stat.json stat -json",
