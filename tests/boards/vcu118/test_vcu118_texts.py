@@ -195,7 +195,8 @@ README = {
     "tables": "1",
     "dsp": "13",
     "why": "4 multipliers, 3 of products and 1 in sine and reciprocal units, take 13 DSP blocks: "
-    "1 in sine and reciprocal units one each, 3 of 32 x 32 bits four each",
+    "1 in sine and reciprocal units one each, 3 of 32 x 32 bits four each "
+    "(a DSP48E2 multiplies 27 x 18 bits).",
     "die_dsp": "2,280",
     "die_lut": "394,080",
     "die_ff": "788,160",
