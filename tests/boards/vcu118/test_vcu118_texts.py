@@ -379,6 +379,24 @@ def test_primitives_get_these_settings_and_constants() -> None:
     )
     assert cell(text, "core_clock_buffer").constants() == {"CE": "1'1"}
     assert cell(text, "xdma").constants() == {"usr_irq_req": "1'0"}
+    # Reset lasts until the link is up and the core's clock is steady.
+    assert cell(text, "xdma").ports["axi_aresetn"] == "\\aresetn"
+    locked = re.escape(manager.ports["LOCKED"])
+    both = re.search(
+        rf"cell \$and \S+\n(?:    parameter .*\n)+    connect \\A \\aresetn \[0\]\n"
+        rf"    connect \\B {locked} \[0\]\n    connect \\Y (\S+)\n",
+        text,
+    )
+    assert both is not None
+    assert re.search(
+        rf"cell \$not \S+\n(?:    parameter .*\n)+    connect \\A {re.escape(both[1])} \[0\]\n"
+        r"    connect \\Y \\hold\n",
+        text,
+    )
+    link = cell(text, "pinion").ports
+    clocks = [link[name] for name in ("clk", "rst", "core_clk")]
+    assert clocks == ["\\clk [0]", "\\rst [0]", "\\core_blink_clk [0]"]
+    assert text.count("  cell $add ") == 2 and "cell $sub" not in text
     pads = ("I \\sysclk_p", "IB \\sysclk_n", "I \\pcie_refclk_p", "I \\pcie_perst_n")
     assert all(f"connect \\{pad} [0]\n" in text for pad in pads)
 
