@@ -450,6 +450,7 @@ def test_a_processor_takes_the_same_way(tmp_path: Path, monkeypatch: pytest.Monk
         "met": True,
         "clock_mhz": 50.0,
     }
+    assert result["teams"] == 3
     assert BOARD_REPORT.read(target) == result and steps[0] == "Writing the processor's card"
     assert (target / "card.il").read_text() == "the card"
     assert (target / "pinion.lpf").read_text() == flow.lpf()
