@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import threading
@@ -210,3 +211,22 @@ def test_every_handler_is_put_back_although_one_raises(
         monkeypatch.undo()
         for number, handler in handlers.items():
             plain(number, handler)
+
+
+def test_tools_end_where_processes_have_no_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows: without ``waitid`` and ``killpg``."""
+    monkeypatch.delattr(os, "waitid")
+    monkeypatch.delattr(os, "killpg")
+    with running(
+        ["bash", "-c", "sleep 0.1; exit 3"], folder=tmp_path, output=subprocess.DEVNULL
+    ) as process:
+        pass
+    assert process.returncode == 3
+    with (
+        pytest.raises(KeyboardInterrupt),
+        running(["sleep", "1000"], folder=tmp_path, output=subprocess.DEVNULL) as process,
+    ):
+        raise KeyboardInterrupt
+    assert process.returncode == -signal.SIGKILL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -39,6 +40,10 @@ def test_parameters_are_the_manifests(folder: Path) -> None:
     assert (parameters.core_khz, parameters.link_khz) == (250_000, 250_000)
     slow = top_parameters(manifest, crossing=False, link_mhz=125.0)
     assert (slow.core_khz, slow.link_khz, slow.crossing) == (125_000, 125_000, False)
+    odd = dataclasses.replace(manifest, clock_mhz=99.9996, states={"x": 0.0})
+    apart = top_parameters(odd, link_mhz=62.5004)
+    assert (apart.core_khz, apart.link_khz, apart.crossing) == (100_000, 62_500, True)
+    assert (apart.states, parameters.states) == (True, False)
 
 
 @pytest.mark.slow
@@ -96,6 +101,21 @@ def test_a_failure_leaves_the_folder_unchanged(
     assert (folder / RTLIL).read_text() == written
 
 
+def test_a_file_that_cannot_be_replaced_leaves_no_scratch(
+    folder: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise PermissionError("read only")
+
+    monkeypatch.setattr(module, "top_rtlil", lambda *arguments, **parameters: "made anew")
+    monkeypatch.setattr(module.os, "replace", fail)
+    names = sorted(path.name for path in folder.iterdir())
+    with pytest.raises(PermissionError, match="read only"):
+        write_top(folder, crossing=False)
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert (folder / RTLIL).read_text() == written
+
+
 def test_yosys_finds_every_module_and_port(folder: Path, written: str, tmp_path: Path) -> None:
     (tmp_path / "top.il").write_text(written)
     log = run_yosys(
@@ -111,8 +131,12 @@ def test_a_folder_that_is_no_build_is_refused(tmp_path: Path, folder: Path) -> N
     with pytest.raises(ManifestError, match="not a build folder"):
         write_top(tmp_path)
     (tmp_path / "manifest.json").write_text((folder / "manifest.json").read_text())
-    with pytest.raises(ManifestError, match=r"core\.il"):
+    with pytest.raises(ManifestError) as error:
         write_top(tmp_path)
+    assert str(error.value) == (
+        f"'{tmp_path}' is not a build folder: it has no core.il. Create one with "
+        f"`pinion build ROBOT FUNCTION -o {tmp_path}`."
+    )
 
 
 def test_a_top_does_not_survive_a_change_of_its_sources(

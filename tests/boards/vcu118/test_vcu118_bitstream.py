@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from pinion.base.progress import Progress
-from pinion.boards.xilinx.run import VivadoError, run_vivado
+from pinion.boards.xilinx.run import VivadoError, read_result, run_vivado
 from pinion.boards.xilinx.script import BUILD_TCL
 from pinion.cli import bitstream
 from pinion.console.errors import CHECK_FAILED, sentence
@@ -138,6 +138,50 @@ def test_a_good_run_reports_slack_and_files(
     assert arguments[:2] == ["-mode", "batch"] and arguments[-2:] == ["-source", BUILD_TCL]
     bitstream.command(build)
     assert "pinion.bit" in capsys.readouterr().out
+
+
+def test_a_result_is_what_the_script_left(build: Path) -> None:
+    record = Manifest.read(build)
+    out = build / "vcu118/out"
+    program = pretend(build, GOOD)
+    result = run_vivado(build, record, vivado=str(program))
+    assert result == {
+        "target": "vcu118",
+        "part": "xcvu9p-flga2104-2L-e",
+        "vivado": "0.0",
+        "met": True,
+        "strategy": "default",
+        "attempts": ["default met, setup slack 0.012 ns"],
+        "setup_slack_ns": 0.012,
+        "hold_slack_ns": 0.003,
+        "core_mhz": 200.0,
+        "link_mhz": 250.0,
+        "bitstream": str(out / "pinion.bit"),
+        "flash": [str(out / "pinion_primary.mcs"), str(out / "pinion_secondary.mcs")],
+        "reports": str(out / "reports"),
+    }
+    assert (build / "vcu118/arguments").read_text() == (
+        "-mode batch -log vivado.log -source build.tcl\n"
+    )
+    for line in (out / "result.txt").read_text().splitlines():
+        key = line.split()[0]
+        if key != "board":
+            lines = (out / "result.txt").read_text().replace(line, f"{key}_ 1")
+            with pytest.raises(VivadoError, match=rf"left no result in .*damaged: .*{key}"):
+                read_result_of(build / "vcu118", record, lines)
+    with pytest.raises(VivadoError, match="No such file or directory"):
+        read_result(build, record)
+
+
+def read_result_of(target: Path, record: Manifest, text: str) -> None:
+    """Read another result than the one that is there, and put that back."""
+    path = target / "out/result.txt"
+    original = path.read_text()
+    path.write_text(text)
+    try:
+        read_result(target, record)
+    finally:
+        path.write_text(original)
 
 
 def test_missed_timing_leaves_with_the_code_of_a_failed_check(

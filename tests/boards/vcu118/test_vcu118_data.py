@@ -49,6 +49,8 @@ RESOURCES = {
     "pcie_refclk_x8": "PCIE_REFCLK_Q227_{sign}",
 }
 OPT = "[commands.opt_design]\n"
+MODE, KEEP = "[values.synth_design.mode]\n", "[attributes.keep]\n"
+SOFT = "[properties.pblock.IS_SOFT]\n"
 DIRECTIONS = {"i": "in", "o": "out", "io": "inout"}
 
 
@@ -135,12 +137,88 @@ def test_lanes_run_down_the_quads(name: str) -> None:
         ("vcu118_pins.csv", "AT32,LVCMOS12,out", "AT32,1.2 V,out", "1.2 V"),
         (NAMES, OPT + 'source = "amaranth"', OPT, "source"),
         (NAMES, OPT + 'source = "amaranth"', OPT + 'source = "?"', "opt_design"),
+        (NAMES, 'axi_aclk = ["out", 1, "veo_u200"]', 'axi_aclk = ["out", 1, "?"]', "axi_aclk"),
+        (NAMES, MODE + 'source = "ug901"', MODE + 'source = "?"', "'synth_design -mode' in"),
+        (NAMES, KEEP + 'source = "ug901_attributes"', KEEP + 'source = "?"', "'keep' in"),
+        (NAMES, SOFT + 'source = "ug912"', SOFT + 'source = "?"', "'IS_SOFT' in"),
     ],
 )
 def test_wrong_data_is_refused(tmp_path: Path, file: str, old: str, new: str, needle: str) -> None:
     folder = broken(tmp_path, file, old, new)
     with pytest.raises(BoardError, match=needle.replace("?", r"\?")):
         load_names(folder / NAMES) if file == NAMES else load_board("vcu118", folder)
+
+
+def test_a_board_is_what_its_file_says() -> None:
+    board = load_board("u250")
+    assert (board.name, board.part) == ("u250", "xcu250-figd2104-2L-e")
+    assert board.title == "Alveo U250 accelerator card (XCU250)"
+    assert vars(board.link) == {
+        "clock_mhz": 250.0,
+        "pcie_block": "X0Y1",
+        "quad": "GTY_Quad_227",
+        "lanes": 16,
+        "speed": "8.0_GT/s",
+        "refclk_mhz": 100.0,
+        "refclk": "PCIE_REFCLK_Q226",
+        "perst": "PCIE_PERST_N",
+        "perst_properties": {"PULLUP": "TRUE"},
+        "rx": "PCIE_RX",
+        "tx": "PCIE_TX",
+    }
+    assert vars(board.clock) == {
+        "net": "SYSCLK0_300",
+        "mhz": 300.0,
+        "properties": {"DQS_BIAS": "TRUE"},
+    }
+    assert board.leds.nets == ("GPIO_LED_0", "GPIO_LED_1", "GPIO_LED_2")
+    assert board.leds.properties == {"SLEW": "SLOW", "DRIVE": "8"}
+    assert vars(board.floorplan) == {"slr": "SLR1", "slrs": 4}
+    assert (board.flash.interface, board.flash.size_mb) == ("SPIx4", 128)
+    assert board.die() == {"lut": 432_000, "ff": 864_000, "dsp": 3072, "bram": 672}
+    assert board.bitstream["BITSTREAM.CONFIG.CONFIGRATE"] == "63.8"
+    led = board.pin("GPIO_LED_0")
+    assert (led.package_pin, led.iostandard, led.direction) == ("BC21", "LVCMOS12", "out")
+    assert (led.note, led.source) == ("drive 8", "2 sources: board; corundum")
+    with pytest.raises(BoardError, match=r"^The board u250 uses the net 'x', which its table"):
+        board.pin("x")
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 8])
+def test_narrower_links_and_their_clock(tmp_path: Path, lanes: int) -> None:
+    folder = broken(tmp_path, "vcu118.toml", "lanes = 16", f"lanes = {lanes}")
+    assert len(pads(load_board("vcu118", folder), crossing=False)) == 3 + 4 * lanes + 4
+    path = folder / "vcu118.toml"
+    path.write_text(path.read_text().replace("clock_mhz = 250.0", "clock_mhz = 125.0"))
+    with pytest.raises(BoardError, match=r"must run at 250 MHz, not 125 MHz\.$"):
+        load_board("vcu118", folder)
+
+
+def test_boards_are_those_with_a_table_of_pins(tmp_path: Path) -> None:
+    assert board_names() == ("u250", "vcu118") and board_names(tmp_path) == ()
+    with pytest.raises(BoardError, match=r"^There is no board 'x' \(boards: none\)\.$"):
+        load_board("x", tmp_path)
+
+
+def test_names_of_the_vendors_tool_are_read() -> None:
+    names = load_names()
+    command = names.commands["set_max_delay"]
+    assert command.flags == {"datapath_only": False, "from": True, "to": True}
+    assert (command.least, command.most, command.xdc, command.returns) == (1, 1, True, "")
+    command = names.commands["get_timing_paths"]
+    assert (command.xdc, command.returns, command.source) == (False, "path", "ug835")
+    assert names.commands["set_property"].most == 3
+    assert names.values["synth_design", "mode"].values == ("out_of_context",)
+    assert names.properties["pblock"]["IS_SOFT"].values == "FALSE|TRUE"
+    assert names.properties["cell"]["REF_NAME"].values == ""
+    assert names.attributes["ASYNC_REG"].values == '"TRUE"'
+    ports = names.ports
+    assert [ports[name].bits(8) for name in ("pci_exp_txp", "axi_aclk", "m_axil_awaddr")] == [
+        *(8, 1, 32)
+    ]
+    assert (ports["axi_aclk"].direction, ports["axi_aclk"].source) == ("out", "veo_u200")
+    with pytest.raises(BoardError, match="is not a valid table of Vivado's names"):
+        load_names(Path("nowhere.toml"))
 
 
 def test_an_unknown_board_is_refused_with_a_list() -> None:
@@ -175,6 +253,39 @@ def test_the_platform_is_the_boards_part() -> None:
     assert platform.toolchain == "Vivado"
     pins = platform.request("pcie", dir="-")
     assert len(pins.rx.p) == len(pins.tx.n) == 16
+
+
+def test_clocks_of_the_platform_have_the_rates_of_the_board() -> None:
+    resources = VCU118Platform.resources
+    rates = {(r.name, r.number): r.clock.frequency for r in resources if r.clock is not None}
+    assert rates == {
+        ("clk300", 0): 300e6,
+        ("clk250", 0): 250e6,
+        ("clk250", 1): 250e6,
+        ("clk125", 0): 125e6,
+        ("clk_user", 0): 156.25e6,
+        ("pcie_refclk_x8", 0): 100e6,
+    }
+    (pcie,) = (r for r in resources if r.name == "pcie")
+    assert [io.clock.frequency for io in pcie.ios if io.clock is not None] == [100e6]
+    assert {io.name: dict(io.attrs) for io in pcie.ios if io.attrs} == {
+        "perst": {"IOSTANDARD": "LVCMOS18", "PULLUP": "TRUE"}
+    }
+    singles = ("rst", "uart", "i2c", "pcie", "clk300", "clk125", "clk_user", "pcie_refclk_x8")
+    several = {"clk250": 2, "led": 8, "button": 5, "switch": 4}
+    assert sorted((r.name, r.number) for r in resources) == sorted(
+        (name, number)
+        for name, count in {**dict.fromkeys(singles, 1), **several}.items()
+        for number in range(count)
+    )
+    # Active low.
+    (bus,) = (r for r in resources if r.name == "i2c")
+    ios = (*bus.ios, *pcie.ios)
+    assert [io.name for io in ios if io.ios[0].invert] == ["mux_reset", "perst"]
+    platform = VCU118Platform()
+    assert (platform.default_clk, platform.default_rst) == ("clk125", "rst")
+    assert platform.default_clk_frequency == 125e6
+    assert [(c.name, c.number) for c in platform.connectors.values()] == [("pmod", 0), ("pmod", 1)]
 
 
 def test_the_constraints_file_is_what_the_table_gives() -> None:

@@ -60,7 +60,7 @@ PACKAGES: dict[str, Package] = {
     ),
     "boards": Package(
         sources=("hw/pinion/boards",),
-        tests=("tests/boards",),
+        tests=("tests/boards", "tests/gateware/link/test_spi_slave.py"),
         longest=10.0,
         below=("pinion.gateware.core", "pinion.synthesis", "pinion.hls"),
     ),
