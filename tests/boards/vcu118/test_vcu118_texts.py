@@ -125,7 +125,7 @@ def test_scripts_are_their_templates_with_these_words(
     clock = core_clock(board, record.clock_mhz)
     place = {} if record is CORE else {"CONFIG.pcie_blk_locn": "X0Y1"}
     words = WORDS | words | {"CONFIGURATION": lines_of(CONFIGURATION | place)}
-    for name, what, text in (
+    for name, purpose, text in (
         (
             "build.tcl",
             "from Verilog to a bitstream.",
@@ -134,7 +134,7 @@ def test_scripts_are_their_templates_with_these_words(
         ("synth_core.tcl", "the core alone.", core_tcl(board, record, clock)),
     ):
         template = "\n".join((TEMPLATES / part).read_text() for part in ("common.tcl", name))
-        filled = words | {"WHAT": words["WHAT"].format(what=what)}
+        filled = words | {"WHAT": words["WHAT"].format(what=purpose)}
         assert text == re.sub("@([A-Z_]+)@", lambda match: filled[match[1]], template)  # noqa: B023
     assert " ".join(sources(board)) == words["SOURCES"]
 
