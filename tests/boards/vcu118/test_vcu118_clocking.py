@@ -80,7 +80,7 @@ def test_limits_are_those_of_the_data_sheet() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "wanted", "setting", "mhz"),
+    ("source", "target", "setting", "mhz"),
     [
         # At limits: the clock's, the detector's on both sides, each factor's, the oscillator's.
         (125.0, 10.0, (10, 1, 125), 10.0),
