@@ -164,7 +164,7 @@ def test_parameters_are_those_of_the_link() -> None:
 def test_programs_share_a_card_that_damages_packets() -> None:
     card = SimulatedProcessor(
         machine=SMALL,
-        teams=TEAMS,
+        teams=2,
         idle=PATTERNS["random"](seed=3),
         stall=PATTERNS["long_pause"](seed=4),
     )
@@ -267,7 +267,7 @@ def test_100000_requests_of_six_programs_under_pauses_and_faults() -> None:
     machine = Machine(lanes=4, rows=2048, constants=256, inputs=256, results=256, functions=8)
     card = SimulatedProcessor(
         machine=machine,
-        teams=TEAMS,
+        teams=2,
         idle=PATTERNS["random"](seed=6),
         stall=PATTERNS["bursts"](seed=7),
     )
