@@ -47,7 +47,7 @@ X, Y = Node("input", (), ("x",)), Node("input", (), ("y",))
         ),
         ((X, Node("add", (0, 5))), (), r"uses %5, which does not precede it"),
         ((X, Node("neg", (-1,))), (), r"uses %-1, which does not precede it"),
-        ((X, X), (), r"Node %1 repeats the input 'x': use the first"),
+        ((X, X), (), r"Node %1 repeats the input 'x': use its first"),
         ((X, Y), (("a", 2),), r"The output 'a' is node %2, which does not exist: .* %0 to %1\."),
         ((X, Y), (("a", -1),), r"The output 'a' is node %-1, which does not exist: "),
         ((X, Y), (("a", 0), ("a", 1)), r"The output 'a' is listed twice: keep one\."),
