@@ -46,7 +46,7 @@ def command(
     prebuilt: Annotated[
         bool,
         typer.Option(
-            "--prebuilt", help="Write the bitstream that is shipped: 1 team of 4 lanes, 100 MHz."
+            "--prebuilt", help="Write the bitstream that is shipped: 2 teams of 4 lanes, 100 MHz."
         ),
     ] = False,
     json: Json = False,

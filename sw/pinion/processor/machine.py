@@ -42,7 +42,7 @@ RECIPROCAL_DELAY = 17
 MOST_LANES = 8
 """Number of lanes of the largest team."""
 
-TEAMS = 1
+TEAMS = 2
 """Number of teams of the card that is shipped."""
 
 MOST_TEAMS = 8

@@ -309,11 +309,14 @@ class ProcessorPath(LinkPath):
         with m.Elif(damaged & settled):
             m.d.sync += damaged.eq(0)
         is_name = loader.store_in == Store.NAMES
-        m.d.comb += [
+        # A register, because the memories are far.
+        m.d.sync += [
             processor.store.eq(loader.store & ~is_name),
             processor.store_in.eq(loader.store_in),
             processor.store_at.eq(loader.store_at),
             processor.store_data.eq(loader.store_data),
+        ]
+        m.d.comb += [
             directory.write.eq(loader.store & is_name),
             directory.at.eq(loader.store_at),
             directory.data.eq(loader.store_data),

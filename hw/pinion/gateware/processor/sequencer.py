@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from pinion.gateware.collisions import unchecked
 from pinion.gateware.component import Component
 from pinion.processor.encoding import Encoding
+
+SLICE = 2
+"""Bits of a block RAM of the ECP5 with as many words as a program memory."""
 
 
 class ProgramSequencer(Component):
@@ -54,23 +57,27 @@ class ProgramSequencer(Component):
     def elaborate(self, platform: object) -> Module:
         """Build the memory, and the register of the row that is read."""
         m = Module()
-        m.submodules.program = program = Memory(
-            shape=self.encoding.width, depth=self.program_rows, init=[]
-        )
-        write, read = program.write_port(), unchecked(program.read_port())
         row = Signal(range(self.program_rows))
+        # Slices as wide as a block of RAM: behind deeper ones, multiplexers would be far from some.
+        starts = range(0, self.encoding.width, SLICE)
+        reads = []
+        for number, start in enumerate(starts):
+            data = self.program_data[start : start + SLICE]
+            program = Memory(shape=len(data), depth=self.program_rows, init=[])
+            m.submodules[f"program{number}"] = program
+            write, read = program.write_port(), unchecked(program.read_port())
+            m.d.comb += [
+                *(write.addr.eq(self.program_row), write.data.eq(data)),
+                *(write.en.eq(self.program_write), read.addr.eq(row), read.en.eq(1)),
+            ]
+            reads.append(read.data)
         running, executes, follows = (Signal(name=n) for n in ("running", "executes", "follows"))
         m.d.comb += [
-            write.addr.eq(self.program_row),
-            write.data.eq(self.program_data),
-            write.en.eq(self.program_write),
-            read.addr.eq(row),
-            read.en.eq(1),
             self.busy.eq(running | executes | follows),
         ]
         # Block RAM is late in its cycle, and teams are far: nothing but a register behind it.
         word = Signal.like(self.data)
-        m.d.sync += [executes.eq(running), follows.eq(executes), word.eq(read.data)]
+        m.d.sync += [executes.eq(running), follows.eq(executes), word.eq(Cat(reads))]
         m.d.comb += self.data.eq(Mux(follows, word, 0))
         with m.If(running):
             m.d.sync += row.eq(row + 1)
