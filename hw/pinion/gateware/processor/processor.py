@@ -33,8 +33,8 @@ class Processor(Component):
     """Memories of programs, teams, and converters from and to single precision.
 
     The teams take the requests in turn: words are converted and wait in the queue of their team,
-    while samples before them are computed. All teams run the same row at the same time, each for a
-    sample of its own. A sample begins when its function's constants are in the lanes, all its words
+    while samples before them are computed. All teams run the same row at the same time, each on a
+    different sample. A sample begins when its function's constants are in the lanes, all its words
     have come, and its team's result store has room for its whole record; those behind it that are
     ready and have the same function begin with it, one for each team. No program ever waits.
     Results leave in the order of the requests, each record's words in theirs.

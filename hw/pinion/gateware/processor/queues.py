@@ -34,7 +34,7 @@ class RequestQueue(Component):
     waits, first : Out
         There is a sample with all its words; its description.
     start, inputs : In
-        The first sample begins, which has so many words.
+        The first sample begins; its number of words.
     input : Out
         Word k of the sample that has begun, k + 4 cycles after its start.
     holds : Out(1)
@@ -108,11 +108,11 @@ class ResultQueue(Component):
     Members
     -------
     start, results : In; free : Out
-        A sample begins, for whose results so many words are reserved; words that are free.
+        A sample begins, and reserves this number of words; the number of free words.
     output, place, word : In
         A result word, at its place in the record.
     finished, size, sample : In
-        A sample ends, which has so many results; its description.
+        A sample ends; its number of results, and its description.
     waits, first : Out
         There is a finished sample; its description.
     issue, ends : In

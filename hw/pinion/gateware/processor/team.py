@@ -71,7 +71,7 @@ class Team(Component):
         """Connect the fields of a row to lanes, crossbar and reciprocal unit."""
         m = Module()
         encoding, machine = self.encoding, self.encoding.machine
-        # A register of its own for each team, because teams are apart.
+        # One register per team, because the teams lie far apart on the chip.
         row = Signal(encoding.width, attrs=dict(MARK))
         m.d.sync += row.eq(self.data)
         with m.If(self.start):
