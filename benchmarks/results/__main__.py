@@ -28,7 +28,7 @@ def made() -> Mapping[Path, str]:
     measured = [*cores["measured"], *factor["measured"]]
     return {
         docs / "results.md": page(),
-        docs / "where-each-backend-wins.md": backends(),
+        docs / "guides/where-each-backend-wins.md": backends(),
         docs / "results" / "overview.svg": drawn(cores, factor, batches),
         readme: with_headline(readme.read_text(encoding="utf-8"), cores, factor, batches),
         timing: with_critical_paths(timing.read_text(encoding="utf-8"), measured),

@@ -1,4 +1,4 @@
-"""Times of batches in docs/where-each-backend-wins.md and docs/cuda.md, from the records."""
+"""Times of batches in docs/guides/where-each-backend-wins.md and docs/cuda.md, from the records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROCESSOR = {dtype: f"Pinion CPU, {dtype}, one processor" for dtype in ("float64
 
 
 def backends() -> str:
-    """Return the text of docs/where-each-backend-wins.md."""
+    """Return the text of docs/guides/where-each-backend-wins.md."""
     record = RECORDS["batches"].read()
     batches = record["figures"]
 

@@ -99,7 +99,7 @@ class Quantity:
     digits: int = 12
 
 
-LAW, WHERE = "docs/control.md", "docs/where-each-backend-wins.md"
+LAW, WHERE = "docs/control.md", "docs/guides/where-each-backend-wins.md"
 GRADIENTS = "docs/concepts/fd-derivatives.md"
 MINV = "fd_derivatives_from_minv"
 

@@ -42,7 +42,7 @@ SHOWN = (
     "graph",
     "link",
     "results",
-    "where-each-backend-wins",
+    "guides/where-each-backend-wins",
     "reference/commands",
     "reference/json",
     "reference/python/pinion.api",

@@ -90,7 +90,7 @@ def test_times_of_batches_are_the_same_on_every_page(
     file.write_text(json.dumps(spoiled))
     assert results.main(["--check"]) == 1
     output = capsys.readouterr().out
-    for name in ("README.md", "docs/results.md", "docs/where-each-backend-wins.md"):
+    for name in ("README.md", "docs/results.md", "docs/guides/where-each-backend-wins.md"):
         assert f"{name} differs from the records" in output
 
 
