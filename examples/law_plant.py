@@ -81,7 +81,7 @@ class Arm:
 
 
 class Motion(Protocol):
-    """A motion for a law to follow: its start, (nv,), and the request at a time [s].
+    """A motion for a law to follow: its start, (nv,), and the request at time t [s].
 
     ``off`` returns the errors of joint positions [rad] and of the tip's position [m].
     """
@@ -93,7 +93,7 @@ class Motion(Protocol):
         ...
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the robot's tracking errors at a time."""
+        """Return the robot's tracking errors at time `t` [s]."""
         ...
 
 
@@ -122,7 +122,7 @@ class JointMotion:
         return {"q": q, "qd": qd, "q_des": self.positions(t), **moving}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the tracking errors of the joints and of the tip at a time."""
+        """Return the tracking errors of the joints and of the tip at time `t` [s]."""
         target = self.positions(t)
         _, x = dynamics.frame_placement(self.model, np.stack([q, target]), tip_of(self.model))
         return q - target, float(np.linalg.norm(x[0] - x[1]))
@@ -155,7 +155,7 @@ class TipMotion:
         return {"q": q, "qd": qd, **tip}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the tracking errors of the tip's rotation and position at a time."""
+        """Return the tracking errors of the tip's rotation and position at time `t` [s]."""
         R, x = self._pose(q)
         turn = np.sum(np.cross(R.T, self._R.T), axis=0) / 2.0
         return turn, float(np.linalg.norm(x - self.place(t)[0]))

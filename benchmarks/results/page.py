@@ -456,12 +456,13 @@ def flagged_programs(figures: Figures) -> str:
 
 
 def processor_card(figures: Figures) -> str:
-    """Return the resource use and clock of the shipped card as text."""
+    """Return the teams, resource use and clock of the shipped bitstream as text."""
     card = figures["card"]
     use = card["use"]
     return (
-        f"{use['lut4']:,} LUT4, {use['ff']:,} registers, {use['mult18x18d']} multiplier blocks "
-        f"and {use['dp16kd']}\nof RAM of the {card['part']}, {card['fmax_mhz']} MHz by nextpnr"
+        f"{card['teams']} teams of four lanes and takes {use['lut4']:,} LUT4, {use['ff']:,} "
+        f"registers,\n{use['mult18x18d']} multiplier blocks and {use['dp16kd']} RAM blocks of the "
+        f"{card['part']}; nextpnr reports {card['fmax_mhz']} MHz"
     )
 
 

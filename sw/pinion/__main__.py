@@ -92,7 +92,7 @@ def _unheard(stream: TextIO) -> TextIO:
 
 
 def _without_extra(arguments: list[str]) -> str | None:
-    """Return the command's answer without the packages of its extra; None for a verb."""
+    """Return what ``pinion`` prints if its extra ``cli`` is missing; None for a verb."""
     if arguments == ["--version"]:
         return f"pinion {version()}"
     if arguments not in ([], ["-h"], ["--help"]):

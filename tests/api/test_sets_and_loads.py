@@ -237,9 +237,12 @@ SAMPLE_4[4, 4] = 0.3
         ({HAND: {"mass": 1.0, "inertia": (-1, 0, 0, 1, 0, 1)}}, "not positive definite; correct"),
         ({HAND: SAMPLE_4}, f"inertia of the link '{HAND}' in sample 4 is not physical"),
         ({"nothing": np.ones(10)}, f"no parameters of 'nothing', only of '{HAND}', 'gravity'"),
-        ({HAND: np.ones(9)}, "give 10 numbers or a dictionary of mass, com and inertia"),
+        (
+            {HAND: np.ones(9)},
+            r"has the shape \(9,\): give 10 numbers or a dictionary of mass, com and inertia",
+        ),
         ({HAND: {"com": (0, 0, 0)}}, "give 10 numbers or a dictionary of mass, com and inertia"),
-        ({"gravity": {"mass": 1.0}}, "give 3 numbers, once for all"),
+        ({"gravity": {"mass": 1.0}}, "cannot be {'mass': 1.0}: give 3 numbers, once for all"),
         ({HAND: SAMPLE_4, "gravity": np.ones((2, 3))}, r"numbers of samples \(2 and 33\)"),
     ],
 )

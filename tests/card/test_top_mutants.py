@@ -142,7 +142,7 @@ MUTANTS: dict[str, Mutant] = {
     "open_packet_not_closed": (
         *(10, "soft_resets", CLOSER),
         ("self.o.valid.eq(self.open)", "self.o.valid.eq(0)"),
-        r"did not become idle in its soft reset",
+        r"did not become idle in soft reset",
     ),
     "offer_withdrawn_by_the_reset": (
         *(10, "soft_resets", TOP),

@@ -207,7 +207,7 @@ def test_what_does_not_fit_is_a_sentence(model: Model, tmp_path: Path) -> None:
         build(model, row(inputs=(short,)), tmp_path / "c")
     with pytest.raises(FunctionError, match=r"an array named 'a b': give it a name of letters"):
         row(outputs=(Block(name="a b", shape=(), unit="1"),))
-    with pytest.raises(FunctionError, match="names an array twice"):
+    with pytest.raises(FunctionError, match="has two arrays named 'tip'"):
         row(outputs=(REACH.outputs[0], REACH.outputs[0]))
     with pytest.raises(FunctionError, match=r"cannot be sampled between 1\.0 and 0\.0"):
         Uniform(1.0, 0.0)

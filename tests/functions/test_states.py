@@ -115,8 +115,8 @@ def test_reduction_builds_on_no_value_that_a_state_happens_to_have() -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"states": (State(name="x", shape=(), unit="1"),)}, "names an array twice"),
-        ({"states": (State(name="y", shape=(), unit="1"),)}, "names an array twice"),
+        ({"states": (State(name="x", shape=(), unit="1"),)}, "has two arrays named 'x'"),
+        ({"states": (State(name="y", shape=(), unit="1"),)}, "has two arrays named 'y'"),
         ({"states": (State(name="1", shape=(), unit="1"),)}, "give it a name of letters"),
     ],
 )

@@ -230,15 +230,19 @@ def test_a_wrong_binary_point_of_a_word_is_refused(step: int) -> None:
         word, fmt = words[at]
         return (*words[:at], (word, Format(fmt.width, fmt.frac + step)), *words[at + 1 :])
 
+    def message(subject: str, words: tuple[tuple[Word, Format], ...], at: int) -> str:
+        frac = words[at][1].frac
+        return f"The {subject}[{at}] has {frac + step} fractional bits instead of {frac}."
+
     for at in range(3):
         refused(
             replace(original, inputs=moved(original.inputs, at)),
-            f"The input x[{at}] has the wrong binary point.",
+            message("input x", original.inputs, at),
         )
     for at in range(2):
         refused(
             replace(original, outputs=moved(original.outputs, at)),
-            f"The result y[{at}] has the wrong binary point.",
+            message("result y", original.outputs, at),
         )
 
 

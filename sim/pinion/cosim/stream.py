@@ -77,7 +77,7 @@ class StreamResult:
 
 
 def joined_runs(runs: Sequence[StreamResult]) -> StreamResult:
-    """Join successive runs into one result, with continuous cycles."""
+    """Join successive runs into one result; cycles are counted from the start of the first run."""
     starts = np.cumsum([0, *(run.cycles for run in runs)])[:-1]
 
     def cycles(name: str) -> Cycles:

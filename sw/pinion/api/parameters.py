@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pinion.base.amounts import amount
+from pinion.base.escaping import one_line
 from pinion.batch import Backend, InputError, Result
 from pinion.dynamics import DynamicsError, parameters_of
 from pinion.dynamics.parametric import Parameter, check_values, rigid_body
@@ -235,8 +236,10 @@ def _set_of(parameter: Parameter, value: Any) -> Array:
         described = " or a dictionary of mass, com and inertia" if parameter.of_link else ""
         if parameter.count < numbers:
             described = f", the {parameter.count} of {parameter.name!r}{described}"
+        shape = np.shape(value) if array.ndim else ()
+        fault = f"has the shape {shape}" if shape else f"cannot be {one_line(repr(value)):.60}"
         raise InputError(
-            f"The set of {parameter.name!r} has the wrong form: give "
+            f"The set of {parameter.name!r} {fault}: give "
             f"{amount(numbers, 'number')}{described}, once for all samples or once per sample."
         )
     if not parameter.of_link:

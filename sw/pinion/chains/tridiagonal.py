@@ -84,7 +84,7 @@ class Diagonal:
         Raises
         ------
         DynamicsError
-            If R has another shape.
+            If R has the wrong shape.
         """
         if R.ndim != 4 or R.shape[1:3] != self.shape:
             n, k = self.shape

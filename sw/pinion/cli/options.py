@@ -324,7 +324,7 @@ def loop_of(text: str) -> tuple[str, str, str]:
     Raises
     ------
     UsageError
-        If the text has another form.
+        If the text does not have this form.
     """
     first, equal, second = text.partition("=")
     second, colon, kind = second.rpartition(":")

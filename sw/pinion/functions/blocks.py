@@ -156,7 +156,7 @@ class Drawn:
         Raises
         ------
         FunctionError
-            If the values have another shape or are not finite numbers.
+            If the values have the wrong shape or are not finite numbers.
         """
         words = max(1, math.prod(dims))
         count = max(LEAST_ROWS, min(MOST_ROWS, TABLE_WORDS // words))

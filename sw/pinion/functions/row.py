@@ -148,10 +148,13 @@ class Function:
                     "letters, digits (not first) and underscores."
                 )
         for blocks in ((*self.inputs, *self.states), (*self.outputs, *self.states)):
-            if len({block.name for block in blocks}) != len(blocks):
-                raise FunctionError(
-                    f"The function '{self.name}' names an array twice: {names}; rename one of them."
-                )
+            listed = [block.name for block in blocks]
+            for name in listed:
+                if listed.count(name) > 1:
+                    raise FunctionError(
+                        f"The function '{self.name}' has two arrays named {name!r}: rename one of "
+                        "them."
+                    )
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(b.name for b in blocks) for blocks in (self.inputs, self.results))

@@ -70,8 +70,8 @@ MASK_UNIT = "0 or 1"
 class Array:
     """A named array of a record, with its shape without the batch axis and its unit.
 
-    Elements that are known in advance are not sent: constants of the robot (structural zeros), and
-    one half of a symmetric matrix.
+    Two kinds of elements are not sent: constants of the robot (structural zeros), and one half of a
+    symmetric matrix.
 
     Members
     -------

@@ -13,6 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pinion.base.amounts import amount
+from pinion.fixedpoint import Format
+
 from .errors import ProgramError
 from .machine import GUARD, RECIPROCAL_DELAY, SHIFTS, Finish, Half
 from .points import Points
@@ -117,8 +120,8 @@ class _Symbols:
         if self.program.cycles < len(self.record):
             raise ProgramCheckError("The program ends before the last word of its request.")
         for number, (word, fmt) in zip(self.record, self.program.inputs, strict=True):
-            if number is not None and fmt.frac != self.points.fracs[number]:
-                raise ProgramCheckError(f"The input {word} has the wrong binary point.")
+            if number is not None:
+                self.check_point(f"input {word}", fmt, number)
         for cycle in range(self.program.cycles):
             self.step(cycle)
         for lane, slots in enumerate(self.open):
@@ -130,8 +133,15 @@ class _Symbols:
             actual = self.results.get(place)
             if actual is None or actual != self.same[number]:
                 raise ProgramCheckError(f"The result {word} is missing or has the wrong value.")
-            if self.program.outputs[place][1].frac != self.points.fracs[number]:
-                raise ProgramCheckError(f"The result {word} has the wrong binary point.")
+            self.check_point(f"result {word}", self.program.outputs[place][1], number)
+
+    def check_point(self, subject: str, fmt: Format, number: int) -> None:
+        """Check that a word has the binary point of its value."""
+        expected = self.points.fracs[number]
+        if fmt.frac != expected:
+            raise ProgramCheckError(
+                f"The {subject} has {amount(fmt.frac, 'fractional bit')} instead of {expected}."
+            )
 
     def step(self, cycle: int) -> None:
         for source, value in self.due.pop(cycle, {}).items():

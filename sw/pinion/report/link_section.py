@@ -22,7 +22,7 @@ def link_section(build: Data, k: int) -> str:
             for a in arrays
         ],
         left=4,
-        note="Values known in advance (constants, half of a symmetric matrix) are not sent.",
+        note="Constants, and one half of a symmetric matrix, are not sent.",
     )
     card = _card(build["link"], m)
     cards = build["facts"].get("cards")

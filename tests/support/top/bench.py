@@ -197,7 +197,7 @@ class Bench:
         await host.put("CONTROL", 1)
         host.dma.abandon()
         await self.until(
-            host.dma.rests, "The card stopped accepting beats although its soft reset is held"
+            host.dma.rests, "The card stopped accepting beats although it is held in soft reset"
         )
         for _ in range(self.spec["polls"]):
             status = await host.get("STATUS")
@@ -206,7 +206,7 @@ class Bench:
             await ClockCycles(host.dut.clk, 10)
         else:
             raise ComplaintError(
-                f"The card did not become idle in its soft reset: STATUS is {status:#x} and not "
+                f"The card did not become idle in soft reset: STATUS is {status:#x} and not "
                 "IN_RESET and QUIET without OPEN."
             )
         if str(host.dut.c2h_tvalid.value) != "0":
@@ -217,7 +217,7 @@ class Bench:
             if not await host.get("STATUS") & IN_RESET:
                 break
         else:
-            raise ComplaintError("The card stays in its soft reset although CONTROL is 0.")
+            raise ComplaintError("The card stays in soft reset although CONTROL is 0.")
         await host.check_card()
         await host.expect("ERROR", Cause.NONE)
         status = await host.get("STATUS")

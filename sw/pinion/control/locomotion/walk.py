@@ -39,7 +39,7 @@ class Push:
             raise ControlError(f"A push has the force {self.force!r:.60}: give 3 numbers.")
 
     def acts(self, time: float) -> bool:
-        """Return whether the force acts at a time [s]."""
+        """Return whether the force acts at time ``time`` [s]."""
         return self.begin - 1e-9 <= time < self.begin + self.duration - 1e-9
 
 

@@ -250,7 +250,7 @@ class Mpc(Closing):
         Raises
         ------
         ControlError
-            If the motion is over, the state has another shape or is not finite, or every gradient
+            If the motion is over, the state has the wrong shape or is not finite, or every gradient
             of the first horizon was flagged.
         """
         x = np.asarray(x, dtype=np.float64)

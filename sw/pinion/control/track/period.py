@@ -359,7 +359,7 @@ class CompiledPeriod:
         Raises
         ------
         ControlError
-            If an array has another shape.
+            If an array has the wrong shape.
         """
         arrays = (*law, limit, x)
         for name, array, shape in zip(LAW, arrays, self._shapes, strict=True):
