@@ -1,4 +1,4 @@
-"""Savings of formats chosen by a task, compared with those chosen by a largest error.
+"""Savings of formats chosen by a task, compared with those chosen by an error limit.
 
     python -m benchmarks.task_formats build/task_formats.json            measure what is missing
     python -m benchmarks.task_formats build/task_formats.json --synth    and count LUTs with Yosys
@@ -7,7 +7,7 @@
 Every row is a design of the iiwa14 at one result every 8 cycles. Open loop: the largest relative
 error of its integers on 4,000 reference states. Closed loop: the loss in the task's figure-eight,
 and the largest in the held-out motions, by the same integers for all rows, also for those chosen by
-a largest error. With ``--synth`` each is built as well.
+an error limit. With ``--synth`` each is built as well.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def row(name: str, kind: str, value: float, loss: TrackingLoss) -> dict[str, Any
 
 
 def request_of(max_error: float | None) -> BuildRequest:
-    """Return the build request for a largest error, or for a task if that is None."""
+    """Return the build request for an error limit, or for a task if that is None."""
     return BuildRequest(ii=II, formats="auto", max_error=max_error)
 
 

@@ -1,4 +1,4 @@
-"""Figures on other pages, including the README, between comments that mark their place."""
+"""Insertion of figures into other pages, such as the README, between marker comments."""
 
 from __future__ import annotations
 

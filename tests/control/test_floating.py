@@ -250,7 +250,7 @@ def test_a_motion_that_cannot_be_rolled_out_can_be_guessed(plant: Plant) -> None
     """With equal efforts of all joints the robot throws itself into the air and diverges."""
     problem = shifts(2, knots=50)
     wild = np.full((2, problem.knots, JOINTS), 10.0)
-    with pytest.raises(ControlError, match="A first guess diverges"):
+    with pytest.raises(ControlError, match="An initial guess diverges"):
         solve(problem, plant, guess=wild)
     solution = solve(problem, plant, guess=wild, states=straight(problem))
     assert solution.converged.all()
@@ -467,7 +467,7 @@ def test_what_a_floating_robot_cannot_be_given(plant: Plant) -> None:
             start=problem.start,
             active=np.ones((2, 3)),
         )
-    with pytest.raises(ControlError, match="A first guess diverges"):
+    with pytest.raises(ControlError, match="An initial guess diverges"):
         solve(problem, plant, states=np.full((2, 16, 25), 1e200))
     solution = solve(problem, plant)
     with pytest.raises(ControlError, match=r"shape \(2, 16, 25\), but those of the problem have"):

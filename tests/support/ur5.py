@@ -1,4 +1,4 @@
-"""Arm with a UR5's lengths and masses, as in public files, with a fixed `base` last."""
+"""URDF of a UR5-like arm; its last link is a fixed `base`, as in public UR5 files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ JOINT = """<joint name="{name}" type="{kind}"><parent link="{parent}"/><child li
 
 
 def like_a_ur5(path: Path) -> Path:
-    """Write a URDF of six joints with a UR5's lengths and masses and a fixed `base` last."""
+    """Write a URDF of six joints with a UR5's lengths and masses; its last link is `base`."""
     bodies = (
         ("shoulder", 3.7, "0 0 0", "0 0 0.089", "0 0 0", "0 0 1", 150),
         ("upper_arm", 8.39, "0 0 0.28", "0 0.136 0", "0 1.5708 0", "0 1 0", 150),

@@ -59,14 +59,14 @@ class Piecewise:
             )
         if self.degree not in (1, 2) or not -1000 <= self.step <= 1000:
             raise ValueError(
-                f"A table needs polynomials of degree 1 or 2 on segments of 2**-1000 to 2**1000, "
-                f"but this one has degree {self.degree} and segments of 2**{self.step}."
+                f"A table needs polynomials of degree 1 or 2 on segments 2**-1000 to 2**1000 wide, "
+                f"but this one has degree {self.degree} and segments 2**{self.step} wide."
             )
         count = segments(self.low, self.high, self.step)[1]
         if not 1 <= count <= MOST_SEGMENTS:
             raise ValueError(
-                f"From {self.low!r} to {self.high!r} there are {count} segments of "
-                f"2**{self.step}; a table has at most {MOST_SEGMENTS}."
+                f"From {self.low!r} to {self.high!r} there are {count} segments "
+                f"2**{self.step} wide; a table has at most {MOST_SEGMENTS}."
             )
         if len(self.coefficients) != count * (self.degree + 1):
             raise ValueError(

@@ -87,7 +87,7 @@ class FixedTable:
             )
         if not 2 <= self.position_bits <= 40 or sum(self.widths) > 120:
             raise FormatError(
-                f"A table with segments of 2**{self.piecewise.step} does not support operands of "
+                f"A table with segments 2**{self.piecewise.step} wide does not support operands of "
                 f"the format {self.source.name} with results of the format {self.target.name}: "
                 "use formats with fewer fraction bits."
             )

@@ -189,7 +189,7 @@ def build(
     as_read : the robot as its file describes it, if `model` has snapped angles: the manifest states
         what the snapping changed. The build's float model, which ``verify`` and error budgets refer
         to, is that of `model`.
-    goal : with ``auto``, what formats are chosen for instead of a largest error: a task's measure
+    goal : with ``auto``, what formats are chosen for instead of an error limit: a task's measure
         and its largest allowed loss (:mod:`pinion.flow.by_task`). The build then promises the
         errors that it measures.
     progress : receives each step, and its share done if that is known.
@@ -362,7 +362,7 @@ def _check_goal(request: BuildRequest) -> None:
         )
     if request.max_error is not None:
         raise BuildError(
-            "A task chooses the formats by its loss, so a largest error of "
+            "A task chooses the formats by its loss, so an error limit of "
             f"{request.max_error:g} cannot be requested as well: leave out the task (--task) or "
             "max_error (--max-error)."
         )

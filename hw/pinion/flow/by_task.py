@@ -177,7 +177,7 @@ class TaskSearch:
     -------
     tried : candidates in the order in which they were measured.
     found, held_out : of the design itself, after `judge`.
-    ordinary : blocks and bits of formats chosen for a largest error of `ORDINARY`; None if that
+    ordinary : blocks and bits of formats chosen for an error limit of `ORDINARY`; None if that
         is out of reach.
     """
 

@@ -171,7 +171,7 @@ def gate_sentence(manifest: Manifest) -> str:
         advice = "finer formats were tried, and none is accurate enough"
         advice += f"; ask for max_error={higher:g} (--max-error)" if higher < 1.0 else ""
     elif by_signal:
-        advice = "give formats auto, which are chosen for a largest error"
+        advice = "give formats auto, which are chosen for an error limit"
     else:
         advice = "give formats auto, or a format with more fraction bits"
         advice += f", or {accept}" if higher < 1.0 else ""

@@ -120,7 +120,7 @@ def verify(
     if dsp48e2 and not explicit_text(build.folder):
         raise BuildError(
             f"The build '{folder}' has no explicit DSP48E2 blocks, which only products of 27 x 18 "
-            "bits have: build it again with formats (--formats) 'auto'."
+            "bits have: build it again with formats 'auto' (--formats auto)."
         )
     reference = Reference(build, function)
     manifest = build.manifest

@@ -345,7 +345,7 @@ def build(
     function : a name, ``module:function``, ``file.py:function``, or an object.
     folder : the build folder to make; an earlier build there is replaced, or kept beside it if it
         holds files that Pinion did not write, such as a bitstream (``notes.replaced``).
-    goal : with formats ``auto``, what they are chosen for instead of a largest error: returns a
+    goal : with formats ``auto``, what they are chosen for instead of an error limit: returns a
         :class:`pinion.flow.by_task.Goal` for robot and function; ``pinion build --task`` makes it
         from a task file with ``pinion.control.task.tracking_loss.TrackingLoss``.
     progress : receives each step and the fraction done, if known; ``Progress(print)`` prints the

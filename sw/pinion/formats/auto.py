@@ -128,8 +128,8 @@ class AutoFormats:
                 raise PrecisionError(
                     f"Words of {self.tables.stored} bits are too short: with rounding, the value "
                     f"of {lost.op} in {lost.line or 'the graph'} is not finite in some states, "
-                    "for instance if a pivot becomes zero; use longer words: formats (--formats) "
-                    f"'{longer}'."
+                    "for instance if a pivot becomes zero; use longer words, for example formats "
+                    f"'{longer}' (--formats {longer})."
                 )
             # For larger values, the margin covers the rounding errors.
             small = ~(largest <= ranges.largest * (1 + (self.margin - 1) / 4))

@@ -57,7 +57,7 @@ class SavedPlan:
     widths : dot widths of the graph that the node numbers belong to.
     digest : digest of that graph.
     distribution, max_error : what the formats are meant for.
-    task : name of the task that chose them, if not a largest error; `max_error` is then the error
+    task : name of the task that chose them, if not an error limit; `max_error` is then the error
         that a build with them has stated.
     """
 

@@ -59,8 +59,8 @@ class Processor(Component):
     busy : Out(1)
         A sample has begun to be loaded, and its results have not been handed over.
 
-    Latency: the inputs (and the constants, if the function changes) at a word a cycle, the rows of
-    the program, and about twenty stages of registers.
+    Latency: the inputs (and the constants, if the function changes) at one word per cycle, the rows
+    of the program, and about twenty stages of registers.
     Throughput: a sample of each team in the rows of its program and
     `pinion.processor.machine.OVERHEAD`; a word of requests and of results each cycle.
     """

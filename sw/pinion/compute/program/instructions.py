@@ -88,7 +88,7 @@ class KernelProgram:
 
     @property
     def early_angles(self) -> frozenset[int]:
-        """Operands of sines and cosines at most `EARLY` instructions away from inputs."""
+        """Operands of sines and cosines that take at most `EARLY` instructions to compute."""
         size: list[float] = []
         for it in self.instructions:
             if it.kind in GIVEN:

@@ -380,7 +380,9 @@ def _check_redundancy(problem: Problem, plant: Plant) -> None:
 CLOSED = 1e-13
 """Largest gaps, beside 1 and the largest state, that are rounding."""
 
-NO_GUESS = "A first guess diverges or has no finite cost: give another guess, or a shorter motion."
+NO_GUESS = (
+    "An initial guess diverges or its cost is not finite: give another guess, or fewer knots."
+)
 
 ROUNDINGS = 8
 """Rounding errors in each state of a rollout: sums, and the errors of forward dynamics."""

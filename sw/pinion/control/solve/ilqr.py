@@ -92,7 +92,7 @@ class Engine(Protocol):
     seconds: dict[str, float]
 
     def add(self, problem: Problem, u: Floats, x: Floats | None = None) -> None:
-        """Add problems and roll out their first guesses, unless they have states."""
+        """Add problems and roll out their initial guesses, unless they have states."""
 
     def gap(self) -> Floats:
         """Return the largest gap of each trajectory."""
@@ -161,7 +161,7 @@ def solve(
     Raises
     ------
     ControlError
-        If the guess or the plant does not match the problem, or a first guess has no finite cost.
+        If the guess or the plant does not match the problem, or the cost of a guess is not finite.
     """
     check_kind("problem", problem, Problem)
     with ArrayEngine(problem, plant, backward=backward, second_order=second_order) as engine:
@@ -291,7 +291,7 @@ def iterate(
 
 
 def _guessed_states(problem: Problem, values: ArrayLike) -> Floats:
-    """Return a first guess of states (n, knots + 1, nx), checked against the problem."""
+    """Return an initial guess of states (n, knots + 1, nx), checked against the problem."""
     x = states_of("states", values, problem.space)
     expected = (problem.count, problem.knots + 1, problem.space.nx)
     if x.shape != expected:

@@ -215,7 +215,7 @@ class Problem:
         return len(self.start)
 
     def held(self) -> Floats:
-        """Return efforts (n, knots, nu) that keep the joints still at the start: a first guess."""
+        """Return efforts (n, knots, nu) that keep the joints still at the start, as a guess."""
         q = self.start[:, : self.space.nq]
         if self.active is None or self.active.shape[1] == 1:
             first = None if self.active is None else self.active[:, 0]

@@ -289,7 +289,7 @@ class _Problem(ctypes.Structure):
 
 
 class CompiledPeriod:
-    """A compiled controller: its memory, and the call that computes a period.
+    """A compiled controller: its memory, and the call that runs a control period.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ class CompiledPeriod:
         self._addresses = address, self._state.ctypes.data
 
     def update(self, number: int, x: Floats, load: Floats | None = None) -> int:
-        """Compute a period; return the status of ``period.hpp``, 0 if there is a new law.
+        """Run one control period; return its status code (``period.hpp``), 0 if there is a new law.
 
         ``load`` : (nu,), efforts that act besides the law's.
         """

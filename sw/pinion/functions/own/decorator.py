@@ -450,7 +450,7 @@ def _check_reach(function: OwnFunction, graph: Graph, model: Model) -> None:
 
 
 def _reach(function: OwnFunction, graph: Graph, model: Model) -> tuple[int, dict[str, int]]:
-    """Return bit masks of the inputs and states that affect any output, and each output."""
+    """Return bit masks of the inputs and states that affect results: for all, and by output."""
     # Without terms that cancel, however they are grouped, or are multiplied by zero. If constants
     # divide by zero, the comparison with numbers reports it, and where.
     with suppress(ZeroDivisionError), np.errstate(all="ignore"):
