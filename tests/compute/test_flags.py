@@ -185,7 +185,7 @@ def refused(model: Model, states: dict[str, np.ndarray]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("layout", "dtype"), zip(cpu.LAYOUTS, ["float64", "float32", "float64"], strict=True)
+    ("layout", "dtype"), list(zip(cpu.LAYOUTS, ["float64", "float32", "float64"], strict=True))
 )
 @pytest.mark.parametrize("robot", some(["free", "planar", "ball"], ("planar",)))
 def test_rotations_are_refused_as_by_the_float_model(

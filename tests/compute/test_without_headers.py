@@ -118,7 +118,7 @@ def test_missing_headers_are_noticed(hidden: pytest.MonkeyPatch, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("layout", "dtype"), zip(cpu.LAYOUTS, ["float32", "float64", "float32"], strict=True)
+    ("layout", "dtype"), list(zip(cpu.LAYOUTS, ["float32", "float64", "float32"], strict=True))
 )
 def test_results_are_the_same(layout: str, dtype: str, pair: Callable[..., Pair]) -> None:
     fast, slow = pair(layout=layout, dtype=dtype)

@@ -38,15 +38,16 @@ def block_scales(graph: Graph, states: Mapping[str, Floats]) -> dict[str, float]
     """
     blocks = result_blocks(graph)
     squares, count = dict.fromkeys(blocks, 0.0), 0
-    for part in chunks(states):
-        size = np.size(next(iter(part.values())))
-        values = node_floats(graph, part)
-        for name, words in blocks.items():
-            largest = np.zeros(size)
-            for word in words:
-                np.maximum(largest, np.abs(values[graph.outputs[word][1]]), out=largest)
-            squares[name] += float(np.sum(np.square(largest)))
-        count += size
+    with np.errstate(over="ignore", invalid="ignore"):  # of what grows without end
+        for part in chunks(states):
+            size = np.size(next(iter(part.values())))
+            values = node_floats(graph, part)
+            for name, words in blocks.items():
+                largest = np.zeros(size)
+                for word in words:
+                    np.maximum(largest, np.abs(values[graph.outputs[word][1]]), out=largest)
+                squares[name] += float(np.sum(np.square(largest)))
+            count += size
     return {
         name: float(f"{math.sqrt(total / count):.{_DIGITS}g}") for name, total in squares.items()
     }
