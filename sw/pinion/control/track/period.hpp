@@ -64,6 +64,7 @@ template <class T, int NQ, int NV, int NU, int MASK, int FORCES, int KNOTS, int 
 class Controller {
   typedef typename Widest<T>::type V;
   static constexpr int LANES = Traits<V>::lanes, PARTS = (NV + LANES) / LANES, H = PARTS * LANES;
+  static constexpr int Q = Pieces<T>::Q;
   static constexpr int EFFORT_PARTS = (NU + LANES - 1) / LANES, HU = EFFORT_PARTS * LANES;
   static constexpr bool TURNING = NQ != NV;
   static constexpr int CONES = FORCES ? KNOTS : 1, ROWS = FORCES ? FORCES : 1;
@@ -198,7 +199,7 @@ private:
   alignas(64) Half by_q[KNOTS + 1][NV];               // [lqq | lq]
   alignas(64) Half turned[TURNING ? KNOTS + 1 : 1][NV]; // lqdqd
   alignas(64) Row gains[KNOTS][NU]; // [K | k]
-  alignas(64) Row value[2 * NV];
+  alignas(64) Row value[NV + (NV + LANES - 1) / LANES * LANES]; // and zeros, which mirror() reads
   Row S[NV], Tr[NV], Qux[NU];
   Half P[NV], G[NU];
   Efforts Quu[NU];
@@ -762,8 +763,7 @@ private:
       add<NV, NU, PARTS, true>(value[0], value[0], 2 * H, {{Qux[0], knot_gains[0], 1, 2 * H}});
       add<NV, NU, 2 * PARTS, true>(value[NV], value[NV], 2 * H, {{Qux[0] + H, knot_gains[0], 1, 2 * H}});
       substitute(knot_gains);
-      for (int i = 0; i < NV; ++i)
-        for (int j = 0; j < NV; ++j) value[i][H + j] = value[NV + j][i];
+      mirror();
     }
     // Also what is not finite at one knot is so at the first one.
     T sum = 0;
@@ -784,6 +784,20 @@ private:
     for (int i = 0; i < NV; ++i) {
       value[i][NV] += lane(sums, i);
       value[NV + i][NV] += lane(sums + PARTS, i);
+    }
+  }
+
+  // The half [q][qd] of V from [qd][q].
+  PINION_INLINE void mirror() {
+    if constexpr (NV < Q) {
+      for (int i = 0; i < NV; ++i)
+        for (int j = 0; j < NV; ++j) value[i][H + j] = value[NV + j][i];
+    } else {
+      for (int column = 0; column < NV; column += Q) {
+        if (column + Q > NV) column = NV - Q;
+        for (int row = 0; row < NV; row += LANES)
+          gather(value[NV + row] + column, 2 * H, value[column] + H + row, 2 * H);
+      }
     }
   }
 
