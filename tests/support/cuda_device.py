@@ -121,7 +121,7 @@ class HostDevice:
         """Allocate memory for a stream, or for all streams if that is None."""
         self.check()
         if size > self._memory - self.used:
-            raise MemoryError(f"{self.name} has no {size:,} bytes left.")
+            raise MemoryError(f"{self.name} has fewer than {size:,} bytes left.")
         return HostMemory(self, size, stream)
 
     def pinned(self, size: int) -> NDArray[np.uint8]:

@@ -115,7 +115,7 @@ class FixedTable:
 
     @property
     def high(self) -> int:
-        """The largest operand that is not clamped."""
+        """The largest operand that is not clamped, as an integer of `source`."""
         return min(math.floor(self.pieces.high * 2.0**self.source.frac), self.source.max_int)
 
     @cached_property

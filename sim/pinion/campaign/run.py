@@ -216,7 +216,7 @@ def fill_store(
 
 
 def run_of(store: StateStore, resumed: int, began: float) -> dict[str, Any]:
-    """Return this run's time [s] and workers, and the number of chunks from earlier runs.
+    """Return this run's time [s], the workers of all runs, and the chunks finished by earlier runs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Corrupted responses to a whole device: each batch is correct, or an error names the cause."""
+"""Fuzzing of a device with corrupted responses: a batch is correct, or an error names the cause."""
 
 from __future__ import annotations
 

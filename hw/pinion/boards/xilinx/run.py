@@ -163,6 +163,6 @@ def read_result(target: Path, manifest: Manifest) -> dict[str, Any]:
     except (OSError, KeyError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"damaged: {error}"
         raise VivadoError(
-            f"Vivado left no result in '{path}' ({reason}): check that the program is Vivado, read "
-            f"'{target / LOG}', and run 'pinion bitstream' again."
+            f"Vivado left no valid result in '{path}' ({reason}): check that the program is "
+            f"Vivado, read '{target / LOG}', and run 'pinion bitstream' again."
         ) from None
