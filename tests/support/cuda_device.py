@@ -22,7 +22,7 @@ from pinion.native.errors import ComputeError
 
 from .cuda_host import HostKernels
 
-NOBODY_KEEPS = "Pinned memory is used that nobody keeps any more."
+NOBODY_KEEPS = "Pinned memory is used although nothing refers to it any more."
 
 
 class HostMemory:
@@ -30,7 +30,7 @@ class HostMemory:
 
     Members
     -------
-    closed : it was given back. Its address is not used again, so that its users are noticed.
+    closed : it was released. Its address is not used again, so that its users are noticed.
     """
 
     def __init__(self, device: HostDevice, size: int, stream: HostStream | None) -> None:
@@ -51,7 +51,7 @@ class HostMemory:
 
     def check(self) -> None:
         """Raise an error if the memory has been released."""
-        assert not self.closed, "Memory of the device is used that was given back."
+        assert not self.closed, "Device memory is used after its release."
 
     def holds(self, address: int) -> bool:
         """Return whether an address is inside this memory."""

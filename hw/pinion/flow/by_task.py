@@ -318,7 +318,7 @@ class TaskSearch:
         return holding[0]
 
     def _first_that_holds(self, ladder: Sequence[Words]) -> Tried | None:
-        """Return the shortest lengths that meet the goal as the next longer ones do; None without any."""
+        """Return the shortest lengths that, with the next longer ones, meet the goal, or None."""
         low, high = 0, len(ladder)
         while low < high:
             middle = (low + high) // 2

@@ -45,7 +45,7 @@ class Pll:
 
     @property
     def vco_mhz(self) -> float:
-        """Frequency of the oscillator [MHz]."""
+        """Frequency of the PLL's oscillator [MHz]."""
         return self.input_mhz * self.feedback * self.loop / self.reference
 
     @property

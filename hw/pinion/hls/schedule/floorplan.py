@@ -163,7 +163,7 @@ class Floorplan:
         return grown
 
     def _trade_units(self, i: int, other: int, limit: float) -> None:
-        """Move an operation to another unit, or swap two, unless the cost grows beyond the limit."""
+        """Move an operation to another unit, or swap two, unless the cost grows past the limit."""
         mine = self.unit[i]
         j = self.busy.get((other, self.slot[i]))
         grown = INPUT * self._move(i, other)
