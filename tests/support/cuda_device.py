@@ -1,9 +1,8 @@
 """Emulated CUDA device: kernels run on this machine's CPU.
 
 Work is done when somebody waits for it, not when it is queued: whoever reads results too early, or
-writes over a request that is still to be sent, gets wrong numbers here as on a GPU. What is queued
-knows addresses alone; work that comes to memory which was given back, the host's pinned memory too,
-is an error.
+writes over a request that is still to be sent, gets wrong numbers here as on a GPU. Queued work
+knows only addresses; using memory after its release, also the host's pinned memory, is an error.
 """
 
 from __future__ import annotations
