@@ -194,7 +194,7 @@ class Browser:
             ready, _, _ = select.select([self._in], [], [], LIMIT)
             more = os.read(self._in, 1 << 20) if ready else b""
             if not more:
-                raise BrowserError(f"The browser {'ended' if ready else 'sent nothing'}.")
+                raise BrowserError("The browser ended." if ready else "The browser sent nothing.")
             self._waiting += more
         message, _, self._waiting = self._waiting.partition(b"\0")
         heard: dict[str, Any] = json.loads(message)

@@ -128,7 +128,8 @@ def _run_once(
                     last = line.strip()
     except OSError as error:
         raise VivadoError(
-            f"'{vivado}' cannot be started ({error.strerror}): give its path as vivado (--vivado)."
+            f"'{vivado}' cannot be started ({error.strerror}): give the path of Vivado's program "
+            "'vivado' as vivado (--vivado)."
         ) from None
     return process.returncode, last
 
