@@ -212,7 +212,7 @@ def packets_crc(payload: np.ndarray) -> int:
 
 @pytest.mark.parametrize(
     ("mutant", "words"),
-    [(Gullible, "requests of nobody"), (Forgetful, "are wrong"), (Stubborn, "STATUS is")],
+    [(Gullible, "requests that nobody sent"), (Forgetful, "are wrong"), (Stubborn, "STATUS is")],
 )
 def test_a_broken_card_is_found(
     monkeypatch: pytest.MonkeyPatch, mutant: type[PacketCard], words: str

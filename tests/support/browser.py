@@ -113,7 +113,7 @@ class Browser:
                 return result
 
     def look(self, *, width: int, height: int, dark: bool = False, phone: bool = False) -> None:
-        """Set the size of the window, in CSS pixels, and the preferred colour scheme."""
+        """Set the window's size [CSS pixels], the colour scheme, and whether it is a phone's."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -156,7 +156,7 @@ class Browser:
         end = time.monotonic() + LIMIT
         while not holds():
             if time.monotonic() > end:
-                raise BrowserError(f"the condition did not hold within {LIMIT:.0f} s")
+                raise BrowserError(f"The condition did not hold within {LIMIT:.0f} s.")
             self.ask("1")  # hears events
             time.sleep(0.02)
 
@@ -194,7 +194,7 @@ class Browser:
             ready, _, _ = select.select([self._in], [], [], LIMIT)
             more = os.read(self._in, 1 << 20) if ready else b""
             if not more:
-                raise BrowserError("the browser ended" if ready else "the browser sent nothing")
+                raise BrowserError("The browser ended." if ready else "The browser sent nothing.")
             self._waiting += more
         message, _, self._waiting = self._waiting.partition(b"\0")
         heard: dict[str, Any] = json.loads(message)

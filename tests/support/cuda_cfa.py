@@ -68,7 +68,7 @@ class Robots:
 def random_robots(
     n: int, robots: int, *, seed: int = 0, inertias: str = "arm", states: int = 8
 ) -> Robots:
-    """Sample robots with exact accelerations; `states` in a row have the same chain."""
+    """Sample robots with exact accelerations; each run of `states` robots has the same chain."""
     chains: list[Chain] = []
     parts: list[tuple[Array, ...]] = []
     while len(chains) < robots:

@@ -1,9 +1,8 @@
 """Emulated CUDA device: kernels run on this machine's CPU.
 
 Work is done when somebody waits for it, not when it is queued: whoever reads results too early, or
-writes over a request that is still to be sent, gets wrong numbers here as on a GPU. What is queued
-knows addresses alone; work that comes to memory which was given back, the host's pinned memory too,
-is an error.
+writes over a request that is still to be sent, gets wrong numbers here as on a GPU. Queued work
+knows only addresses; using memory after its release, also the host's pinned memory, is an error.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from pinion.native.errors import ComputeError
 
 from .cuda_host import HostKernels
 
-NOBODY_KEEPS = "Pinned memory is used that nobody keeps any more."
+NOBODY_KEEPS = "Pinned memory is used although nothing refers to it any more."
 
 
 class HostMemory:
@@ -30,7 +29,7 @@ class HostMemory:
 
     Members
     -------
-    closed : it was given back. Its address is not used again, so that its users are noticed.
+    closed : it was released. Its address is not used again, so that its users are noticed.
     """
 
     def __init__(self, device: HostDevice, size: int, stream: HostStream | None) -> None:
@@ -51,7 +50,7 @@ class HostMemory:
 
     def check(self) -> None:
         """Raise an error if the memory has been released."""
-        assert not self.closed, "Memory of the device is used that was given back."
+        assert not self.closed, "Device memory is used after its release."
 
     def holds(self, address: int) -> bool:
         """Return whether an address is inside this memory."""
@@ -121,7 +120,7 @@ class HostDevice:
         """Allocate memory for a stream, or for all streams if that is None."""
         self.check()
         if size > self._memory - self.used:
-            raise MemoryError(f"{self.name} has no {size:,} bytes left.")
+            raise MemoryError(f"{self.name} has fewer than {size:,} bytes left.")
         return HostMemory(self, size, stream)
 
     def pinned(self, size: int) -> NDArray[np.uint8]:

@@ -269,7 +269,7 @@ def _shared_names(function: FunctionNode) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check files and folders, by default all sources, and print the dead stores."""
+    """Print the dead stores in files and folders, by default all sources; return 1 if any."""
     paths = sys.argv[1:] if arguments is None else arguments
     wrong = 0
     for path in _files(map(Path, paths or FOLDERS)):

@@ -1,8 +1,8 @@
-"""Programs on the mapped netlist of the processor's card: ``python -m tests.support.mapped_programs
-FOLDER``.
+"""Programs on the mapped netlist of the processor's card.
 
-The card, mapped as for a bitstream, answers requests of three functions of two robots, and every
-bit is the model's. Without its serial line, which would take nine cycles of ten.
+Run it with ``python -m tests.support.mapped_programs FOLDER``. The card, mapped as for a bitstream,
+answers requests of three functions of two robots, and every bit is the model's. Its serial line is
+left out, because it would take nine cycles of ten.
 """
 
 from __future__ import annotations

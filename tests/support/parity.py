@@ -33,10 +33,10 @@ ONE = 1
 
 
 class NotAffineError(Exception):
-    """Error for a gate that is no XOR and depends on a variable; fix `variable` to a value."""
+    """Error for a gate other than XOR that depends on a variable; fix `variable` to a value."""
 
     def __init__(self, variable: int | None) -> None:
-        super().__init__("The circuit is no exclusive or of its inputs.")
+        super().__init__("The circuit is not an exclusive or of its inputs.")
         self.variable = variable
 
 

@@ -63,5 +63,5 @@ def pytest_configure(config: pytest.Config) -> None:
         for path in (argument.split("::")[0] for argument in config.args):
             if not Path(config.invocation_params.dir, path).exists():
                 # With workers pytest itself is silent about it.
-                raise pytest.UsageError(f"'{path}' does not exist: give a file or folder of tests")
+                raise pytest.UsageError(f"'{path}' does not exist: give a file or folder of tests.")
         config.pluginmanager.register(Progress(config), "pinion-progress")

@@ -182,8 +182,7 @@ def _causes(failure: Failure, faults: Sequence[FaultRecord], over: Sequence[floa
 def figures_of(
     tally: Tally, records: list[FaultRecord], *, requests: int, usable: bool, seconds: float
 ) -> dict[str, Any]:
-    """Return the figures of a soak; ``complaints`` holds a sentence for each rule that does not
-    hold.
+    """Return the figures of a soak; ``complaints`` has a sentence for each broken rule.
 
     Parameters
     ----------

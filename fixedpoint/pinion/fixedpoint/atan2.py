@@ -108,7 +108,7 @@ class Atan2:
 
     @property
     def digit_shift(self) -> int:
-        """Weight of the last digit of the division in the sum, as a power of two."""
+        """Base-2 logarithm of the weight of the division's last digit, in LSBs of the sum."""
         return self.sum_frac - (self.turns - 1) + 1
 
     @cached_property

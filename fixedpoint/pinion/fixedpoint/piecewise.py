@@ -52,7 +52,10 @@ class Piecewise:
     def __post_init__(self) -> None:
         numbers = (self.low, self.high, self.error, *self.coefficients)
         if not all(math.isfinite(number) for number in numbers):
-            raise ValueError("The bounds, error and coefficients of a table must be finite.")
+            raise ValueError(
+                "The bounds, error and coefficients of a table must be finite, not "
+                f"{next(number for number in numbers if not math.isfinite(number))!r}."
+            )
         if not self.low < self.high:
             raise ValueError(
                 f"The bounds of a table must be increasing, not {self.low!r} and {self.high!r}."
@@ -140,8 +143,9 @@ class Piecewise:
             )
         if not (np.diff(across) > 0).all():
             raise ValueError(
-                "The x of a table's samples must be strictly increasing: sort the samples by x, "
-                "and remove duplicates and NaN."
+                "The x of a table's samples must be strictly increasing, but "
+                f"x[{int(np.argmin(np.diff(across) > 0)) + 1}] is not above the value before it: "
+                "sort the samples by x, and remove duplicates and NaN."
             )
         return cls.fit(
             lambda at: float(np.interp(at, across, up)),

@@ -139,7 +139,7 @@ class Reciprocal:
 
     @cached_property
     def past(self) -> int:
-        """The largest positive operand whose result exceeds the target's range."""
+        """The largest positive integer of `source` whose reciprocal exceeds the target's range."""
         first = 1 << (self.low_bits - 1)
         step = 1 << max(self.low_bits - self.kept_bits, 0)
         # Doubling an operand halves its result, so a few leading bits on, all results fit.
@@ -266,8 +266,10 @@ class Reciprocal:
 
     @property
     def _crowded(self) -> bool:
-        """Whether magnitudes of `_first_bits` bits reach the right end of a segment, not just its
-        middle: the coefficients have their largest effect there."""
+        """Whether magnitudes of `_first_bits` bits reach a segment's end, not only its middle.
+
+        The coefficients have their largest effect there.
+        """
         return self.low_bits > self.segment_bits + 2
 
     # -- Constants and errors -------------------------------------------------------------------

@@ -70,7 +70,7 @@ class Sqrt:
 
     @property
     def largest(self) -> int:
-        """The largest operand whose root fits the target."""
+        """The largest operand whose root fits the target, as an integer of `source`."""
         # The root before rounding is below this.
         past = 2 * self.target.max_int + 1
         fits = (past**2 - 1 >> self.shift) if self.shift >= 0 else (past**2 << -self.shift) - 1

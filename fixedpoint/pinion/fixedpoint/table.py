@@ -115,7 +115,7 @@ class FixedTable:
 
     @property
     def high(self) -> int:
-        """The largest operand that is not clamped."""
+        """The largest operand that is not clamped, as an integer of `source`."""
         return min(math.floor(self.pieces.high * 2.0**self.source.frac), self.source.max_int)
 
     @cached_property
@@ -274,7 +274,7 @@ class FixedTable:
 
 @dataclass(frozen=True)
 class _Widths:
-    """Numbers of bits of the position in a segment: all, the multiplied and the squared ones.
+    """Numbers of bits of a position in its segment: all, those multiplied, and those squared.
 
     Also the fraction bits kept of the square, and whether each product fits one multiplier block.
     """

@@ -99,7 +99,9 @@ def _vivado(request: BitstreamRequest) -> Mapping[str, Any]:
     from pinion.boards.xilinx.run import VivadoError, board_folder, missing, run_vivado
 
     if request.seed is not None:
-        raise BuildError("Vivado takes no seed for placement: leave seed (--seed) out.")
+        raise BuildError(
+            f"Vivado takes no seed for placement: leave seed={request.seed} (--seed) out."
+        )
     board_folder(request.folder, request.manifest)
     board = load_board(request.manifest.target)
     program = shutil.which(request.vivado or "vivado")

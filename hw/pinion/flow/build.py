@@ -248,7 +248,7 @@ def _measure(draft: BuildDraft) -> None:
 
 
 def choose_finer_formats(draft: BuildDraft) -> None:
-    """Repeat the design with finer per-signal formats until the measured error is within the limit.
+    """Repeat the design with finer per-signal formats, at most `TRIES` times, to meet the limit.
 
     Errors may be larger on other states than those that formats are chosen on. If :data:`TRIES`
     designs are not accurate enough, or none can be, the most accurate one is taken.

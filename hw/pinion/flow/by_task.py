@@ -264,7 +264,7 @@ class TaskSearch:
             raise TaskError(
                 f"The scheduled core has a loss of {self.found.loss:.3g} in the task "
                 f"'{self.goal.name}', but at most {self.goal.loss:g} is allowed. Its formats met "
-                "this limit before scheduling: its loss must be the same for equal results."
+                "this limit before scheduling: the task must give equal results the same loss."
             )
         self.progress.step("Measuring it on motions that the search did not see")
         self.held_out = self.goal.held_out(core)
@@ -318,7 +318,7 @@ class TaskSearch:
         return holding[0]
 
     def _first_that_holds(self, ladder: Sequence[Words]) -> Tried | None:
-        """Return the shortest lengths that meet the goal, as do the next longer ones, or None."""
+        """Return the shortest lengths that, with the next longer ones, meet the goal, or None."""
         low, high = 0, len(ladder)
         while low < high:
             middle = (low + high) // 2

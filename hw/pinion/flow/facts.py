@@ -105,7 +105,7 @@ def passes(build: Build) -> dict[str, Any]:
 
 
 def _reduction(build: Build) -> list[dict[str, Any]] | None:
-    """Return counts after each reduction, or None if this version of Pinion traces another graph.
+    """Return counts after each reduction, or None if this Pinion traces a different graph.
 
     Only this package's table is searched, so that a folder cannot run code of another package.
     """
@@ -231,7 +231,7 @@ def errors(
 
 
 def histogram(error: NDArray[np.float64], edges: NDArray[np.float64]) -> dict[str, Any]:
-    """Count relative errors (n,) between powers of ten, and return their quantiles."""
+    """Return the counts of relative errors (n,) between powers of ten, and their quantiles."""
     finite = error[np.isfinite(error)]
     with np.errstate(divide="ignore"):
         places = np.log10(finite)

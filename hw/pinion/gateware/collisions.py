@@ -1,4 +1,4 @@
-"""Memories of which nobody uses what is read in the cycle in which the same word is written.
+"""Memories whose read data is not used if the same word is written in the same cycle.
 
 Amaranth's memories return the old word then. Block RAM of the ECP5 does not, so Yosys adds a
 comparator, a register and a multiplexer for each bit, behind the slowest output of the part.
@@ -13,6 +13,6 @@ UNCHECKED = "setparam -set COLLISION_X_MASK 1'1 a:no_rw_check %ci1:+[DATA] t:$me
 
 
 def unchecked(port: ReadPort.Signature) -> ReadPort.Signature:
-    """Mark a read port of a memory with one write port, and return it."""
+    """Mark a read port whose data is not used if its word is written in that cycle; return it."""
     port.data.attrs["no_rw_check"] = "true"
     return port

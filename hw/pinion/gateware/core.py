@@ -89,7 +89,10 @@ class Core(Component):
         formats = self.datapath.formats
         # The converters shift the binary point of each word, for words of one width.
         if len({formats[i].width for i in binding.inputs}) > 1:
-            raise ValueError("All words of a request must have the same width.")
+            raise ValueError(
+                "All words of a request must have the same width, but their widths are "
+                f"{sorted({formats[i].width for i in binding.inputs})}."
+            )
         self.input_format, moves = _coarsest([formats[i] for i in binding.inputs])
         self.to_fixed = FloatToFixed(target=self.input_format, moves=moves)
         self.output_format, moves = _coarsest([formats[out.node] for out in binding.outputs])
@@ -435,7 +438,7 @@ class Core(Component):
 
 
 def _coarsest(formats: list[Format]) -> tuple[Format, int]:
-    """Return the largest width with the fewest fraction bits, and the range of fraction bits."""
+    """Return the format of largest width and fewest fraction bits, and the range of the latter."""
     coarsest = min(fmt.frac for fmt in formats)
     width = max(fmt.width for fmt in formats)
     return Format(width, coarsest), max(fmt.frac for fmt in formats) - coarsest

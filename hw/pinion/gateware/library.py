@@ -246,8 +246,9 @@ def make_unit(kind: UnitKind, timing: Timing) -> Unit:
     elif kind.name == "add":
         if kind.shift or len(set(kind.widths)) > 1:
             raise ValueError(
-                "An adder's operands must have one width, and its result their binary point; here "
-                f"the widths are {kind.widths} and the result is shifted by {kind.shift}."
+                "The operands of an adder must have the same width, and its result the same binary "
+                f"point; here the widths are {kind.widths}, and the result is shifted by "
+                f"{kind.shift}."
             )
         unit = AddUnit(
             width=kind.widths[0],

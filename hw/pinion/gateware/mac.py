@@ -43,7 +43,10 @@ class Mac(Component):
 
     def __init__(self, *, addend: int, shift: int, above: bool, below: bool, stages: int) -> None:
         if addend and above:
-            raise ValueError("Only the first block of a column can have an addend.")
+            raise ValueError(
+                "Only the first block of a column can have an addend; this one has an addend of "
+                f"{addend} bits, but follows another block."
+            )
         if stages not in (1, 2):
             raise ValueError(
                 f"A block has 1 or 2 registers after those of its operands, not {stages}."

@@ -193,7 +193,10 @@ def _leave_out_words(draft: _Draft) -> None:
     """Fold constants, and remove the words that need no transfer."""
     draft.folded, draft.constants = known_words(fold(draft.traced), draft.settings.droppable)
     if not draft.folded.inputs or not draft.folded.outputs:
-        raise ValueError("A function without inputs or without results needs no hardware.")
+        raise ValueError(
+            "A function without inputs or without results needs no hardware (inputs after "
+            f"folding: {len(draft.folded.inputs)}, results: {len(draft.folded.outputs)})."
+        )
 
 
 def _bound_pivots(draft: _Draft) -> None:

@@ -110,7 +110,7 @@ class Timing:
         return self.stages(wide) - 1 if k == operands - 1 and operands % 2 else k // 2
 
     def latency(self, op: str, operands: int = 2) -> int:
-        """Return the latency of an operation of the table; 0 if it needs no unit."""
+        """Return the latency of an operation [cycles]; 0 if it needs no unit."""
         match op:
             case names.MUL | names.DOT:
                 return self.dot(max(1, operands // 2))
@@ -123,7 +123,7 @@ class Timing:
         return 0
 
     def function(self, unit: str) -> int:
-        """Return the latency of a function's unit, given the unit's name."""
+        """Return the latency of a function's unit [cycles], given the unit's name."""
         rule = UNITS[unit].unit_latency
         cycles: int = getattr(self, unit) if rule is None else rule(self.word)
         return cycles

@@ -136,8 +136,8 @@ class DelayTable:
             if entry.fits(kind, parameters):
                 return entry
         raise DelayError(
-            f"The delay table '{self.family}' has no entry for the cell '{kind}' with its "
-            f"parameters: add one to pinion/synthesis/delays/{self.family}.toml."
+            f"The delay table '{self.family}' has no entry for the cell '{kind}' with the "
+            f"parameters {dict(parameters)}: add one to pinion/synthesis/delays/{self.family}.toml."
         )
 
     @property

@@ -67,7 +67,7 @@ def use_of_kind(label: str) -> str:
 
 
 def multipliers_of(rtlil: str, *, top: str = "pinion_core") -> list[Multipliers]:
-    """Return a design's multipliers: products before tables, each in descending number.
+    """Return a design's multipliers: products, then tables, the most numerous first.
 
     Parameters
     ----------

@@ -77,7 +77,7 @@ class Netlist:
     _places: tuple[tuple[str, _Module], ...]
 
     def place(self, cell: int) -> tuple[str, str, str]:
-        """Return a cell's instance path (each level with a dot), label and type."""
+        """Return a cell's instance path (each level followed by a dot), label and type."""
         path, module, local = self._find(cell)
         return path, module.labels[local], module.kinds[local]
 

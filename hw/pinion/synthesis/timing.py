@@ -399,7 +399,7 @@ def _as_data(path: Path, table: DelayTable) -> dict[str, Any]:
 
 
 def _all_or_none(rows: Rows, checked: Flags, good: Flags, nodes: int) -> Flags:
-    """Return a mask of the nodes that occur only in ports (cell, pin) with all rows good."""
+    """Return a mask of the nodes that occur only in ports (cell, pin) whose rows are all good."""
     nodes_kept = np.zeros(nodes, np.bool_)
     if not checked.any():
         return nodes_kept

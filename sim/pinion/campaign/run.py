@@ -216,7 +216,7 @@ def fill_store(
 
 
 def run_of(store: StateStore, resumed: int, began: float) -> dict[str, Any]:
-    """Return this run's time [s] and workers, and the number of chunks from earlier runs.
+    """Return this run's time [s], the workers of all runs, and the chunks finished by earlier runs.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ class _Run:
         self._threads, self._asked = 0, float("-inf")
 
     def go(self) -> None:
-        """Compute and store all missing chunks, and record the failures of the others."""
+        """Compute the missing chunks; store their records, and the reasons of those that fail."""
         check_workers(self.client, self.plan.device)
         self.began = time.perf_counter()
         self.client.register_plugin(Workplace(self.parcel), name=NAME)

@@ -73,7 +73,7 @@ def on(client: Client) -> Runner:
 
 
 def measure_elsewhere(task: tuple[Any, ...], key: str, files: Files) -> tuple[str | None, Files]:
-    """Take a point's missing measurements on a worker; return an error or None, and its files."""
+    """Take a point's missing measurements on a worker; return any error, and the point's files."""
     model, function, options, _, measure = task
     home = Path(tempfile.mkdtemp(dir=get_worker().local_directory, prefix="pinion-point-"))
     try:

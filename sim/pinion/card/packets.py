@@ -188,7 +188,7 @@ class PacketCard:
         return bool(self._values["CONTROL"] & RESET)
 
     def _clear(self) -> None:
-        """Clear the state that a soft reset clears: everything except constants and counters."""
+        """Clear what a soft reset clears: the packet in progress, the halt and register ERROR."""
         self._halted = False
         self._header: Any = None
         self._payload = np.zeros(0, dtype=np.uint8)

@@ -107,7 +107,7 @@ class CompileError(RuntimeError):
 
 
 def choose_engine(rtlil: Path, *, engine: Engine, debug: bool) -> Literal["cxxrtl", "verilator"]:
-    """Resolve ``auto``: CXXRTL for debug builds and small cores, Verilator for large ones.
+    """Resolve ``auto``: Verilator, if installed, for large cores without ``debug``; else CXXRTL.
 
     Raises
     ------

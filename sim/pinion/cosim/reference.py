@@ -165,7 +165,7 @@ class Reference(FloatReference[Build]):
         if not build.manifest.promises:
             raise BuildError(
                 f"The build '{build.folder}' was made by Pinion {build.manifest.version}, which "
-                "stored no error bound for each distribution: build it again with this version."
+                "did not store an error bound for each distribution: build it again."
             )
         if function is not None:
             _check_same(build, function)

@@ -210,7 +210,8 @@ def _check_arguments(
         )
     if not len(beats) or not last[-1]:
         raise ValueError(
-            "A test bench needs at least one input beat, and TLAST set on the final beat."
+            "A test bench needs at least one input beat, and TLAST set on the final one (given: "
+            f"{len(beats)} beats, {int(last.sum())} of them with TLAST)."
         )
     if reference is not None and reference.count(":") != 1:
         raise ValueError(f"The reference {reference!r} must have the form module:function.")

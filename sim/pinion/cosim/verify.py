@@ -354,7 +354,7 @@ def _drift(
     flagged: NDArray[np.bool_],
     fresh: NDArray[np.bool_] | None,
 ) -> dict[str, Any]:
-    """Return a stream's largest relative error against the float model, and its state resets."""
+    """Return a stream's largest relative error, to the float model, and number of state resets."""
     stream = Comparison.of(
         float_values(results),
         reference.float_stream(words, fresh),

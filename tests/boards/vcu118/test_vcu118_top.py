@@ -203,7 +203,7 @@ def test_marks_of_registers_reach_the_vendors_tool(make_folder: Any) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "needle"),
     [
-        ('(* keep = "true" *)', "(* keep = 32'd1 *)", "32'd1 is no value of the attribute keep"),
+        ('(* keep = "true" *)', "(* keep = 32'd1 *)", "32'd1 is not a valid value of"),
         ('(* keep = "true" *)', '(* kep = "true" *)', "the attribute kep is unknown"),
         ("\n  reg [1:0] link1_copy1", "\n  output [1:0] link1_copy1", "keep marks a port"),
     ],

@@ -145,7 +145,7 @@ def test_a_batch_whose_pinned_memory_is_gone_is_noticed(opened: Opened) -> None:
     lane._frames.clear()
     lane.pending = None
     lane.fetched = lane.sent = np.zeros(0, np.uint8)
-    with pytest.raises(AssertionError, match="nobody keeps"):
+    with pytest.raises(AssertionError, match="nothing refers to it"):
         lane.stream.wait()
 
 
@@ -258,7 +258,7 @@ def test_a_workspace_that_goes_too_early_is_noticed(
     monkeypatch.setattr(HostStream, "allocate", lambda self, size: device.allocate(size))
     stream = device.stream()
     on_device(kernel, 70, stream=stream)
-    with pytest.raises(AssertionError, match="given back"):
+    with pytest.raises(AssertionError, match="after its release"):
         stream.wait()
 
 

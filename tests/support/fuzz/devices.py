@@ -1,4 +1,4 @@
-"""Corrupted responses to a whole device: each batch is correct, or an error names the cause."""
+"""Fuzzing of a device with corrupted responses: a batch is correct, or an error names the cause."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CorruptingCard(InProcessCard):
 
 
 def fuzz_devices(*, cases: int, seed: int) -> Tally:
-    """Send batches through a `pinion.driver.Device` whose responses are half corrupted.
+    """Send batches through a `pinion.driver.Device`; about half of the responses are corrupted.
 
     A batch has its own right results, or raises a `TransportError`; the next one is served.
     """

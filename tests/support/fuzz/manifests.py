@@ -1,4 +1,4 @@
-"""Corrupted manifests to the host: a build folder is read as it was written, or rejected."""
+"""Fuzzing of the host with corrupted manifests, which it must read as written or reject."""
 
 from __future__ import annotations
 
@@ -142,10 +142,10 @@ def _use(manifest: Manifest) -> None:
     )
     for dtype, words in records:
         if dtype.itemsize != 4 * words:
-            raise AssertionError(f"a record of {words} words has {dtype.itemsize} bytes")
+            raise AssertionError(f"A record of {words} words has {dtype.itemsize} bytes.")
     layout.request_bytes(1), layout.response_bytes(16384)
     for array in (*manifest.inputs, *manifest.outputs):
         sent = np.zeros((2, *array.record_shape), dtype=np.float32)
         whole = array.scatter(sent)
         if whole.shape != (2, *array.shape) or array.gather(whole).shape != sent.shape:
-            raise AssertionError(f"an array has the shape {whole.shape} instead of {array.shape}")
+            raise AssertionError(f"An array has the shape {whole.shape} instead of {array.shape}.")

@@ -1,4 +1,4 @@
-"""Mutation of bytes and JSON, as faulty links, damaged files and mistakes cause it."""
+"""Mutations of bytes and JSON, such as faulty links, damaged files and mistakes cause."""
 
 from __future__ import annotations
 

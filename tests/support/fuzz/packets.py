@@ -1,4 +1,4 @@
-"""Corrupted requests and register writes to the packet-level model of the card."""
+"""Fuzzing of the packet-level model of the card with corrupted requests and register writes."""
 
 from __future__ import annotations
 

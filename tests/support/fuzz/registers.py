@@ -1,4 +1,4 @@
-"""Random register values to the host, in its checks of a card's identity and recovery."""
+"""Fuzzing of the host's checks of a card's identity and recovery with random register values."""
 
 from __future__ import annotations
 

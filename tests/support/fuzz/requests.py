@@ -75,7 +75,7 @@ def judge(
     words, flags = expected.get(sequence, (_NOTHING, _NOTHING.astype(np.bool_)))
     # A sealed header may count a record more or less and still bound the same beats.
     if not len(words) or layout.request_bytes(count) != layout.request_bytes(len(words)):
-        return f"a response of status {response.status!r} answers {count} requests of nobody"
+        return f"a response of status {response.status!r} answers {count} requests that nobody sent"
     both = min(count, len(words))
     if not np.array_equal(layout.response_words(packet, count)[:both], words[:both]):
         return f"the results of request {sequence:#x} are wrong, and the status is good"
@@ -85,6 +85,6 @@ def judge(
 
 
 def registers_to_touch(r: Random) -> tuple[int, int]:
-    """Return a random register offset and value for an access by mistake."""
+    """Return a random register offset and value for a mistaken access."""
     offset = 4 * r.randrange(64) if r.random() < 0.9 else 4 * r.randrange(1 << 20)
     return offset, r.choice((0, 1, 2, 0xFFFF_FFFF, r.getrandbits(32)))

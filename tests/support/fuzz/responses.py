@@ -1,4 +1,4 @@
-"""Corrupted responses to the host: `pinion.link.read_response` accepts only intact ones."""
+"""Fuzzing of `pinion.link.read_response` with corrupted responses: it accepts only intact ones."""
 
 from __future__ import annotations
 

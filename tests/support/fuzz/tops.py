@@ -1,4 +1,4 @@
-"""Corrupted requests, partial beats and register writes to the top in compiled RTL."""
+"""Fuzzing of the compiled top with corrupted requests, partial beats and register writes."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Bench:
         full = self.spec["full"]
         await self.until(
             lambda: host.monitor.unread > full,
-            "The card takes and gives beats without end although no read is posted",
+            "The card keeps moving beats although no read is posted",
             times=10,
         )
         if writer.done():
@@ -86,7 +86,7 @@ class Bench:
         status = await host.get("STATUS")
         if status & (BUSY | OPEN) != BUSY | OPEN:
             raise ComplaintError(
-                f"STATUS is {status:#x} while the card waits for a read: not BUSY and OPEN."
+                f"STATUS is {status:#x} while the card waits for a read: BUSY and OPEN must be set."
             )
         await ClockCycles(host.dut.clk, self.spec["stall"])
         await host.check_stalled()
@@ -186,7 +186,8 @@ class Bench:
         if waiting != bool(status & OPEN) or (waiting and status & IN_RESET):
             raise ComplaintError(
                 f"STATUS is {status:#x} in a reset while "
-                f"{'a beat' if waiting else 'nothing'} is on offer to the host."
+                f"{'a beat' if waiting else 'nothing'} is on offer to the host: OPEN must be "
+                f"{'set, and IN_RESET clear' if waiting else 'clear'}."
             )
         return host.spawn(host.cut_answers(packets))
 
@@ -206,11 +207,13 @@ class Bench:
             await ClockCycles(host.dut.clk, 10)
         else:
             raise ComplaintError(
-                f"The card did not become idle in soft reset: STATUS is {status:#x} and not "
-                "IN_RESET and QUIET without OPEN."
+                f"The card did not become idle in soft reset: STATUS is {status:#x}, but "
+                "IN_RESET and QUIET must be set, and OPEN clear."
             )
         if str(host.dut.c2h_tvalid.value) != "0":
-            raise ComplaintError("A beat is on offer although STATUS says that no packet is open.")
+            raise ComplaintError(
+                f"A beat is on offer although STATUS ({status:#x}) says that no packet is open."
+            )
         reader.cancel()
         await host.put("CONTROL", 0)
         for _ in range(self.spec["polls"]):
@@ -222,7 +225,9 @@ class Bench:
         await host.expect("ERROR", Cause.NONE)
         status = await host.get("STATUS")
         if status & (HALTED | OPEN | BUSY):
-            raise ComplaintError(f"STATUS is {status:#x} right after the soft reset: not idle.")
+            raise ComplaintError(
+                f"STATUS is {status:#x} after the soft reset: HALTED, OPEN and BUSY must be clear."
+            )
         await host.learn()
 
     async def configuration(self) -> None:

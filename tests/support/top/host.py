@@ -51,7 +51,7 @@ class Packet:
 
 
 class Host:
-    """User of the card, with a DMA engine, register accesses and the expected counters.
+    """Host of the card, with a DMA engine, register accesses and the expected counters.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class Host:
                     f"{_name(packets[k])} was cut off after {len(data) // BEAT} of "
                     f"{length // BEAT} beats without an abort beat."
                 )
-        await self.dma.read(BEAT, packet_name="What came behind all answers")
+        await self.dma.read(BEAT, packet_name="A packet after the last response")
         raise ComplaintError("A response arrived without a request.")
 
     def _whole(self, packet: Packet, data: Bytes) -> None:
@@ -279,7 +279,9 @@ class Host:
         name = _name(packet)
         header = data[:BEAT].view(HEADER)[0]
         if len(data) < 2 * BEAT or data[-BEAT + 4 :].any():
-            raise ComplaintError(f"{name} is an abort beat without a packet, or is not zero.")
+            raise ComplaintError(
+                f"{name} is an abort beat alone, or its abort beat is not zero after the magic."
+            )
         if (header["magic"], header["sequence"]) != (Magic.RESPONSE, packet.sequence):
             raise ComplaintError(f"{name} was cut off, and its header does not match the request.")
         expected = self._expected[packet.rows].reshape(-1)
@@ -303,7 +305,7 @@ class Host:
     # ---- counters ----
 
     def configured(self) -> None:
-        """Expect counters as after configuration."""
+        """Expect the counters of a newly configured card."""
         names = ("ACCEPTED", "ANSWERED", "FLAGGED", "BATCHES", "DROPPED", "ERRORS")
         self.known = Counter(dict.fromkeys(names, 0))
         self.last = {"SEQUENCE": 0, "BATCH_CYCLES": 0}
@@ -329,7 +331,8 @@ class Host:
         busy, starved = await self.pair("BUSY"), await self.pair("STARVED")
         if not 0 < busy <= self.monitor.cycle or not 0 < starved <= busy:
             raise ComplaintError(
-                f"After {self.monitor.cycle} cycles BUSY reads {busy} and STARVED {starved}."
+                f"BUSY reads {busy} and STARVED {starved}, but 0 < STARVED <= BUSY <= "
+                f"{self.monitor.cycle} must hold."
             )
 
     async def settle(self) -> None:

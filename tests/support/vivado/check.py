@@ -137,7 +137,7 @@ def attribute_problems(verilog: str) -> list[str]:
         if name not in attributes:
             problems.append(f"the attribute {name} is unknown")
         elif not re.fullmatch(attributes[name].values, value):
-            problems.append(f"{value} is no value of the attribute {name}")
+            problems.append(f"{value} is not a valid value of the attribute {name}")
         elif declaration[:1] not in (["reg"], ["wire"]):
             problems.append(f"the attribute {name} marks a port: {' '.join(declaration)}")
     return problems

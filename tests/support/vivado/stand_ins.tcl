@@ -63,7 +63,7 @@ proc parse {command words} {
                 set key [list $command $flag]
                 if {[dict exists $::values $key]} {
                     if {$value ni [dict get $::values $key]} {
-                        refuse "'$value' is no value of $command $word"
+                        refuse "'$value' is not a valid value of $command $word"
                     }
                     note value $command $flag $value
                 }
@@ -156,7 +156,7 @@ proc do_set_property {options others} {
         foreach {name value} $pairs {
             set pattern [pattern_of $object $name]
             if {$pattern eq "" || ![regexp "^(?:$pattern)\$" $value]} {
-                refuse "'$value' is no value of $name ([kind_of $object] [name_of $object])"
+                refuse "'$value' is not a valid value of $name ([kind_of $object] [name_of $object])"
             }
             note set [kind_of $object] [name_of $object] $name $value
         }

@@ -45,7 +45,7 @@ class Pll:
 
     @property
     def vco_mhz(self) -> float:
-        """Frequency of the oscillator [MHz]."""
+        """Frequency of the PLL's oscillator [MHz]."""
         return self.input_mhz * self.feedback * self.loop / self.reference
 
     @property
@@ -107,7 +107,7 @@ class Pll:
 
 
 def nearest_pll(*, input_mhz: float, wanted_mhz: float) -> Pll:
-    """Return the dividers nearest to a clock; among equals, those of the fastest phase detector.
+    """Return the dividers for the nearest clock; of equals, those with the fastest phase detector.
 
     Parameters
     ----------

@@ -87,7 +87,9 @@ class SerialCard(Component):
 
     def __init__(self, *, top: LinkTop, length: int, slots: int = SLOTS) -> None:
         if top.parameters.crossing:
-            raise ValueError("A serial card has one clock: give parameters with crossing=False.")
+            raise ValueError(
+                "A serial card has one clock: give a top with crossing=False in its parameters."
+            )
         self.top = top
         self.length = length
         self.slots = slots

@@ -64,7 +64,7 @@ class PcieLink:
 
 @dataclass(frozen=True, kw_only=True)
 class Clock:
-    """Differential oscillator: net without ``_P``, frequency, properties of its two ports."""
+    """Differential oscillator: net without ``_P``, frequency [MHz], properties of its two ports."""
 
     net: str
     mhz: float
@@ -236,7 +236,10 @@ def read_pins(path: Path) -> dict[str, Pin]:
     balls: dict[str, str] = {}
     for row in rows:
         if not _PIN.fullmatch(row.package_pin) or row.direction not in ("in", "out", "inout"):
-            raise BoardError(f"The row of '{row.net}' in '{path}' lacks a valid ball or direction.")
+            raise BoardError(
+                f"The row of '{row.net}' in '{path}' has '{row.package_pin}' and "
+                f"'{row.direction}', which are not a valid ball and direction."
+            )
         if row.iostandard and not _STANDARD.fullmatch(row.iostandard):
             raise BoardError(
                 f"The row of '{row.net}' in '{path}' has '{row.iostandard}', "
@@ -245,14 +248,15 @@ def read_pins(path: Path) -> dict[str, Pin]:
         if row.net in nets or row.package_pin in balls:
             earlier_net = balls.get(row.package_pin, row.net)
             raise BoardError(
-                f"Two rows of '{path}', '{row.net}' and '{earlier_net}', share a net or a ball."
+                f"Two rows of '{path}', '{row.net}' and '{earlier_net}', share a net or the ball "
+                f"{row.package_pin}."
             )
         nets[row.net], balls[row.package_pin] = row, row.net
     return nets
 
 
 def _check(board: Board) -> None:
-    """Raise unless every net of the board has a row with the right direction."""
+    """Raise if the PCIe link is unsupported, or a net lacks a row with the right direction."""
     link = board.link
     if link.lanes not in (1, 2, 4, 8, 16):
         raise BoardError(

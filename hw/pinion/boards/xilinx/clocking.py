@@ -115,7 +115,7 @@ def core_clock(board: Board, wanted_mhz: float) -> Mmcm | None:
 
 
 def reachable_mhz(board: Board, wanted_mhz: float) -> float:
-    """Return the core clock that a board can generate: the requested one, or slightly less.
+    """Return the core clock [MHz] that a board can generate: the requested one, or slightly less.
 
     Raises
     ------

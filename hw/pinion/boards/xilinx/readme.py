@@ -29,7 +29,7 @@ _TEXT = "readme.md"
 def readme(
     board: Board, manifest: Manifest, core_clock: Mmcm | None, *, multipliers: Sequence[Multipliers]
 ) -> str:
-    """Return the README of a board's folder; ``multipliers`` describes the core's."""
+    """Return the README of a board's folder; ``multipliers`` are those of the core."""
     core_mhz = board.link.clock_mhz if core_clock is None else core_clock.mhz
     rate = core_mhz * 1e6 / manifest.ii
     die = board.die()

@@ -128,7 +128,8 @@ def _run_once(
                     last = line.strip()
     except OSError as error:
         raise VivadoError(
-            f"'{vivado}' cannot be started ({error.strerror}): give its path as vivado (--vivado)."
+            f"'{vivado}' cannot be started ({error.strerror}): give the path of Vivado's program "
+            "'vivado' as vivado (--vivado)."
         ) from None
     return process.returncode, last
 
@@ -163,6 +164,6 @@ def read_result(target: Path, manifest: Manifest) -> dict[str, Any]:
     except (OSError, KeyError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"damaged: {error}"
         raise VivadoError(
-            f"Vivado left no result in '{path}' ({reason}): check that the program is Vivado, read "
-            f"'{target / LOG}', and run 'pinion bitstream' again."
+            f"Vivado left no valid result in '{path}' ({reason}): check that the program is "
+            f"Vivado, read '{target / LOG}', and run 'pinion bitstream' again."
         ) from None

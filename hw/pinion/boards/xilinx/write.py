@@ -97,7 +97,7 @@ def write_board(
 def _scripts(
     board: Board, manifest: Manifest, clock: Mmcm | None, core: str, synchronisers: int
 ) -> dict[str, str]:
-    """Return the files that the vendor tool runs; constraints are scripts too."""
+    """Return the text of every file that the vendor tool runs, constraints included, by name."""
     return {
         f"{board.name}.xdc": pins_xdc(board, crossing=clock is not None),
         f"{board.name}_timing.xdc": timing_xdc(board, clock),

@@ -66,22 +66,22 @@ class Bus:
 
     @property
     def request(self) -> StructLayout:
-        """Layout of a slice as the host sent it; ``whole`` if none of its bytes is missing."""
+        """Layout of a slice as the host sent it; ``whole`` is 1 if none of its bytes is missing."""
         return StructLayout({"data": self.bits, "whole": 1})
 
     @property
     def payload(self) -> StructLayout:
-        """Layout of a slice of request records with ``words`` valid words; ``last`` in a batch."""
+        """Layout of a slice of requests with ``words`` valid words; ``last`` ends a batch."""
         return StructLayout({"data": self.bits, "last": 1, "words": range(self.words + 1)})
 
     @property
     def response(self) -> StructLayout:
-        """Layout of a slice of result words or of a packet; ``last`` in its batch or packet."""
+        """Layout of a slice of result words or of a packet; ``last`` ends the batch or packet."""
         return StructLayout({"data": self.bits, "last": 1})
 
     @property
     def flags(self) -> StructLayout:
-        """Layout of a slice of flags; ``last`` in its batch; ``flagged`` is the batch's count."""
+        """Layout of a slice of flags; ``last`` ends a batch, which has ``flagged`` flags set."""
         return StructLayout({"data": self.bits, "last": 1, "flagged": COUNT})
 
     def place(self, m: Module, passes: ValueLike, name: str) -> Value:
@@ -126,12 +126,12 @@ FULL = Bus()
 
 
 def core_beat(lanes: int) -> StructLayout:
-    """Return the layout of a core's request beat; ``last`` in its record."""
+    """Return the layout of a core's request beat; ``last`` ends a record."""
     return StructLayout({"data": WORD * lanes, "last": 1})
 
 
 def result_beat(lanes: int) -> StructLayout:
-    """Return the layout of a core's result beat; ``last`` in its record, with its ``flag``."""
+    """Return the layout of a core's result beat; ``last`` ends a record, ``flag`` is its flag."""
     return StructLayout({"data": WORD * lanes, "last": 1, "flag": 1})
 
 

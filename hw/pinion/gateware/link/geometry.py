@@ -104,7 +104,7 @@ def choose(
     targets: Sequence[Signal],
     source: Callable[[int, int], ValueLike],
 ) -> None:
-    """Load every register from the source that a select with few values chooses.
+    """Load every target from the source that `select` chooses; it takes only the values `steps`.
 
     The last value is the default: values that do not occur cost no logic, and registers need not
     hold their content for them.

@@ -188,7 +188,7 @@ def bind(graph: Graph, plan: Schedule) -> Binding:
 
 
 def lanes(words: int, ii: int) -> tuple[int, int]:
-    """Return the fewest lanes that carry a record in ``ii`` beats or fewer, and its beats."""
+    """Return the fewest lanes for a record in at most ``ii`` beats, and the number of beats."""
     lane_count = max(1, -(-words // ii))
     return lane_count, max(1, -(-words // lane_count))
 

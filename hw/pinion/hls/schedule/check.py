@@ -190,8 +190,8 @@ def _unit_parameters(node: Node, sources: Sequence[Format], target: Format) -> t
     if len(shared) > 1 or at_result - {target.frac}:
         fracs = ", ".join(str(f.frac) for f in sources)
         raise CheckError(
-            f"A unit of {node.op} reads operands with {fracs} fraction bits for a result of "
-            f"{target.frac}; the table requires {', '.join(p.value for p in row.points)}."
+            f"The operands of a unit of {node.op} have {fracs} fraction bits and its result has "
+            f"{target.frac}; their binary points must be: {', '.join(p.value for p in row.points)}."
         )
     if node.op == names.RECIPROCAL:
         smallest = float(node.params[2]) if len(node.params) == 3 else 0.0

@@ -163,10 +163,7 @@ class Floorplan:
         return grown
 
     def _trade_units(self, i: int, other: int, limit: float) -> None:
-        """Move an operation to another unit, swapping it with that unit's operation in its slot.
-
-        It is undone if the cost grows by more than the limit, as in `_trade_places`.
-        """
+        """Move an operation to another unit, or swap two, unless the cost grows past the limit."""
         mine = self.unit[i]
         j = self.busy.get((other, self.slot[i]))
         grown = INPUT * self._move(i, other)

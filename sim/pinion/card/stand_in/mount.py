@@ -160,7 +160,8 @@ class StandIn(Closing):
                 watch.cancel()
         if not line:
             raise StandInError(
-                f"The stand-in's process ended or did not answer within {wait:g} s: see its output."
+                f"The stand-in's process ended or did not answer within {wait:g} s: see what it "
+                "wrote to standard error."
             )
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
