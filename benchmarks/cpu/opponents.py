@@ -90,7 +90,7 @@ class Rounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Opponent:
-    """One function of one robot, built by one compiler.
+    """Another implementation of one function of one robot, ready to be timed.
 
     Members
     -------
@@ -237,7 +237,10 @@ class Library:
             *(ctypes.c_void_p(array.ctypes.data) for array in (cpu, wall)),
         )
         if failed:
-            raise ValueError("The function has more arrays than baseline_driver.c supports.")
+            raise ValueError(
+                f"The function has {len(self._inputs)} inputs and {len(self._outputs)} outputs, "
+                "more than baseline_driver.c supports: raise its limit."
+            )
         states = groups * self._lanes
         return Rounds(cpu=tuple(cpu / states), wall=tuple(wall / states))
 

@@ -125,5 +125,7 @@ def flags_for(out: Mapping[str, Any] | None, shape: tuple[int, ...]) -> NDArray[
         return None
     raise InputError(
         f"The array for '{SATURATED}' must be writeable and contiguous, with shape {shape} and "
-        f"dtype bool: give such an array, or leave '{SATURATED}' out of 'out'."
+        f"dtype bool, not {getattr(flags, 'shape', type(flags).__name__)} and "
+        f"{getattr(flags, 'dtype', 'no dtype')}: give such an array, or leave '{SATURATED}' out of "
+        "'out'."
     )

@@ -115,7 +115,7 @@ class Horizon:
         CostModel(self.model, self.cost)
         if not self.space.nu:
             raise ControlError(
-                f"{self.model.name} has no actuators: give a robot with at least one actuated joint."
+                f"{self.model.name} has no actuators: give a robot with an actuated joint."
             )
 
     @property
