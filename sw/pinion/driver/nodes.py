@@ -100,7 +100,7 @@ class FileNodes(Nodes):
         return os.pread(self._user, 4, offset)
 
     def write_user(self, offset: int, data: bytes) -> int:
-        """Write 4 aligned bytes at the register's offset."""
+        """Write 4 aligned bytes at the register's offset; return how many were written."""
         return os.pwrite(self._user, data, offset)
 
     def write_stream(self, data: memoryview) -> int:
