@@ -63,7 +63,7 @@ def cost() -> Cost:
 
 
 def problems(model: Model, count: int, seed: int = SEED) -> Problem:
-    """Sample starts within 0.8 of the limits, and goals within 0.9 of them, 1 rad of the starts."""
+    """Sample starts within 0.8 of the limits, goals within 0.9 of them and 1 rad of the starts."""
     rng = np.random.default_rng(seed)
     low, high = position_limits(model)
     start = rng.uniform(0.8 * low, 0.8 * high, (count, model.nq))

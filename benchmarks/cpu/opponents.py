@@ -253,7 +253,7 @@ def pinocchio_native(
     cache: Path = CACHE,
     using: Sequence[str] = CXX_COMPILERS,
 ) -> Opponent:
-    """Compile Pinocchio's C++ with -O3 for this machine with the first available compiler.
+    """Compile Pinocchio's C++ for this machine with -O3 and the first available compiler.
 
     Clang comes first: its code was 1.2 to 1.3 times as fast as gcc's. The collection of joints has
     two types (``pinocchio_model.hpp``), with which a function compiles in half a minute. A compiled
