@@ -89,7 +89,7 @@ def per_task(record: ChunkRecord) -> dict[str, float]:
 
 
 def per_record(plan: Plan, record: ChunkRecord, folder: Path) -> dict[str, float]:
-    """Measure the time [s] and size per record in the file, and the time to sum all records."""
+    """Measure per record the bytes in the file, and the times to store and to sum it [s]."""
     file = folder / "records.sqlite"
     with StateStore.open(file, plan) as store:
         clock = time.perf_counter()

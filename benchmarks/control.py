@@ -1,4 +1,4 @@
-"""1,000 motions like the paper's: compiled batched iLQR and a loop over Crocoddyl's DDP.
+"""1,000 motions as in Plancher et al. 2021: batched iLQR and a loop over Crocoddyl's DDP.
 
     python -m benchmarks.control [--problems 1000] [--rounds 3] [--json FILE]
     python -m benchmarks.control --limit 0.333 [--problems 200] [--json FILE]
@@ -63,7 +63,7 @@ def cost() -> Cost:
 
 
 def problems(model: Model, count: int, seed: int = SEED) -> Problem:
-    """Sample starts within 0.8 of the limits, and goals within 1 rad of them and 0.9 of limits."""
+    """Sample starts within 0.8 of the limits, goals within 0.9 of them and 1 rad of the starts."""
     rng = np.random.default_rng(seed)
     low, high = position_limits(model)
     start = rng.uniform(0.8 * low, 0.8 * high, (count, model.nq))

@@ -56,7 +56,7 @@ def batch_us(call: Backend, arrays: dict[str, Any]) -> float:
 
 
 def measure(robot: str, *, count: int, rounds: int) -> list[dict[str, Any]]:
-    """Measure single requests and batches for each dtype."""
+    """Measure the times [us] of single requests and batches for each dtype."""
     model = load(robot, snap=True)
     rows: list[dict[str, Any]] = []
     cases = []

@@ -1,4 +1,4 @@
-"""Figures behind the README's factor that ``pinion bench core`` does not measure.
+"""Figures for the README's ratio of DSP blocks that ``pinion bench core`` does not measure.
 
 A core for the robot's whole range of speeds, ``--ranges stress``, is built, verified with states of
 that range and synthesised, like those of ``pinion bench core``. The units of the 2021 paper's

@@ -72,7 +72,7 @@ SWEPT_S = 10.0
 
 @cache
 def opened(go2: str) -> tuple[TrotScenario, Plant]:
-    """Return the scenario of a Go2's file or of HyQ, and its plant, in this process."""
+    """Return scenario and plant, cached per process: of a Go2's file, or of HyQ for ''."""
     scenario = go2_scenario(go2) if go2 else TrotScenario()
     return scenario, scenario.plant(scenario.model())
 

@@ -95,7 +95,7 @@ def differences(problem: Problem, plant: Plant, crocoddyl: Crocoddyl) -> dict[st
 
 
 def shifted(problem: Problem, before: Problem, x: np.ndarray, u: np.ndarray) -> Any:
-    """Shift the previous period's plan by half a knot, as deviations from the motion."""
+    """Return the previous plan as states and efforts, its deviations shifted by half a knot."""
     space = problem.space
     (states, efforts), (old_states, old_efforts) = followed(problem), followed(before)
 

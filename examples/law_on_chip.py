@@ -285,7 +285,9 @@ def main() -> None:
     loop = loops[arguments.through]
     print(json.dumps(figures(build, loop, loops["float"]), indent=2))
     if len(set(loop.cycles)) > 1:
-        raise SystemExit("The answers took different numbers of cycles.")
+        raise SystemExit(
+            f"The answers took different numbers of cycles: {sorted(set(loop.cycles))}."
+        )
     if arguments.through != "float":
         print(
             "Every answer agrees with the integer model bit for bit, in the same number of cycles."

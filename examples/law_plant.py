@@ -112,7 +112,7 @@ class JointMotion:
         self.swing: Floats = 2.0 * speed / self.omega * np.where(k % 2, -1.0, 1.0)
 
     def positions(self, t: float) -> Floats:
-        """Return the target positions of the joints."""
+        """Return the target positions of the joints [rad] at time `t` [s]."""
         return self.start + self.swing * (1.0 - np.cos(self.omega * t)) / 2.0
 
     def request(self, t: float, q: Floats, qd: Floats) -> dict[str, Floats]:
@@ -122,7 +122,7 @@ class JointMotion:
         return {"q": q, "qd": qd, "q_des": self.positions(t), **moving}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the tracking errors of the joints and of the tip at time `t` [s]."""
+        """Return the tracking errors of the joints [rad] and of the tip [m] at time `t` [s]."""
         target = self.positions(t)
         _, x = dynamics.frame_placement(self.model, np.stack([q, target]), tip_of(self.model))
         return q - target, float(np.linalg.norm(x[0] - x[1]))
@@ -142,7 +142,7 @@ class TipMotion:
         return R[0], x[0]
 
     def place(self, t: float) -> tuple[Floats, Floats]:
-        """Return the target position and velocity of the tip."""
+        """Return the target position [m] and velocity [m/s] of the tip at time `t` [s]."""
         w = np.pi
         bow = np.array([0.0, 0.08 * (1.0 - np.cos(w * t)), 0.04 * (1.0 - np.cos(2 * w * t))])
         rate = np.array([0.0, 0.08 * w * np.sin(w * t), 0.08 * w * np.sin(2 * w * t)])
@@ -155,7 +155,7 @@ class TipMotion:
         return {"q": q, "qd": qd, **tip}
 
     def off(self, t: float, q: Floats) -> tuple[Floats, float]:
-        """Return the tracking errors of the tip's rotation and position at time `t` [s]."""
+        """Return the tip's tracking errors, of rotation [rad] and position [m], at time `t` [s]."""
         R, x = self._pose(q)
         turn = np.sum(np.cross(R.T, self._R.T), axis=0) / 2.0
         return turn, float(np.linalg.norm(x - self.place(t)[0]))

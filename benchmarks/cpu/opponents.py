@@ -90,7 +90,7 @@ class Rounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Opponent:
-    """One function of one robot, built by one compiler.
+    """Another implementation of one function of one robot, ready to be timed.
 
     Members
     -------
@@ -237,7 +237,10 @@ class Library:
             *(ctypes.c_void_p(array.ctypes.data) for array in (cpu, wall)),
         )
         if failed:
-            raise ValueError("The function has more arrays than baseline_driver.c supports.")
+            raise ValueError(
+                f"The function has {len(self._inputs)} inputs and {len(self._outputs)} outputs, "
+                "more than baseline_driver.c supports: raise its limit."
+            )
         states = groups * self._lanes
         return Rounds(cpu=tuple(cpu / states), wall=tuple(wall / states))
 
@@ -250,7 +253,7 @@ def pinocchio_native(
     cache: Path = CACHE,
     using: Sequence[str] = CXX_COMPILERS,
 ) -> Opponent:
-    """Compile Pinocchio's C++ with -O3 for this machine by the first available compiler.
+    """Compile Pinocchio's C++ for this machine with -O3 and the first available compiler.
 
     Clang comes first: its code was 1.2 to 1.3 times as fast as gcc's. The collection of joints has
     two types (``pinocchio_model.hpp``), with which a function compiles in half a minute. A compiled

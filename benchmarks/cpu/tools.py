@@ -106,7 +106,7 @@ def native_flag() -> str:
 def build_once(
     command: Sequence[str], output: Path, sources: Sequence[Path], *, note: str = ""
 ) -> Path:
-    """Compile, unless this was done before with the same sources, flags, compiler and CPU.
+    """Compile, unless done before with the same sources, flags, compiler and CPU; return the path.
 
     Parameters
     ----------

@@ -25,7 +25,10 @@ def headline(
     ours = [row for _, row in beside(cores, factor, fast_core["robot"])]
     every, rated, uniform = (row["dsp"] for row in ours)
     if len({row["ii"] for row in ours}) != 1:
-        raise ValueError("The cores on the first page do not have the same interval.")
+        raise ValueError(
+            "The cores on the first page must have the same interval, not "
+            f"{', '.join(str(row['ii']) for row in ours)} cycles."
+        )
     designs = [d for d in cores["published"]["design"] if d["robot"] == fast_core["robot"]]
     theirs = []
     for design in designs:
@@ -140,6 +143,8 @@ def card(batches: Mapping[str, Any], samples: int = N) -> str:
         if row["label"] == "model" and row["function"] == GRADIENT and row["samples"] == samples
     ]
     if not rows:
-        raise ValueError(f"The record of batches has no model of a card with {samples} samples.")
+        raise ValueError(
+            f"The record of batches has no model of a card with {samples} samples: measure again."
+        )
     least, most = min(row["us_least"] for row in rows), max(row["us_per_batch"] for row in rows)
     return f"{least:.0f} to {most:.0f} us"

@@ -367,7 +367,7 @@ def lanes_built(figures: Figures) -> str:
 
 
 def by_threads(figures: Figures) -> str:
-    """Return a sentence that compares Pinocchio's published time with Pinion's on one core."""
+    """Return sentences that compare Pinocchio's published time with Pinion's on one core."""
     at = {
         row["by"]: row["us_per_batch"]
         for row in figures["rows"]

@@ -49,7 +49,7 @@ def errors(model: Model, other: Any, *, states: int, seed: int) -> dict[str, flo
 
 
 def rounding(model: Model, other: Any, *, states: int, seed: int) -> tuple[float, float] | None:
-    """Return the errors of Pinion's and of Pinocchio's M^-1, relative to 80-bit arithmetic.
+    """Return the relative errors of Pinion's and Pinocchio's M^-1, against 80-bit arithmetic.
 
     None if there are no such floats, or if the two libraries read different robots.
     """

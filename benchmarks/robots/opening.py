@@ -50,7 +50,7 @@ class Refused:
 
 
 def opened(path: Path, *, floating_base: bool, snap: bool = False) -> Opened | Refused:
-    """Open a file with as few options as possible; ``snap`` rounds as for cores."""
+    """Open a file with as few options as possible; ``snap`` snaps right angles as for cores."""
     reason = ""
     for accept, locked in _attempts(path):
         try:

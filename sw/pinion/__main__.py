@@ -56,7 +56,7 @@ def _open_streams() -> None:
 
 
 class _Unheard(io.FileIO):
-    """A standard stream that ends in the null device once nobody reads it."""
+    """A standard stream that discards its output once nobody reads it."""
 
     def write(self, data: Any, /) -> int:
         """Write to the file, or to the null device after a broken pipe."""
@@ -70,7 +70,7 @@ class _Unheard(io.FileIO):
 
 
 def _unheard(stream: TextIO) -> TextIO:
-    """Wrap a stream, if it is a plain file, so that it outlives its reader.
+    """Wrap a stream, if it is a plain file, so that writing never fails when its reader is gone.
 
     Otherwise the verb would end when it prints, with the exit code of a failed check.
     """
@@ -92,7 +92,7 @@ def _unheard(stream: TextIO) -> TextIO:
 
 
 def _without_extra(arguments: list[str]) -> str | None:
-    """Return what ``pinion`` prints if its extra ``cli`` is missing; None for a verb."""
+    """Return what ``pinion`` prints if its extra ``cli`` is missing; None for a subcommand."""
     if arguments == ["--version"]:
         return f"pinion {version()}"
     if arguments not in ([], ["-h"], ["--help"]):

@@ -104,6 +104,7 @@ def test_files_that_cannot_be_opened(node: str, number: int, kind: Any, words: s
         (errno.ENODEV, LinkError),
         (errno.EBUSY, BusyError),
         (errno.EINVAL, LinkError),
+        (errno.EPERM, LinkError),
     ],
 )
 def test_transfers_that_fail(number: int, kind: Any) -> None:

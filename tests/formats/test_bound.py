@@ -403,7 +403,7 @@ def test_a_wrong_rule_of_slopes_is_noticed(old: str, new: str) -> None:
 def test_a_function_without_a_bound_is_refused_with_its_operation() -> None:
     graph = promised("two_link", "minv").fixed
     with pytest.raises(
-        GraphError, match=r"'reciprocal' .*rnea_derivatives.*without a bound \(--bound\)\.$"
+        GraphError, match=r"'reciprocal' .*rnea_derivatives.*without bound=True \(--bound\)\.$"
     ):
         error_bounds(graph, request_box(model("two_link"), named_function("minv"), "reference"))
 

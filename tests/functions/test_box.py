@@ -17,7 +17,7 @@ from tests.graph.helpers import model
 
 def test_inputs_that_follow_from_the_state_have_no_box() -> None:
     with pytest.raises(
-        FunctionError, match=r"input 'tau' of 'aba'.*without a bound \(--bound\)\.$"
+        FunctionError, match=r"input 'tau' of 'aba'.*without bound=True \(--bound\)\.$"
     ):
         request_box(model("two_link"), named_function("aba"), "reference")
     with pytest.raises(FunctionError, match="no distribution 'other'"):

@@ -72,7 +72,8 @@ class FixedTable:
         if self.low > self.high:
             raise FormatError(
                 f"No number of the format {self.source.name} lies between the bounds of the table, "
-                f"{self.piecewise.low!r} and {self.piecewise.high!r}."
+                f"{self.piecewise.low!r} and {self.piecewise.high!r}: use a format that has one, "
+                "or other bounds."
             )
         smallest, largest = self.piecewise.reach
         if (

@@ -368,7 +368,7 @@ class TaskSearch:
             raise TaskError(
                 f"The search for formats for the task '{self.goal.name}' reached its limit of "
                 f"'evaluations' ({len(self.tried)}) before it found the cheapest formats: raise "
-                "that limit."
+                f"that limit to {len(self._ladder())}, which is always enough."
             )
         try:
             blocks, bits = self._cost(words)

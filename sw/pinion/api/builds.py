@@ -139,7 +139,7 @@ class BuiltCore:
         function: str | Function | None = None,
         progress: Progress = SILENT,
     ) -> Verification:
-        """Simulate the RTL on random requests and compare each result with the integer model.
+        """Simulate the RTL on random requests; compare it with the integers, and these with floats.
 
         Parameters
         ----------

@@ -139,7 +139,7 @@ def one(name: str, folder: Path, requests: int, progress: Progress) -> dict[str,
 
 
 def on_processor(name: str, requests: int, scales: Mapping[str, float]) -> dict[str, Any] | None:
-    """Measure the function compiled in float32 for this CPU; return None without a compiler.
+    """Return figures of the function compiled in float32 for this CPU; None without a compiler.
 
     The figures are its time for the same number of requests, with one thread and with all, and its
     error relative to the float model.

@@ -359,5 +359,5 @@ def _show_savings(function: str, steps: Sequence[Saving]) -> None:
 
 
 def _tidy(value: float) -> float:
-    """Return a value, or 0 if it is too small to be measured on a link."""
+    """Return a value, or 0 if it is below 1e-9, too small to be measured on a link."""
     return value if abs(value) >= 1e-9 else 0.0

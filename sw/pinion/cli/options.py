@@ -290,7 +290,7 @@ def load_robot(robot: str, options: RobotOptions, *, quiet: bool = False) -> Mod
 
 
 def load_both(robot: str, options: RobotOptions) -> tuple[Model, Model]:
-    """Load a robot without and with snapped right angles; see `load_robot`."""
+    """Load a robot without snapped right angles, and with all options; see `load_robot`."""
     unsnapped = options.copy()
     unsnapped["snap"] = False
     return load_robot(robot, unsnapped, quiet=True), load_robot(robot, options)

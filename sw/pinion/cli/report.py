@@ -103,7 +103,7 @@ def command(
 
 
 def count_missing(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Run ``pinion synth`` on the builds that have no resource counts."""
+    """Run ``pinion synth`` on the cores that have no resource counts."""
     from pinion.synthesis import synth
 
     with steps() as progress:

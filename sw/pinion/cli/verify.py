@@ -185,7 +185,7 @@ def _program(folder: Path, samples: int, *, seed: int, distribution: str, json: 
 
 
 def _measured(folder: Path) -> int | None:
-    """Return the number of requests behind the errors in a build folder, or None."""
+    """Return the number of requests from which the errors in a build folder are, or None."""
     try:
         errors = ErrorDistribution.find(folder)
     except ManifestError:  # it is measured again anyway

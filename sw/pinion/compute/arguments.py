@@ -123,7 +123,11 @@ def flags_for(out: Mapping[str, Any] | None, shape: tuple[int, ...]) -> NDArray[
         return flags
     if isinstance(out, Result):
         return None
+    kind = f"of type {type(flags).__name__}"
+    if isinstance(flags, np.ndarray):
+        access = "writeable" if flags.flags.writeable else "read-only"
+        kind = f"{access}, of shape {flags.shape}, strides {flags.strides} and dtype {flags.dtype}"
     raise InputError(
         f"The array for '{SATURATED}' must be writeable and contiguous, with shape {shape} and "
-        f"dtype bool: give such an array, or leave '{SATURATED}' out of 'out'."
+        f"dtype bool, but is {kind}: give such an array, or leave '{SATURATED}' out of 'out'."
     )

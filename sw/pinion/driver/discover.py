@@ -76,8 +76,8 @@ def read_card(prefix: Path) -> CardInfo:
         data = nodes.read_user(offset)
         if len(data) != 4:
             raise DriverError(
-                f"'{where}_{USER}' ends at {offset:#x}: it is not a register space. Give the path "
-                "of a card's device file."
+                f"'{where}_{USER}' ends at {offset:#x}: it is not a register space. Remove the "
+                "file if it is a leftover, or load the kernel module xdma again."
             )
         return int.from_bytes(data, "little")
 

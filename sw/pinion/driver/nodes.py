@@ -100,7 +100,7 @@ class FileNodes(Nodes):
         return os.pread(self._user, 4, offset)
 
     def write_user(self, offset: int, data: bytes) -> int:
-        """Write 4 aligned bytes at the register's offset."""
+        """Write 4 aligned bytes at the register's offset; return how many were written."""
         return os.pwrite(self._user, data, offset)
 
     def write_stream(self, data: memoryview) -> int:
@@ -147,7 +147,7 @@ def translate(error: OSError, *, node: str, action: str) -> DriverError | Transp
             f"'{node}' is in use: a card serves one program at a time. Close the device in the "
             f"other program (`fuser -v {node}` names it), or open another card."
         )
-    if number in (errno.EACCES, errno.EPERM):
+    if action == "open" and number in (errno.EACCES, errno.EPERM):
         return AccessError(
             f"'{node}' may not be opened by this user ({os.strerror(number)}): give the user's "
             f"group access with a udev rule for the xdma device files."

@@ -154,7 +154,7 @@ class Session:
 
 
 class Sealer:
-    """A thread-safe sealer of requests, which gives each a new sequence number.
+    """Thread-safe writer of headers and checksums, with a new sequence number for each request.
 
     Parameters
     ----------

@@ -65,7 +65,8 @@ class XdmaTransport(Transport):
         if len(data) != 4:
             raise LinkError(
                 f"'{self._path(USER)}' returned {len(data)} of 4 bytes for the register at "
-                f"{offset:#x}: the file is not a register space. Check the card's address."
+                f"{offset:#x}: the file is not a register space. Give the address of a card, as in "
+                "'xdma:0'."
             )
         return int.from_bytes(data, "little")
 
@@ -78,7 +79,8 @@ class XdmaTransport(Transport):
         if written != 4:
             raise LinkError(
                 f"'{self._path(USER)}' accepted {written} of 4 bytes for the register at "
-                f"{offset:#x}: the file is not a register space. Check the card's address."
+                f"{offset:#x}: the file is not a register space. Give the address of a card, as in "
+                "'xdma:0'."
             )
 
     def send(self, packet: Bytes) -> None:

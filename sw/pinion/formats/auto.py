@@ -227,7 +227,7 @@ class AutoFormats:
         return lower_signals(real, plan, stored=self.tables.stored)[0], plan
 
     def _excess(self, error: float) -> str:
-        """Return why an error is too large, as a clause; one below the limit may lack headroom."""
+        """Return a clause on why an error is too large: above the limit, or too close to it."""
         if error > self.max_error:
             near = float(f"{error:.2g}") <= self.max_error  # it would print as the same figure
             rounded = rounded_up(error, _ADVISED_DIGITS) if near else float(f"{error:.2g}")

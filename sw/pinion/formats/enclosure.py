@@ -45,8 +45,8 @@ def check_bounded(graph: Graph) -> None:
     if graph.states:
         raise GraphError(
             "No error bound holds for every request of a function with states, such as "
-            f"'{graph.states[0].word}', in which errors accumulate: verify it without a "
-            "bound (--bound)."
+            f"'{graph.states[0].word}', in which errors accumulate: verify it without "
+            "bound=True (--bound)."
         )
     supported = (names.INPUT, names.CONST, *names.TRIG, *BENDS)
     for i, node in enumerate(graph.nodes):
@@ -55,7 +55,7 @@ def check_bounded(graph: Graph) -> None:
                 f"No error bound is known for the operation '{node.op}' (%{i}, "
                 f"{node.line or 'no line'}): there are bounds for functions of sums, products, "
                 "sines, cosines, absolute values, minima, maxima and clamps, such as rnea, "
-                "rnea_derivatives and crba; verify this function without a bound (--bound)."
+                "rnea_derivatives and crba; verify this function without bound=True (--bound)."
             )
 
 
@@ -118,7 +118,7 @@ class Enclosure:
             self.real[self.exact[i]] = real  # both have the same value
 
     def middle(self, i: int) -> Interval:
-        """Return the range of the mean of a node's real and core values, as a product's slope."""
+        """Return the range of the mean of a node's real and core values, the slope of a product."""
         return self.real[i].middle(self.core[i])
 
     def slope(self, node: Node) -> Interval:

@@ -62,7 +62,7 @@ SHORTEST = 12
 
 
 def multiplier_of(wide: int) -> Multiplier:
-    """Return the multiplier for words of this length.
+    """Return the multiplier for words of `wide` bits.
 
     It is the DSP48E2 for its 27 bits, otherwise the MULT18X18D with ports as wide as the words.
 

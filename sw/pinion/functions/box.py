@@ -105,5 +105,5 @@ def _ends(
         f"The input '{block.name}' of '{function.name}' has no bounds of its own: its range "
         "follows from the robot's state. Error bounds need a function of positions, velocities, "
         "accelerations and inputs sampled between bounds, such as rnea and rnea_derivatives; "
-        f"verify {function.name} without a bound (--bound)."
+        f"verify {function.name} without bound=True (--bound)."
     )

@@ -1,4 +1,4 @@
-"""Packets in memory: lengths, views, sealing requests, reading responses."""
+"""Packets in memory: lengths, views, headers and checksums of requests, checks of responses."""
 
 from __future__ import annotations
 

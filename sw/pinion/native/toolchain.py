@@ -56,12 +56,12 @@ _PIPE_BYTES = 1 << 20  # at least a pipe's capacity
 
 @dataclass(frozen=True, kw_only=True)
 class Compiler:
-    """A C++ compiler of this machine, with the kind of its flags.
+    """A C++ compiler of this machine: its command, the flags it accepts, and its identity.
 
     Members
     -------
     command : words of its command line.
-    family : kind of its flags.
+    family : family of compilers, which determines the flags.
     identity : file, size and time of the compiler, for cache keys. A wrapper such as ccache or
         Apple's ``/usr/bin/c++`` hides a change of the compiler behind it; libraries of the older
         one then stay in use, which is correct.

@@ -190,7 +190,7 @@ def test_wrong_arguments_are_said(chain: Chain, device: ChainDevice) -> None:
         compiled([chain, random_chain(3, 1)], device)
     device._memory, memory = device.used, device._memory
     try:
-        with pytest.raises(ComputeError, match="Give fewer robots at once"):
+        with pytest.raises(ComputeError, match="or give fewer robots or shorter chains"):
             kernel(q=x, qd=x, qdd=x)
     finally:
         device._memory = memory

@@ -162,7 +162,7 @@ def test_work_memory_that_has_no_room_is_said(device: ChainDevice) -> None:
     assert work > 50 * arrays
     device._memory, memory = device.used + arrays + work - 1, device._memory
     try:
-        with pytest.raises(ComputeError, match=r"fewer than [\d,]+ bytes left\. Give fewer robots"):
+        with pytest.raises(ComputeError, match=r"fewer than [\d,]+ bytes left\. Free memory"):
             kernel(**inputs)
         assert device._memory - device.used == arrays + work - 1  # nothing is kept
         device._memory += 1

@@ -66,7 +66,7 @@ def single_bars(data: Mapping[str, Any]) -> list[Bar]:
 
 
 def platform_bars(data: Mapping[str, Any]) -> dict[int, list[Bar]]:
-    """Return the bars of Figure 3 by batch size: Pinion's fastest CPU row and best link."""
+    """Return the bars of Figure 3 by batch size: published times, and Pinion's on each platform."""
     by_size: dict[int, list[Bar]] = {}
     for count in SIZES:
         rows = [row for row in _rows(data) if row["samples"] == count]

@@ -281,7 +281,7 @@ def _row(case: ComparisonRow, first: Tracked) -> dict[str, Any]:
 
 
 def _same_path(cases: Sequence[ComparisonRow]) -> bool | None:
-    """Return whether card and integer model give identical states; None unless both were run."""
+    """Return whether card and integers give the same states and efforts; None if one is missing."""
     tracked = {case.name: case.tracked for case in cases}
     if "card" not in tracked or "integers" not in tracked:
         return None
@@ -302,7 +302,7 @@ def _settings(scenario: Scenario) -> dict[str, Any]:
 
 
 def _series(cases: Sequence[ComparisonRow]) -> dict[str, Any]:
-    """Return the picture's data: the path in its plane and the errors over time."""
+    """Return the picture's data: paths in the motion's plane, and errors over time [mm]."""
     first = cases[0].tracked
     count = len(first.tip)
     at = np.unique(np.append(np.arange(0, count, EVERY), count - 1))

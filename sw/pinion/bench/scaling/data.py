@@ -290,10 +290,10 @@ class Figures:
         return {}
 
     def hybrid(self, experiment: str) -> dict[int, float]:
-        """Return milliseconds by size for ABIA on the GPU with its recursion in NumPy or in a warp.
+        """Return milliseconds by size for ABIA on the GPU, with the faster of its two recursions.
 
-        The papers' recursion is compiled for the CPU, which is not done here: NumPy's alone
-        would say nothing about it.
+        One is in NumPy, the other in a warp. The papers' recursion is compiled for the CPU, which
+        is not done here: NumPy's alone would say nothing about it.
         """
         curves = [self.curve(experiment, name, "gpu", "gpu_copies") for name in ("hybrid", "abia")]
         sizes = sorted({size for curve in curves for size in curve})

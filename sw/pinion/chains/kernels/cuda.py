@@ -148,6 +148,9 @@ def joint_factors(chain: Chain, q: Array) -> Array:
     return np.ascontiguousarray(both.swapaxes(1, 2))
 
 
+_LESS_MEMORY = "Free memory of the device or the host, or give fewer robots or shorter chains."
+
+
 class CudaChainKernel:
     """A compiled function of chains on a device; calls must not overlap.
 
@@ -222,7 +225,7 @@ class CudaChainKernel:
             return self._on_device(arrays) if on_device else self._from_host(arrays)
         except MemoryError as error:
             self.close()
-            raise ComputeError(f"{error} Give fewer robots at once.") from None
+            raise ComputeError(f"{error} {_LESS_MEMORY}") from None
         except BaseException:
             # Nobody will fetch what is still in flight.
             self.close()
@@ -284,7 +287,7 @@ class CudaChainKernel:
             memory = self.device.allocate(max(1, flat.nbytes))
             pinned = self.device.pinned(flat.nbytes)
         except MemoryError as error:
-            raise ComputeError(f"{error} Give fewer robots at once.") from None
+            raise ComputeError(f"{error} {_LESS_MEMORY}") from None
         pinned.view(self.dtype)[...] = flat.ravel()
         stream = self.device.stream()
         stream.upload(memory, pinned)

@@ -263,7 +263,8 @@ class Gpu:
         if (capability.major, capability.minor) < OLDEST:
             raise InputError(
                 f"GPU {index} ({device.name}) has compute capability {capability.major}."
-                f"{capability.minor}; Pinion's kernels need {OLDEST[0]}.{OLDEST[1]} or higher."
+                f"{capability.minor}, but Pinion's kernels need {OLDEST[0]}.{OLDEST[1]} or higher: "
+                'use another GPU, or device="cpu" (--device cpu).'
             )
         self.architecture = f"sm_{capability.major}{capability.minor}"
         with self._asked("create a stream"):

@@ -400,7 +400,7 @@ class CudaKernel:
             ) != single:
                 raise InputError(
                     f"The array for the result '{a.name}' must have the shape {shape} to match "
-                    "the inputs."
+                    f"the inputs, not {described(a.name, arrays[a.name])[0]}."
                 )
             targets.append(view)
         return arrays, targets
@@ -467,7 +467,8 @@ class CudaKernel:
         apart = _one_distance(shape[extra:], strides[extra:])
         if apart is None or (self.source.layout == "aos" and apart != 1):
             raise InputError(
-                f"The samples of '{array.name}' are not contiguous: copy each to contiguous memory."
+                f"The samples of '{array.name}' are not contiguous (strides {strides} elements): "
+                "copy each to contiguous memory."
             )
         if extra == 0:
             return Placed(address, 0, apart, None, value)
@@ -543,13 +544,13 @@ class CudaKernel:
                 allocated.close()  # takes effect in the stream's order
 
     def measured(self) -> Crossover:
-        """Measure the batch sizes from which threads beat blocks, in device and pinned host memory.
+        """Measure the batch sizes from which a thread per sample is faster than a block per sample.
 
-        Each is twice the largest of `SMALL_BATCHES` at which blocks are faster, which is half of
-        the next one. Threads may be ahead for fewer samples than that: for 16 gradients of an
-        iiwa14 an H200 takes 34 us by threads and 39 by blocks, for 128 of them 57 and 40, because
-        accesses of threads are strided. Requests are zeros; the kernels take the same time for all
-        numbers.
+        One size is for device memory, one for pinned host memory. Each is twice the largest of
+        `SMALL_BATCHES` at which blocks are faster, which is half of the next one. Threads may be
+        ahead for fewer samples than that: for 16 gradients of an iiwa14 an H200 takes 34 us by
+        threads and 39 by blocks, for 128 of them 57 and 40, because accesses of threads are
+        strided. Requests are zeros; the kernels take the same time for all numbers.
         """
         return self._measured(direct=False), self._measured(direct=True)
 

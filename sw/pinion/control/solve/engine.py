@@ -126,15 +126,15 @@ class ArrayEngine(Closing):
                 for k in range(problem.knots):
                     x[:, k + 1] = self.plant.step(x[:, k], u[:, k], problem.active_at(k))
                     if not (np.abs(x[:, k + 1]) < LOST).all():
-                        raise ControlError(NO_GUESS)
+                        raise ControlError(DIVERGES)
             else:
                 x = x.copy()
                 x[:, 0] = problem.start
                 if not ((np.abs(x) < LOST).all() and (np.abs(u) < LOST).all()):
-                    raise ControlError(NO_GUESS)
+                    raise ControlError(TOO_LARGE)
                 gaps = space.difference(x[:, 1:], self.plant.step(x[:, :-1], u, problem.active))
                 if not (np.abs(gaps) < LOST).all():
-                    raise ControlError(NO_GUESS)
+                    raise ControlError(TOO_LARGE)
                 # A motion that was rolled out has gaps from rounding.
                 least = CLOSED * (1.0 + np.abs(x).max(axis=(1, 2), keepdims=True))
                 gaps[np.abs(gaps).max(axis=(1, 2)) <= least[:, 0, 0]] = 0.0
@@ -380,12 +380,20 @@ def _check_redundancy(problem: Problem, plant: Plant) -> None:
 CLOSED = 1e-13
 """Largest gaps, beside 1 and the largest state, that are rounding."""
 
-NO_GUESS = (
-    "An initial guess diverges or its cost is not finite: give another guess, or fewer knots."
-)
-
 ROUNDINGS = 8
 """Rounding errors in each state of a rollout: sums, and the errors of forward dynamics."""
 
 LOST = 1e6
 """Efforts, positions and rates above this belong to a failed trial."""
+
+DIVERGES = (
+    "An initial guess diverges when its efforts are rolled out: give other efforts ('guess'), also "
+    "give 'states', or use fewer knots."
+)
+
+TOO_LARGE = (
+    f"An initial guess has efforts, states or gaps of {LOST:g} or more: give other 'states' or "
+    "other efforts ('guess')."
+)
+
+NO_COST = "The cost of an initial guess is not finite: give another guess, or smaller weights."

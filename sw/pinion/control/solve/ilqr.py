@@ -26,7 +26,7 @@ from pinion.control.errors import ControlError, check_kind, check_number, check_
 from pinion.control.limits import limit_shares
 from pinion.control.plant import Plant
 
-from .engine import NO_GUESS, ArrayEngine
+from .engine import NO_COST, ArrayEngine
 from .problem import Problem, Solution, finite
 from .problem import states as states_of
 
@@ -214,7 +214,7 @@ def iterate(
             active = np.concatenate([active, added])
             cost[active] = engine.cost
             if not np.isfinite(engine.cost).all():
-                raise ControlError(NO_GUESS)
+                raise ControlError(NO_COST)
             history[0, added] = cost[added]
         previous, closed = engine.cost.copy(), engine.gap() == 0.0
         engine.expand()

@@ -114,7 +114,9 @@ class Horizon:
         # Also checks weights and frame, before anything is compiled.
         CostModel(self.model, self.cost)
         if not self.space.nu:
-            raise ControlError(f"{self.model.name} has no actuators: there is nothing to control.")
+            raise ControlError(
+                f"{self.model.name} has no actuators: give a robot with an actuated joint."
+            )
 
     @property
     def space(self) -> StateSpace:
