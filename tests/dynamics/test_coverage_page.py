@@ -73,7 +73,7 @@ def test_gaps_are_named_below() -> None:
     kinematics = "derivatives of kinematics with respect to positions"
     words = {
         kinematics: kinematics,
-        "friction of contacts": "constrained dynamics: friction",
+        "friction of contacts": "friction in contacts",
         "collisions and distances": "collisions and distances",
     }
     assert sorted(gaps) == sorted(words)
