@@ -318,7 +318,7 @@ class CompiledEngine:
         return self.cost
 
     def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
-        """Return that every problem meets its constraints, since there are none."""
+        """Return that all problems meet their constraints, as there are none, and none changed."""
         del tolerance
         return np.ones(len(decrease), dtype=np.bool_), np.zeros(len(decrease), dtype=np.bool_)
 

@@ -144,8 +144,8 @@ class StateConstraints:
         nv, (low, high) = self.space.nv, self.bounds
         ends = np.concatenate([target.q[:, -1], target.qd[:, -1]], axis=-1)
         for subject, x, parts, advice in (
-            ("start", start, ("positions", "rates"), "start inside it"),
-            ("final target", ends, self.final, "choose a target inside it"),
+            ("start", start, ("positions", "rates"), "choose a start within it"),
+            ("final target", ends, self.final, "choose a target within it"),
         ):
             r = self.limited(x)
             rounding = ROUNDED * (1.0 + np.abs(r))
@@ -261,7 +261,7 @@ class AugmentedLagrangian:
         feedback: FeedbackPolicy,
         tolerance: float,
     ) -> tuple[Flags, Flags]:
-        """Update the problems whose constraints are not met, if they are near to an optimum.
+        """Update multipliers and penalties of problems near an optimum with unmet constraints.
 
         Parameters
         ----------
