@@ -326,8 +326,8 @@ def _metric(chain: Chain, I_X: ArrayLike | None, dtype: np.dtype[np.floating]) -
         factorise(metric)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            "I_X contains a matrix that is not positive definite: pass positive definite matrices, "
-            "or None for identities."
+            f"I_X[{next(i for i, one in enumerate(metric) if _indefinite(one))}] is not positive "
+            "definite: pass positive definite matrices, or None for identities."
         ) from None
     return metric
 

@@ -29,7 +29,7 @@ _R = TypeVar("_R")
 
 
 class DynamicsError(ValueError):
-    """An argument whose shape or value a dynamics function does not accept."""
+    """Invalid argument of a dynamics function, or a result that does not exist for it."""
 
 
 def wrenches(model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]) -> Array | None:
@@ -224,7 +224,7 @@ def rotation_slices(model: Model) -> list[tuple[slice, str]]:
 def rotations_of(
     kinds: Sequence[JointKind | None], q_slices: Sequence[slice]
 ) -> list[tuple[slice, str]]:
-    """Return `rotation_slices` from the joints' kinds, None for other inputs, and their slices."""
+    """Return `rotation_slices` for joints of given kinds (None for other inputs) and slices."""
     rotations = []
     for kind, at in zip(kinds, q_slices, strict=True):
         if kind is JointKind.PLANAR:

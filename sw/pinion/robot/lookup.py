@@ -112,5 +112,5 @@ def notes_without(notes: Iterable[str], joints: Collection[str]) -> tuple[str, .
 
 
 def opportunity(model: Model) -> str | None:
-    """Return the note on nearly right angles that were not snapped; None if all were."""
+    """Return the note on nearly right angles that were not snapped, None if there is none."""
     return next((note for note in model.notes if note.startswith(NEARLY_RIGHT)), None)

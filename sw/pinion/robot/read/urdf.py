@@ -249,7 +249,7 @@ def _position_limits(
     if lower > upper:
         raise RobotError(
             f"The limits of {where}, 0 if omitted, are reversed: lower {lower!r} is above upper "
-            f"{upper!r}; swap them."
+            f"{upper!r}; swap them, or write both."
         )
     if lower == math.inf or upper == -math.inf:
         raise RobotError(
