@@ -268,7 +268,7 @@ def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Check an array's shape and values and return it as float64."""
     array = as_numbers(name, argument)
     if array.shape != shape:
-        raise DynamicsError(f"{name} has shape {array.shape} instead of {shape}.")
+        raise DynamicsError(f"{name} has shape {array.shape}: pass shape {shape}.")
     check_finite(name, array)
     return array
 

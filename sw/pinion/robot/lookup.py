@@ -27,7 +27,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     candidates = list(names)
     near = get_close_matches(str(name), candidates, n=3, cutoff=0.6)
     if near:
-        return f"perhaps {' or '.join(map(repr, near))} is meant"
+        return f"the nearest {'are' if near[1:] else 'is'} {', '.join(map(repr, near))}"
     listed = ", ".join(map(repr, candidates[:_SHOWN])) + (
         ", ..." if len(candidates) > _SHOWN else ""
     )
