@@ -305,7 +305,7 @@ def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
 
 
 def radii(chain: Chain) -> Array:
-    """Return radii of gyration of the links about their frames, (n,) [m]; 1 if undefined."""
+    """Return the radii of gyration of the links about their frames, (n,) [m]; 1 if undefined."""
     inertias = chain.I[chain.main]
     turning, mass = np.trace(inertias[:, :3, :3], axis1=1, axis2=2), inertias[:, 3, 3]
     good = (turning > 0) & (mass > 0)

@@ -332,7 +332,7 @@ def _moved(
     weights: Sequence[Scalar],
     region: Region,
 ) -> tuple[list[Spatial], list[Drift], list[Coriolis], list[JointColumns]]:
-    """Return mu, drift, own Coriolis terms and joint columns of each body."""
+    """Return mu, the drift, the own Coriolis terms and the joint columns of each body."""
     motions: list[Spatial] = []
     drifts: list[Drift] = []
     coriolis: list[Coriolis] = []

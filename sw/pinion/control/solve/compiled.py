@@ -323,7 +323,7 @@ class CompiledEngine:
         return np.ones(len(decrease), dtype=np.bool_), np.zeros(len(decrease), dtype=np.bool_)
 
     def multipliers(self, which: Flags) -> dict[str, Floats]:
-        """Return none, since there are no constraints of states."""
+        """Return an empty dictionary, since no states are constrained."""
         del which
         return {}
 

@@ -1,4 +1,4 @@
-r"""Limits of states and final constraints, by the method of multipliers.
+r"""State limits and final constraints, by the method of multipliers.
 
 A constraint keeps a number r(x) of a knot's state in ``[low, high]``, with ``low = high`` for a
 final constraint. A multiplier y and a penalty p add to the cost (Hestenes 1969; Rockafellar, "A
@@ -407,7 +407,7 @@ def _largest(values: Floats) -> tuple[int, ...]:
 
 
 def _value_of(model: Model, column: int) -> tuple[str, str, str]:
-    """Return kind, joint and unit of one of the 2 nv changes of a state."""
+    """Return the kind, joint and unit of one of the 2 nv changes of a state."""
     kind, at = ("position", column) if column < model.nv else ("rate", column - model.nv)
     joint, first = next(
         (body.joint, columns.start)

@@ -175,7 +175,7 @@ class Problem:
 
     @cached_property
     def constraints(self) -> StateConstraints:
-        """Limits of states and final constraints."""
+        """State limits and final constraints."""
         return StateConstraints(
             space=self.space,
             frame=self.cost.frame,
@@ -432,7 +432,7 @@ def _frame_targets(
     knots: int,
     fixed: bool = False,
 ) -> Floats | dict[str, Floats] | None:
-    """Return targets of positions (``tip``) or rotations as arrays, by frame as they are given.
+    """Return the targets of positions (``tip``) or rotations as arrays, by frame if given so.
 
     ``fixed`` : whether the last position of the cost's frame is a constraint, without a weight too.
 
