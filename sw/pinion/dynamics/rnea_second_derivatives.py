@@ -353,7 +353,7 @@ def _moved(
 
 
 def check_one_axis(model: Model) -> None:
-    """Raise for a robot with a joint that has several positions or velocities."""
+    """Raise `DynamicsError` for a joint that has several positions or velocities."""
     for body in model.bodies:
         kind = body.joint.kind
         if kind.nq != 1 or kind.nv != 1:

@@ -509,7 +509,7 @@ class Function:
         return graph
 
     def _check_parameters(self, graph: Graph) -> None:
-        """Raise for a parameter that changes no result."""
+        """Raise `FunctionError` for a parameter that changes no result."""
         if not self.parameters:
             return
         live = [False] * len(graph.nodes)
@@ -557,7 +557,7 @@ class Function:
             raise FunctionError(needs_contacts(self.name, model.name))
 
     def _check_terms(self, model: Model) -> None:
-        """Raise for joint terms or joint parameters that a build would silently ignore."""
+        """Raise `FunctionError` for joint terms or parameters that a build would ignore."""
         figures = {split_name(name)[1]: name for name in self.parameters}
         for figure in JOINT_TERMS:
             if figure in figures and figure not in self.joint_terms:
