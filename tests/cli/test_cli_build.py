@@ -149,7 +149,7 @@ def test_build_takes_parameters(pinion: Pinion, tmp_path: Path) -> None:
     completed = pinion(*core, text, *loads, "-o", tmp_path / "b", "--json")
     assert completed.json["options"] == {"parameters": text, "parameter_range": "1.0kg@0.2m"}
     refused = pinion(*core, "link_1:on-axs", "-o", tmp_path / "c")
-    refused.refused("'link_1:on-axs'", "'link_1' is meant")
+    refused.refused("'link_1:on-axs'", "the nearest is 'link_1'")
 
 
 def test_build_takes_joint_terms(pinion: Pinion, tmp_path: Path) -> None:

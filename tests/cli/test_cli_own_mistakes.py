@@ -173,7 +173,7 @@ MISTAKES: dict[str, tuple[str, tuple[str, ...]]] = {
     "asymmetric": (
         HEAD + '@function(inputs={"v": V}, outputs={"y": array(2, 2, symmetric=True)})\n'
         "def f(v):\n    return [[v[0], v[1]], [v[2], v[0]]]  #!\n",
-        ("'y' of 'f' is described as symmetric", "is not"),
+        ("'y' of 'f' is described as symmetric", "differs from its transpose"),
     ),
     "nothing": (
         HEAD + "@function(**ONE)\ndef f(x):  #!\n    y = x\n",

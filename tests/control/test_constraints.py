@@ -403,11 +403,11 @@ def test_other_solvers_refuse(arm: Plant) -> None:
         ),
         (
             {"rate_limit": [9.0, 1.0], "start": [0.0, 0.0, 0.0, -2.0]},
-            r"has the rate of 'joint_2' at -2 rad/s, below its limit of -1: start inside it",
+            r"rate of 'joint_2' at -2 rad/s, below its limit of -1: choose a start within it",
         ),
         (
             {"position_limits": ([-1, -1], [1, 1]), "goal": [0.0, 1.5], "final": "positions"},
-            r"position of 'joint_2' at 1.5 rad, above its limit of 1: choose a target inside it",
+            r"position of 'joint_2' at 1.5 rad, above its limit of 1: choose a target within it",
         ),
         (
             {"rate_limit": [1, 1], "goal": [0, 0, 0, 1.5], "final": ("positions", "rates")},

@@ -280,7 +280,7 @@ def test_compiled_code_says_what_it_does_not_support() -> None:
     ("changes", "sentence"),
     [
         ({"tip": None}, "'tip' of 'iiwa_link_7', but 'tip' is missing: give its target"),
-        ({"tip": np.zeros(3)}, r"'tip' is for no frame.*tip=\{'iiwa_link_7': ...\}"),
+        ({"tip": np.zeros(3)}, r"'tip' names no frame.*tip=\{'iiwa_link_7': ...\}"),
         ({"tip": {TOOL: np.zeros(3)}}, "'tip' of 'iiwa_link_4', but 'tip' is missing"),
         ({"rotation": {}}, "'rotation' of 'iiwa_link_7', but 'rotation' is missing"),
         ({"tip": {"a": np.zeros(3)}}, "The target 'tip' of 'a' has no weight"),

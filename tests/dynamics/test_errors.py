@@ -32,7 +32,7 @@ def broken(value: float, *index: int, shape: tuple[int, ...] = (4, 3)) -> Any:
         ({"q": [["a", "b", "c"]] * 4}, "q has dtype"),
         ({"q": np.zeros((4, 3), dtype=complex)}, "q has dtype complex128"),
         ({"q": [[1.0, 2.0, 3.0], [1.0]]}, "q is not a rectangular array"),
-        ({"f_ext": np.zeros((3, 6))}, r"f_ext has shape \(3, 6\) instead of \(4, 3, 6\)"),
+        ({"f_ext": np.zeros((3, 6))}, r"f_ext has shape \(3, 6\): pass shape \(4, 3, 6\)"),
         ({"f_ext": broken(np.nan, 1, 2, 3, shape=(4, 3, 6))}, r"f_ext\[1, 2, 3\] is nan"),
     ],
 )

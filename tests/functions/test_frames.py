@@ -316,7 +316,7 @@ def test_wrong_frames_are_a_sentence() -> None:
     )
     refused("no reference 'world': choose one of local", "frame_jacobian_local", reference="world")
     refused("no reference 'local'", "forward_kinematics", reference="local")
-    refused("no link or fixed joint 'hok' .*perhaps 'hook' is meant", frames="hok")
+    refused("no link or fixed joint 'hok' .*the nearest is 'hook'", frames="hok")
     refused("no link or fixed joint 'plat' .*'plate'", frames="plat@0,0,0.1")
     refused("'arm@0,nan,1' .*'arm@0,nan,1'.* LINK@X,Y,Z", frames=("arm@0,nan,1",))
     refused("'arm@0' of the robot 'crane' has the invalid offset '0'.*arm@0,0,0.1", frames="arm@0")

@@ -202,7 +202,7 @@ def test_a_mapped_trace_takes_what_the_map_makes(
     [
         (("nothing",), "no moving link 'nothing'"),
         (("iiwa_link_0",), "fixed base"),
-        ((HAND, "iiwa_link_7"), "contain a name twice"),
+        ((HAND, "iiwa_link_7"), "name 'iiwa_link_7' more than once"),
     ],
 )
 def test_parameters_that_do_not_exist_are_a_sentence(

@@ -132,7 +132,7 @@ def test_initial_values_are_finite_and_as_many_as_elements() -> None:
         State(name="s", shape=(), unit="1", initial=float("nan"))
     with pytest.raises(FunctionError, match="has size 3, but its initial value has size 2"):
         State(name="s", shape=(3,), unit="1", initial=(0.0, 1.0)).initials(ARM)
-    with pytest.raises(FunctionError, match="is symmetric or has a sampling"):
+    with pytest.raises(FunctionError, match="has symmetric=True and sampling=None: leave"):
         State(name="s", shape=(2, 2), unit="1", symmetric=True)
 
 

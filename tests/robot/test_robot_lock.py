@@ -167,7 +167,7 @@ def test_the_default_is_the_limit_nearest_to_zero() -> None:
 
 def test_bad_locks_give_one_sentence() -> None:
     for positions, needles in (
-        ({"iiwa_joint_9": None}, ("'iiwa_joint_9'", "'iiwa_joint_7'", "perhaps")),
+        ({"iiwa_joint_9": None}, ("'iiwa_joint_9'", "'iiwa_joint_7'", "nearest")),
         ({"zzz": 0.0}, ("'zzz'", "'iiwa_joint_1'", "use one of")),
         ({"iiwa_joint_1": 90.0}, ("90.0", "'iiwa_joint_1'", "-2.96", "outside")),
         ({"iiwa_joint_1": math.nan}, ("nan", "'iiwa_joint_1'", "finite")),

@@ -103,7 +103,7 @@ def test_locking_comes_before_cutting() -> None:
 
 def test_bad_tips_give_one_sentence() -> None:
     for name, needles in (
-        ("iiwa_link_77", ("'iiwa_link_77'", "'iiwa_link_7'", "perhaps")),
+        ("iiwa_link_77", ("'iiwa_link_77'", "'iiwa_link_7'", "nearest")),
         ("tool", ("'tool'", "use one of 'iiwa_link_1', ")),  # but no fixed link
         ("base", ("'base'", "fixed base")),
     ):

@@ -305,7 +305,7 @@ def complements(H: Array, dof: Array, length: Array) -> tuple[Array, Array]:
 
 
 def radii(chain: Chain) -> Array:
-    """Return radii of gyration of the links about their frames, (n,) [m]; 1 if undefined."""
+    """Return the radii of gyration of the links about their frames, (n,) [m]; 1 if undefined."""
     inertias = chain.I[chain.main]
     turning, mass = np.trace(inertias[:, :3, :3], axis1=1, axis2=2), inertias[:, 3, 3]
     good = (turning > 0) & (mass > 0)
@@ -326,8 +326,8 @@ def _metric(chain: Chain, I_X: ArrayLike | None, dtype: np.dtype[np.floating]) -
         factorise(metric)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            "I_X contains a matrix that is not positive definite: pass positive definite matrices, "
-            "or None for identities."
+            f"I_X[{next(i for i, one in enumerate(metric) if _indefinite(one))}] is not positive "
+            "definite: pass positive definite matrices, or None for identities."
         ) from None
     return metric
 

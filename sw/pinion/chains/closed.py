@@ -254,7 +254,8 @@ def _tip(frame: tuple[ArrayLike, ArrayLike] | None, dtype: np.dtype[np.floating]
     # A reflection has a reversed third axis.
     if not np.allclose(E @ E.T, np.eye(3), atol=1e-6) or E[2] @ np.cross(E[0], E[1]) < 0:
         raise DynamicsError(
-            "frame's E is not a rotation: pass a matrix with E E^T = I and determinant 1."
+            f"frame's E is {E.tolist()}, which is not a rotation: pass a matrix with E E^T = I and "
+            "determinant 1."
         )
     return blocks(E, np.zeros_like(E), -E @ skew(r), E)
 
@@ -336,7 +337,10 @@ def _terms(contact: TypeI | TypeII | Lathrop, at: ChainState, V: Array) -> _Term
         raise DynamicsError("W of the contact has no columns: use cfa for a free tip.")
     H = matrix("H", np.zeros((6, 0)) if contact.H is None else contact.H, 6)
     if np.any(np.abs(H.T @ W) > 1e-6 * np.linalg.norm(H) * np.linalg.norm(W)):
-        raise DynamicsError("H of the contact does work on W: H^T W must be zero.")
+        raise DynamicsError(
+            "H of the contact does work on W: H^T W must be zero, but has entries up to "
+            f"{np.max(np.abs(H.T @ W)):.3g}."
+        )
     if isinstance(contact, TypeI):
         N, free = W, vector("K_F", contact.K_F, H.shape[1])
     else:

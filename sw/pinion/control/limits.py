@@ -63,7 +63,7 @@ def limited_joints(model: Model) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def joint_ranges(model: Model) -> tuple[Floats, Floats]:
-    """Return middle and half width of each joint's range, (nq,) each; 0 and inf without limits."""
+    """Return the middle and half width of joints' ranges, (nq,) each; 0 and inf without limits."""
     low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
     for body, tie in zip(model.bodies, ties(model), strict=True):
         ends = body.joint.lower, body.joint.upper

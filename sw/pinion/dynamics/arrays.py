@@ -205,7 +205,7 @@ def rnea_derivatives(
 def link_states(
     model: Model, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    """Return velocity, acceleration and force of every link, (bodies, 6) each.
+    """Return the velocity, acceleration and force of every link, (bodies, 6) each.
 
     Source: Algorithm 1 of Plancher et al. 2021 (:mod:`pinion.dynamics.link_states`).
 

@@ -29,7 +29,7 @@ _R = TypeVar("_R")
 
 
 class DynamicsError(ValueError):
-    """An argument whose shape or value a dynamics function does not accept."""
+    """Invalid argument of a dynamics function, or a result that does not exist for it."""
 
 
 def wrenches(model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]) -> Array | None:
@@ -93,7 +93,7 @@ def split(model: Model, f_ext: ArrayLike | None = None, **arguments: ArrayLike) 
 
 
 def check_mass(model: Model) -> None:
-    """Raise for a robot whose moving bodies have no inertia: it supports kinematics only."""
+    """Raise `DynamicsError` for a robot whose moving bodies have no inertia."""
     if massless(model):
         raise DynamicsError(
             f"The moving bodies of {model.name!r} have no mass: the robot supports kinematics "
@@ -167,13 +167,13 @@ def matrix_of(rows: Sequence[Sequence[Scalar]], batch: tuple[int, ...]) -> Array
 
 
 def check_choice(name: str, choice: str, choices: Sequence[str]) -> None:
-    """Raise if a choice is not one of ``choices``, which the message lists."""
+    """Raise `DynamicsError` if a choice is not one of ``choices``, which the message lists."""
     if choice not in choices:
         raise DynamicsError(f"{name} is {choice!r}: choose {' or '.join(map(repr, choices))}.")
 
 
 def check_single_dof(model: Model) -> None:
-    """Raise for a robot with a joint that is neither revolute nor prismatic."""
+    """Raise `DynamicsError` for a robot with a joint that is neither revolute nor prismatic."""
     for body in model.bodies:
         if not body.joint.kind.simple:
             raise DynamicsError(
@@ -224,7 +224,7 @@ def rotation_slices(model: Model) -> list[tuple[slice, str]]:
 def rotations_of(
     kinds: Sequence[JointKind | None], q_slices: Sequence[slice]
 ) -> list[tuple[slice, str]]:
-    """Return `rotation_slices` from the joints' kinds, None for other inputs, and their slices."""
+    """Return `rotation_slices` for joints of given kinds (None for other inputs) and slices."""
     rotations = []
     for kind, at in zip(kinds, q_slices, strict=True):
         if kind is JointKind.PLANAR:
@@ -268,7 +268,7 @@ def checked(name: str, argument: ArrayLike, shape: tuple[int, ...]) -> Array:
     """Check an array's shape and values and return it as float64."""
     array = as_numbers(name, argument)
     if array.shape != shape:
-        raise DynamicsError(f"{name} has shape {array.shape} instead of {shape}.")
+        raise DynamicsError(f"{name} has shape {array.shape}: pass shape {shape}.")
     check_finite(name, array)
     return array
 
@@ -303,7 +303,7 @@ def checked_damping(damping: ArrayLike, batch: tuple[int, ...]) -> Array:
 
 
 def check_finite(name: str, array: Array) -> None:
-    """Raise for the first entry that is NaN or infinite, with its index."""
+    """Raise `DynamicsError` for the first entry that is NaN or infinite, with its index."""
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         index = tuple(int(k) for k in bad[0])

@@ -197,7 +197,7 @@ def column_derivatives_from_links_scalars(
 
 
 def check_columns(model: Model) -> None:
-    """Raise unless all joints are revolute or prismatic, as the column recursion requires."""
+    """Raise `DynamicsError` unless all joints are revolute or prismatic, as columns require."""
     if not model.single_dof:
         raise DynamicsError(
             f"The gradient of {model.name!r} cannot be computed by columns, which support only "

@@ -446,7 +446,7 @@ def _columns_of_floating_base(
     terms_of: dict[str, Any],
     returning: Stabilisation | None,
 ) -> dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]]:
-    """Return the gradient columns of a floating base that follow without solving for them.
+    """Return the gradient columns of a floating base that follow from gravity and its rate.
 
     Keys are the velocity's number and whether the gradient is by the rate. Seen in the base's axes,
     gravity g changes by ``g x e`` when the base turns about e, and so does the acceleration of a

@@ -195,8 +195,8 @@ def _sign(x: Scalar) -> Scalar:
     """Return the sign, -1, 0 or 1, of a float or an array."""
     if getattr(x, "apply", None) is not None:
         raise DynamicsError(
-            "Dry friction that is discontinuous at zero rate cannot be traced: give a positive "
-            "friction_width."
+            "Dry friction with a friction_width of 0 jumps at zero rate and cannot be traced: give "
+            "a positive friction_width."
         )
     return cast("Scalar", np.sign(cast("Any", x)))
 

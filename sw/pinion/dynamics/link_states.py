@@ -50,7 +50,7 @@ def link_states_scalars(
     f_ext: Sequence[Sequence[Scalar]] | None = None,
     region: Region = no_region,
 ) -> tuple[Links, Links, Links]:
-    """Return velocity, acceleration and force of every link, for any scalar type.
+    """Return the velocity, acceleration and force of every link, for any scalar type.
 
     Arguments as for :func:`.rnea.rnea_scalars`.
 

@@ -154,7 +154,7 @@ class MimicMap:
         return -inverse @ by_q, -inverse @ by_qd
 
     def link_states(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> tuple[Array, ...]:
-        """Return velocity, acceleration and force of every link, (..., bodies, 6) each."""
+        """Return the velocity, acceleration and force of every link, (..., bodies, 6) each."""
         return arrays.link_states(self.model, self.positions(q), self.rates(qd), self.rates(qdd))
 
     def kinetic_energy(self, q: ArrayLike, qd: ArrayLike) -> Array:

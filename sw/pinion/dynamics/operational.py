@@ -176,7 +176,7 @@ def operational_space_inertia(
 
 
 def check_free(model: Model, frame: str) -> None:
-    """Raise if a link has fewer than six degrees of freedom."""
+    """Raise `DynamicsError` if a link has fewer than six degrees of freedom."""
     v_slices = model.v_slices
     tied = ties(model) if model.coupled else [Tie(leader=k) for k in range(len(v_slices))]
     moving: set[int] = set()

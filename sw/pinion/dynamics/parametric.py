@@ -241,7 +241,7 @@ def rigid_body(mass: Array, com: Array, inertia: Array) -> Array:
 
 
 def check_values(parameters: Sequence[Parameter], values: Array) -> None:
-    """Raise if parameters, (count,) or (n, count), are physically impossible.
+    """Raise `DynamicsError` if parameters, (count,) or (n, count), are physically impossible.
 
     A mass must be positive, and the inertia about the centre of mass positive definite without a
     moment above the sum of the others, with the slack of the robot's readers: then the

@@ -332,7 +332,7 @@ def _moved(
     weights: Sequence[Scalar],
     region: Region,
 ) -> tuple[list[Spatial], list[Drift], list[Coriolis], list[JointColumns]]:
-    """Return mu, drift, own Coriolis terms and joint columns of each body."""
+    """Return mu, the drift, the own Coriolis terms and the joint columns of each body."""
     motions: list[Spatial] = []
     drifts: list[Drift] = []
     coriolis: list[Coriolis] = []
@@ -353,7 +353,7 @@ def _moved(
 
 
 def check_one_axis(model: Model) -> None:
-    """Raise for a robot with a joint that has several positions or velocities."""
+    """Raise `DynamicsError` for a joint that has several positions or velocities."""
     for body in model.bodies:
         kind = body.joint.kind
         if kind.nq != 1 or kind.nv != 1:

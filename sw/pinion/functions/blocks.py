@@ -171,8 +171,9 @@ class Drawn:
         rows = values.reshape(count, -1).astype(np.float32)
         if not np.isfinite(rows).all():
             raise UserError(
-                f"{return_of(self.draw)}: the sampling of '{name}' returns numbers that are not "
-                "finite in float32: return numbers that float32 can represent."
+                f"{return_of(self.draw)}: the sampling of '{name}' returns "
+                f"{values.reshape(count, -1)[~np.isfinite(rows)][0]}, which is not finite in "
+                "float32: return numbers that float32 can represent."
             )
         return Table(words=rows.shape[1], rows=rows.astype("<f4").tobytes())
 
@@ -199,7 +200,8 @@ class Table:
             )
         if not np.isfinite(self.values).all():
             raise FunctionError(
-                "A table to sample from contains NaN or infinity: give finite numbers."
+                "A table to sample from contains "
+                f"{self.values[~np.isfinite(self.values)][0]}: give finite numbers."
             )
 
     @property
@@ -323,8 +325,9 @@ class State(Block):
             )
         if self.symmetric or self.sampling is not None:
             raise FunctionError(
-                f"The state '{self.name}' is symmetric or has a sampling: leave out symmetric and "
-                "sampling; every element is kept, and its range follows from the requests."
+                f"The state '{self.name}' has symmetric={self.symmetric} and "
+                f"sampling={self.sampling!r:.60}: leave both out; every element is kept, and its "
+                "range follows from the requests."
             )
 
     def initials(self, model: Model) -> dict[str, float]:

@@ -181,7 +181,9 @@ class BuiltFunction:
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, GraphError):
-                raise FunctionError(f"The function's float graph is invalid: {error}") from None
+                raise FunctionError(
+                    f"The function's float graph is invalid, so build the folder again: {error}"
+                ) from None
             raise FunctionError(
                 f"The function cannot be read ({type(error).__name__}: {str(error)[:100]}): build "
                 "the folder again."

@@ -81,7 +81,7 @@ def with_options(row: Function, **options: Unpack[RowOptions]) -> Function:
 
 
 def _check_names(option: str, value: Any) -> None:
-    """Raise unless an option is a string or a sequence of strings."""
+    """Raise `FunctionError` unless an option is a string or a sequence of strings."""
     if isinstance(value, str) or value is None:
         return
     if not isinstance(value, Collection) or not all(isinstance(name, str) for name in value):

@@ -15,7 +15,7 @@ from .units import unit_for
 
 
 def array_of(block: Block, model: Model, sent: Set[str], constants: Mapping[str, float]) -> Array:
-    """Return a block as an array of the records, with the words that are sent or constant."""
+    """Return a block as an array of the records, with its sent positions and its constants."""
     positions = block.positions(model)
     travels = tuple(position for word, position in positions.items() if word in sent)
     dims = block.dims(model)

@@ -64,7 +64,7 @@ class Saving:
     ops: Mapping[str, int]
 
     def figures(self) -> dict[str, Any]:
-        """Return step, explanation and operation counts in one JSON-compatible dictionary."""
+        """Return the step, its explanation and its operation counts as JSON-compatible data."""
         return {"step": self.step, "doc": self.doc, **self.ops}
 
 
@@ -178,7 +178,7 @@ def savings(model: Model, function: Function, *, costs: Costs) -> list[Saving]:
 
 
 def _steps(model: Model, function: Function, costs: Costs) -> list[tuple[str, str, Graph]]:
-    """Return name, explanation and graph of each step."""
+    """Return the name, explanation and graph of each step."""
     traced = function.trace(model, minimal=False)
     steps = [
         ("traced", "the algorithm on the robot as loaded", traced),

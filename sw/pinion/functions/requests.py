@@ -38,7 +38,7 @@ def unit_vectors_of(blocks: Sequence[Block], model: Model) -> Rotations:
 def check_rotations(
     rotations: Rotations, arrays: Mapping[str, NDArray[Any]], *, finite: bool = True
 ) -> None:
-    """Raise for quaternions, and planar joints' cosine and sine, that are not unit vectors.
+    """Raise `InputError` for quaternions and cosine-sine pairs that are not unit vectors.
 
     Parameters
     ----------

@@ -357,7 +357,8 @@ class Function:
             )
         if self.frames:
             raise FunctionError(
-                f"The function '{self.name}' already has frames: name all of them at once."
+                f"The function '{self.name}' already has frames ({', '.join(self.frames)}): name "
+                "all of them at once."
             )
         optional = [block for block in self.outputs if block.name in self.optional]
         added = [block for block in self.outputs if block.name in self.added]
@@ -419,11 +420,13 @@ class Function:
             return self
         if len(set(names)) != len(names):
             raise FunctionError(
-                f"The parameters {', '.join(names)} contain a name twice: name each once."
+                f"The parameters name {next(n for n in names if names.count(n) > 1)!r} more than "
+                "once: name each once."
             )
         if self.parameters:
             raise FunctionError(
-                f"The function '{self.name}' already has parameters: name all of them at once."
+                f"The function '{self.name}' already has parameters "
+                f"({', '.join(self.parameters)}): name all of them at once."
             )
         if self.robotless:
             raise FunctionError(
@@ -506,7 +509,7 @@ class Function:
         return graph
 
     def _check_parameters(self, graph: Graph) -> None:
-        """Raise for a parameter that changes no result."""
+        """Raise `FunctionError` for a parameter that changes no result."""
         if not self.parameters:
             return
         live = [False] * len(graph.nodes)
@@ -554,7 +557,7 @@ class Function:
             raise FunctionError(needs_contacts(self.name, model.name))
 
     def _check_terms(self, model: Model) -> None:
-        """Raise for joint terms or joint parameters that a build would silently ignore."""
+        """Raise `FunctionError` for joint terms or parameters that a build would ignore."""
         figures = {split_name(name)[1]: name for name in self.parameters}
         for figure in JOINT_TERMS:
             if figure in figures and figure not in self.joint_terms:

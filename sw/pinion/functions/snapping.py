@@ -146,7 +146,7 @@ def pose_change(first: Model, other: Model, q: Floats) -> tuple[float, float]:
 
 
 def opportunity_sentences(model: Model, function: Function) -> list[str]:
-    """Return sentences on nearly right angles that were kept, with the products exact ones save.
+    """Return sentences on nearly right angles that were kept, and on what exact ones save.
 
     Products are counted without the small entries of the joints' rotations; tilts in levers and
     inertias cost more. Empty for a robot without such structure.

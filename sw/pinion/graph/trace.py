@@ -447,7 +447,7 @@ class Tracer:
         self._outputs.append(Output(Word.of(word), value.node))
 
     def feed_back(self, word: str, value: Symbol | float, initial: float = 0.0) -> None:
-        """Make an input word a state: give its value for the next request and for the first one."""
+        """Make an input word a state, with its values for the next and for the first request."""
         if not isinstance(value, Symbol):
             value = self.constant(float(value))
         self._states.append(Feedback(Word.of(word), value.node, float(initial)))

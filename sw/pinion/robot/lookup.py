@@ -27,7 +27,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
     candidates = list(names)
     near = get_close_matches(str(name), candidates, n=3, cutoff=0.6)
     if near:
-        return f"perhaps {' or '.join(map(repr, near))} is meant"
+        return f"the nearest {'are' if near[1:] else 'is'} {', '.join(map(repr, near))}"
     listed = ", ".join(map(repr, candidates[:_SHOWN])) + (
         ", ..." if len(candidates) > _SHOWN else ""
     )
@@ -112,5 +112,5 @@ def notes_without(notes: Iterable[str], joints: Collection[str]) -> tuple[str, .
 
 
 def opportunity(model: Model) -> str | None:
-    """Return the note on nearly right angles that were not snapped; None if all were."""
+    """Return the note on nearly right angles that were not snapped, None if there is none."""
     return next((note for note in model.notes if note.startswith(NEARLY_RIGHT)), None)

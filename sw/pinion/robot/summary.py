@@ -91,7 +91,7 @@ class Summary(TypedDict):
 
 
 def summarise(model: Model) -> Summary:
-    """Return links, joints, limits, inertias and notes of a model.
+    """Return the links, joints, limits, inertias and notes of a model.
 
     ``total_mass`` [kg] covers the moving bodies; ``max_depth`` is the number of joints on the
     longest path from the base.

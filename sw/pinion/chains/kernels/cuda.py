@@ -129,7 +129,10 @@ def _frame(frame: tuple[ArrayLike, ArrayLike] | None) -> tuple[Array, Array]:
     # A reflection has a reversed third axis; NaN fails as well.
     orthonormal = np.all(np.isfinite(r)) and np.allclose(E @ E.T, np.eye(3), atol=1e-6)
     if not orthonormal or E[2] @ np.cross(E[0], E[1]) < 0:
-        raise InputError("'frame' must be a rotation, with determinant 1, and a finite point.")
+        raise InputError(
+            f"'frame' is {E.tolist()} and {r.tolist()}: give a rotation, with determinant 1, and a "
+            "finite point."
+        )
     return E, r
 
 

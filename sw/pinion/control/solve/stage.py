@@ -186,5 +186,7 @@ def _batch(name: str, values: ArrayLike, width: int, count: int | None = None) -
         )
         raise ControlError(f"'{name}' has the shape {array.shape}: give {expected}.")
     if not np.isfinite(array).all():
-        raise ControlError(f"'{name}' has an infinite or NaN value: give finite numbers.")
+        raise ControlError(
+            f"'{name}' has the value {array[~np.isfinite(array)][0]}: give finite numbers."
+        )
     return array if count is None else np.broadcast_to(array, (count, width))

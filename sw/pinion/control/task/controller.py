@@ -12,7 +12,7 @@ from .task import Task
 
 
 def task_controller(task: Task, model: Model, *, dtype: str = "float64") -> tuple[Horizon, Motion]:
-    """Return the horizon and motion of a task's controller for a robot, for example to export it.
+    """Return the horizon and motion of a task's controller for a robot, as an export needs them.
 
     Raises
     ------

@@ -53,7 +53,7 @@ def robot_motion(
 
 
 def _ends(model: Model) -> tuple[Floats, Floats]:
-    """Return lower and upper joint limits, (nv,) each; -pi and pi if infinite or far apart."""
+    """Return the lower and upper joint limits, (nv,) each; -pi and pi if infinite or 4 pi apart."""
     low, high = joint_limits(model)
     unbounded = ~(np.isfinite(low) & np.isfinite(high) & (high - low < 4 * _FREE))
     return np.where(unbounded, -_FREE, low), np.where(unbounded, _FREE, high)

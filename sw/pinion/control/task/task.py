@@ -107,7 +107,7 @@ class Task:
     unknown: Unknown
 
     def cost(self, frame: str) -> Cost:
-        """Return the controller's cost with the tip at a link."""
+        """Return the controller's cost with the link ``frame`` as the tip."""
         return Cost(running=self.weights, final=self.last, frame=frame)
 
 

@@ -119,7 +119,7 @@ def track(
             f"(nv {robot.model.nv}) with the tip '{robot.frame}': give both the same robot and tip."
         )
     if controller.log.gradients:
-        raise ControlError("The controller has been used: create another one for a new run.")
+        raise ControlError("The controller has been used: create a new one for each run.")
     count, space = controller.periods, controller.plant.space
     x, tau = np.empty((count, inner, space.nx)), np.empty((count, inner, space.nu))
     robot.reset(motion.q[0])

@@ -423,7 +423,7 @@ class Mpc(Closing):
         )
 
     def _trusted(self, linear: Linear, gaps: Floats, instants: NDArray[np.intp]) -> Linear:
-        """Replace flagged gradients by the trusted ones that are nearest in time."""
+        """Replace flagged gradients with the trusted ones nearest in time."""
         arrays = _arrays_of(linear)
         finite = np.logical_and.reduce(
             [np.isfinite(x).all(axis=tuple(range(2, x.ndim))) for x in (*arrays, gaps[None])]

@@ -1,4 +1,4 @@
-"""Estimate of an unknown load at the joints, from how far they moved otherwise than predicted.
+"""Estimate of an unknown load at the joints, from their measured motion and applied efforts.
 
 A disturbance observer (K. Ohnishi, M. Shibata and T. Murakami, "Motion Control for Advanced
 Mechatronics", IEEE/ASME Transactions on Mechatronics 1(1), 1996): the efforts that inverse dynamics
@@ -20,7 +20,7 @@ from pinion.functions import row_of
 
 
 class LoadObserver(Closing):
-    """The load that a robot carries beside its model, as efforts at its joints.
+    """Estimator of the load that a robot's model leaves out, as efforts at its joints.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class LoadObserver(Closing):
         self._inverse.close()
 
     def update(self, seconds: float, begin: Floats, end: Floats, efforts: Floats) -> None:
-        """Update the estimate after some time.
+        """Update the estimate from two measured states and the efforts between them.
 
         Parameters
         ----------

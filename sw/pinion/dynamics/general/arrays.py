@@ -180,7 +180,7 @@ def potential_energy(model: Model, q: ArrayLike) -> Array:
 
 
 def check_method(model: Model, method: str) -> None:
-    """Raise for any method except ``composite``, the only one for joints of any kind."""
+    """Raise `DynamicsError` for any method but ``composite``, the only one for all joints."""
     if method != "composite":
         raise DynamicsError(
             f"method is {method!r}, but the joints of {model.name!r} support only 'composite'."

@@ -106,7 +106,7 @@ def step_derivatives(
 
 
 def check_result(dt: float, *results: Array) -> None:
-    """Raise if a step's result is not finite."""
+    """Raise `DynamicsError` if a step's result is not finite."""
     if not all(np.isfinite(result).all() for result in results):
         raise DynamicsError(
             f"The result of a step of dt = {dt:g} s is not finite: shorten dt, or check the "

@@ -179,8 +179,9 @@ class OwnFunction(Function):
                 if block.symmetric and not _is_symmetric(array):
                     raise UserError(
                         f"{return_of(self.python)}: the output '{block.name}' of '{self.name}' is "
-                        "described as symmetric, but its value is not: return a symmetric matrix, "
-                        "or leave symmetric=True out."
+                        "described as symmetric, but differs from its transpose by up to "
+                        f"{np.nanmax(np.abs(array - array.T)):.3g}: return a symmetric matrix, or "
+                        "leave symmetric=True out."
                     )
                 results[block.name].append(array)
         return {name: np.stack(arrays) for name, arrays in results.items()}

@@ -180,7 +180,7 @@ def slacks(graph: Graph, costs: Costs) -> list[int]:
 
 
 def is_short(constant: float) -> bool:
-    """Return whether a constant has so few bits that it is exact in every format."""
+    """Return whether a constant is a multiple of 1/256, taken to be exact in every format."""
     return (constant * 256.0).is_integer()
 
 

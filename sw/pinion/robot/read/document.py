@@ -129,13 +129,13 @@ def _element(text: str | bytes) -> ElementTree.Element:
 
 
 def _refuse_entity(text: str) -> None:
-    """Raise an error for an undefined entity, which is neither fetched nor dropped."""
+    """Raise `ValueError` for an undefined entity, which is neither fetched nor dropped."""
     if text.startswith("&"):
         raise ValueError(f"undefined entity {text}")
 
 
 def _refuse_declarations() -> int:
-    """Raise an error for an external DTD: Expat would drop its entities in attributes."""
+    """Raise `ValueError` for an external DTD: Expat would drop its entities in attributes."""
     raise ValueError("its DOCTYPE refers to external declarations, which are not read")
 
 
@@ -174,7 +174,7 @@ def text_of(element: ElementTree.Element, key: str, where: str) -> str | None:
 
 
 def _check_expanded(root: ElementTree.Element, source: str) -> None:
-    """Raise an error for xacro elements in places where URDF elements are read."""
+    """Raise `RobotError` for xacro elements in places where URDF elements are read."""
     holders = [root, *root.findall("link"), *root.findall("joint"), *root.findall("link/inertial")]
     for element in (child for holder in holders for child in holder):
         if element.tag.startswith("xacro:") and element.tag not in _DEFINITIONS:

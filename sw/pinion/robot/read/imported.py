@@ -278,5 +278,5 @@ def _placed(frame: ImportedFrame, aligns: Mapping[int, Mat3], residues: Residues
 
 
 def _limit(value: float) -> float:
-    """Convert the largest float, which libraries write for no limit, to infinity."""
+    """Convert magnitudes from `LARGEST`, which libraries write for no limit, to infinity."""
     return math.copysign(math.inf, value) if abs(value) >= LARGEST else value

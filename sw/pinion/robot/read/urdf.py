@@ -249,7 +249,7 @@ def _position_limits(
     if lower > upper:
         raise RobotError(
             f"The limits of {where}, 0 if omitted, are reversed: lower {lower!r} is above upper "
-            f"{upper!r}; swap them."
+            f"{upper!r}; swap them, or write both."
         )
     if lower == math.inf or upper == -math.inf:
         raise RobotError(
@@ -282,8 +282,9 @@ def _armature(extension: ElementTree.Element | None, where: str) -> float:
         return armature or 0.0
     if armature is not None or rotor is None:
         raise RobotError(
-            f"The <pinion> of {where} takes either an armature alone, or a rotor_inertia and "
-            "an optional gear_ratio (default 1)."
+            f"The <pinion> of {where} has the armature {armature}, the rotor_inertia {rotor} and "
+            f"the gear_ratio {ratio}; give either an armature alone, or a rotor_inertia and an "
+            "optional gear_ratio (default 1)."
         )
     return rotor * (1.0 if ratio is None else ratio) ** 2
 
