@@ -422,7 +422,7 @@ def check_single_joints(model: Model, subject: str, instead: str) -> None:
     if contacts_in(model):
         raise ControlError(
             f"{model.name} has the contact '{contacts_of(model)[0].name}', but {subject} supports "
-            f"only robots without contacts and loops: use {instead}."
+            f"only robots without contacts or loops: use {instead}."
         )
 
 

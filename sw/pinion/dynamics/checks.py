@@ -29,7 +29,7 @@ _R = TypeVar("_R")
 
 
 class DynamicsError(ValueError):
-    """Invalid argument of a dynamics function, or a result that does not exist for it."""
+    """Invalid argument of a dynamics function, or one for which the result does not exist."""
 
 
 def wrenches(model: Model, f_ext: ArrayLike | None, batch: tuple[int, ...]) -> Array | None:

@@ -284,7 +284,7 @@ def _integer_rule(node: Node, fmts: Sequence[Format]) -> Scalar:
 
 
 def _narrow(value: Exact, node: Node) -> Ints:
-    """Return a node's value of one limb, as all are after a rounding; raise if it has two."""
+    """Return a node's value, which has one limb after rounding; raise if it has two."""
     if isinstance(value, Wide):
         raise GraphError(
             f"The value of {node.op} ({node.line or 'no line'}), on a loop through states, has "

@@ -1,4 +1,4 @@
-"""Gaits: motions of a robot on legs that follow commanded speeds.
+"""Gaits: motions of a legged robot that follow commanded speeds.
 
 The base moves along the path of the commands. Feet swing in groups, one group after the other, and
 land where they are under the base's nominal stance in the middle of the time on the ground, which

@@ -38,7 +38,7 @@ MAY_BE_ZERO = ("radius", "velocity_gain", "least_force")
 
 @dataclass(frozen=True, kw_only=True)
 class TrotScenario:
-    """A robot on four legs, its controller, and what the controller does not know.
+    """A four-legged robot, its controller, and what the controller does not know.
 
     Members
     -------

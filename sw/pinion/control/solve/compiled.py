@@ -337,7 +337,7 @@ class CompiledEngine:
         )
 
     def _kernel_calls(self) -> _Calls:
-        """Return the kernels' arguments at each knot, built again only for new arrays."""
+        """Return the kernels' arguments at each knot, rebuilt only for new arrays."""
         if self._calls is not None:
             return self._calls
         n, knots = self.problem.model.nv, self.problem.knots

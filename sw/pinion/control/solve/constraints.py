@@ -79,7 +79,7 @@ class StateConstraints:
         return max((self.part(name).stop for name in self.final), default=0)
 
     def part(self, name: str) -> slice:
-        """Return the rows of one of the names in ``final``."""
+        """Return the rows of a part named in ``final``."""
         at = self.final.index(name)
         first = sum(self.part(before).stop - self.part(before).start for before in self.final[:at])
         return slice(first, first + (3 if name == "tip" else self.space.nv))

@@ -123,7 +123,7 @@ class Coordinates:
 
 
 def rows(matrix: Rows, places: Sequence[slice], turns: Sequence[Rows]) -> Rows:
-    """Return a matrix whose rows at each place are multiplied from the left by its turn."""
+    """Return the matrix with its rows at each place multiplied from the left by that turn."""
     turned = [list(row) for row in matrix]
     for place, turn in zip(places, turns, strict=True):
         turned[place] = product(turn, matrix[place])
@@ -131,7 +131,7 @@ def rows(matrix: Rows, places: Sequence[slice], turns: Sequence[Rows]) -> Rows:
 
 
 def columns(matrix: Rows, places: Sequence[slice], turns: Sequence[Rows]) -> Rows:
-    """Return a matrix whose columns at each place are multiplied from the right by its turn."""
+    """Return the matrix with its columns at each place multiplied from the right by that turn."""
     turned = [list(row) for row in matrix]
     for place, turn in zip(places, turns, strict=True):
         for row, changed in zip(turned, product([r[place] for r in matrix], turn), strict=True):

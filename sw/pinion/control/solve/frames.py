@@ -19,7 +19,7 @@ from pinion.robot import JointKind
 
 
 def by_frame(values: Any, frame: str) -> Mapping[str, Any]:
-    """Return weights or targets by frame; those that are no mapping belong to the cost's frame."""
+    """Return weights or targets by frame; a value that is not a mapping is for the cost's frame."""
     if isinstance(values, Mapping):
         return values
     return {} if values is None else {frame: values}

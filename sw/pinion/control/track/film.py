@@ -216,7 +216,7 @@ def _furnish(spec: Any, robot: MujocoRobot, reference: Floats, size: int) -> flo
 
 
 def _reach(model: Model) -> float:
-    """Return the length of the longest chain of joints, with its contact [m]."""
+    """Return the length of the longest chain of joints, including the contact's offset [m]."""
     lengths: list[float] = []
     for body in model.bodies:
         before = lengths[body.parent] if body.parent >= 0 else 0.0

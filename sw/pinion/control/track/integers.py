@@ -179,7 +179,7 @@ def _reference(folder: Path) -> Reference:
 
 
 def _requests(manifest: Manifest, arrays: Mapping[str, ArrayLike]) -> tuple[Words, bool]:
-    """Return requests as float32 bits in record order, (n, words_in), and if it was a single one.
+    """Return requests as float32 bits in record order, (n, words_in), and whether one was given.
 
     Invalid arrays raise the same errors as on a card.
     """

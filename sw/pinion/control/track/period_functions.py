@@ -40,7 +40,7 @@ CONES = ("force_x", "force_u", "weighted_x", "weighted_u")
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodFunctions:
-    """A robot's functions of a period, with rows padded to given widths.
+    """A robot's functions for a control period, with rows padded to given widths.
 
     Members
     -------
