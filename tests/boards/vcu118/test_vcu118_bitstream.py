@@ -83,7 +83,7 @@ def test_without_vivado_one_sentence_says_what_is_missing(
         assert word in text, text
     with pytest.raises(BuildError, match=r"nothing' is not an exec.*\(--vivado\) the path"):
         bitstream.command(build, vivado=build / "nothing")
-    with pytest.raises(BuildError, match=r"leave seed \(--seed\) out"):
+    with pytest.raises(BuildError, match=r"leave seed=3 \(--seed\) out"):
         bitstream.command(build, seed=3)
 
 
@@ -198,12 +198,12 @@ def test_missed_timing_leaves_with_the_code_of_a_failed_check(
 @pytest.mark.parametrize(
     ("result", "code", "build_hash", "needle"),
     [
-        (None, 1, None, "no result"),
+        (None, 1, None, "no valid result"),
         (None, 2, None, "exited with code 2.*no licence for this part"),
         (GOOD, 1, None, "contradicts"),
         (MISSED, 0, None, "contradicts"),
         (GOOD, 0, "0" * 16, "another build"),
-        ({**GOOD, "setup_slack_ns": "fast"}, 0, None, "no result"),
+        ({**GOOD, "setup_slack_ns": "fast"}, 0, None, "no valid result"),
     ],
 )
 def test_a_failed_run_raises_one_sentence(
