@@ -326,7 +326,7 @@ def _metric(chain: Chain, I_X: ArrayLike | None, dtype: np.dtype[np.floating]) -
         factorise(metric)
     except np.linalg.LinAlgError:
         raise DynamicsError(
-            f"I_X[{next(i for i, one in enumerate(metric) if _indefinite(one))}] is not positive "
+            f"I_X[{next(i for i, part in enumerate(metric) if _indefinite(part))}] is not positive "
             "definite: pass positive definite matrices, or None for identities."
         ) from None
     return metric
