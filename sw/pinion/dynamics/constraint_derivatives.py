@@ -45,6 +45,7 @@ from numpy.typing import ArrayLike
 from pinion.robot import Contact, JointKind, Model
 
 from .axis import axis_effort, cross_axis, numbered_axes
+from .branches import Eliminated, eliminate_branches
 from .checks import Array, DynamicsError, check_choice, matrix_of, needs_inverse, vector_of
 from .constraint_rows import acceleration_row, add_velocities, product_of, velocity_row
 from .constraints import (
@@ -119,135 +120,6 @@ class ConstraintGradient(NamedTuple):
     dforce_dtau: Rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class Eliminated:
-    """The inverse of K in blocks for the branches, the trunk and the contacts.
-
-    Members
-    -------
-    trunk, branches : indices of velocities.
-    U : (nv, nv) inverse of the branches' blocks of M.
-    P : (nv, trunk) response of the branches to the trunk.
-    Z : (nv, nc) response of the branches to forces.
-    N : (trunk, trunk) response of the trunk to efforts.
-    S : (nc, trunk) response of the forces to accelerations of the trunk, negated.
-    Lambda : (nc, nc) response of the forces to accelerations of the contacts.
-    """
-
-    trunk: tuple[int, ...]
-    branches: tuple[int, ...]
-    U: Rows
-    P: Rows
-    Z: Rows
-    N: Rows
-    S: Rows
-    Lambda: Rows
-
-    def solve(
-        self, efforts: Sequence[Scalar], accelerations: Sequence[Scalar]
-    ) -> tuple[list[Scalar], list[Scalar]]:
-        """Return x (nv,) and y (nc,) with ``K [x; -y] = [efforts; accelerations]``."""
-        at_trunk = [efforts[k] for k in self.trunk]
-        at_contacts = list(accelerations)
-        for k in self.branches:
-            if not is_zero(efforts[k]):
-                at_trunk = [
-                    add(x, mul(p, efforts[k])) for x, p in zip(at_trunk, self.P[k], strict=True)
-                ]
-                at_contacts = [
-                    sub(x, mul(z, efforts[k])) for x, z in zip(at_contacts, self.Z[k], strict=True)
-                ]
-        y = [
-            sub(inner(row, at_contacts), inner(s, at_trunk))
-            for row, s in zip(self.Lambda, self.S, strict=True)
-        ]
-        x: list[Scalar] = [0.0] * len(efforts)
-        moved = [
-            add(inner(row, at_trunk), inner(column, at_contacts))
-            for row, column in zip(self.N, transposed(self.S), strict=True)
-        ]
-        for k, value in zip(self.trunk, moved, strict=True):
-            x[k] = value
-        for k in self.branches:
-            at_rest = inner(self.U[k], efforts)
-            x[k] = add(at_rest, add(inner(self.P[k], moved), inner(self.Z[k], y)))
-        return x, y
-
-
-def trunk_of(parents: Sequence[int]) -> tuple[int, ...]:
-    """Return the velocities from the root to the first fork of an elimination tree."""
-    roots = [k for k, parent in enumerate(parents) if parent < 0]
-    trunk: list[int] = []
-    while len(roots) == 1:
-        trunk.append(roots[0])
-        roots = [k for k, parent in enumerate(parents) if parent == trunk[-1]]
-    return tuple(trunk)
-
-
-def eliminate_branches(
-    at_state: Constraints, M: Sequence[Sequence[Scalar]], damping: Scalar, region: Region
-) -> Eliminated:
-    """Return the inverse of K in blocks, from the inertia matrix M and the contacts' Jacobian."""
-    plain, J = at_state.plain, at_state.J
-    parents = elimination_parents(plain)
-    trunk = trunk_of(parents)
-    branches = tuple(k for k in range(plain.nv) if k not in trunk)
-    n, count, size = plain.nv, len(J), len(trunk)
-    apart = [-1 if parent in trunk or k in trunk else parent for k, parent in enumerate(parents)]
-    at, at_last = by_velocity(plain, region), region_at(region, len(plain.bodies))
-    block = [
-        [M[i][j] if i in branches and j in branches else float(i == j) for j in range(n)]
-        for i in range(n)
-    ]
-    with at_last("solve", 1):
-        U = inverse(apart, factors(apart, block, at), at)
-    for k in trunk:
-        U[k][k] = 0.0
-    P, Z, inertia = zeros(n, size), zeros(n, count), zeros(size)
-    for k in branches:
-        with at("solve", k + 1):
-            for place, t in enumerate(trunk):
-                across: list[Scalar] = [M[i][t] if i in branches else 0.0 for i in range(n)]
-                P[k][place] = sub(0.0, inner(U[k], across))
-            for c in range(count):
-                Z[k][c] = inner(U[k], J[c])
-    with at_last("solve", 1):
-        for a, t in enumerate(trunk):
-            for b in range(a + 1):
-                passed = inner([M[k][t] for k in branches], [P[k][b] for k in branches])
-                inertia[a][b] = inertia[b][a] = add(M[t][trunk[b]], passed)
-        J_trunk = [
-            [
-                add(row[t], inner([row[k] for k in branches], [P[k][a] for k in branches]))
-                for a, t in enumerate(trunk)
-            ]
-            for row in J
-        ]
-    dense = chain(size)
-    with at_last("solve", 1):
-        A = inverse(dense, factors(dense, inertia, at_last), at_last)
-        W = [[inner(row, column) for column in A] for row in J_trunk]
-        G = zeros(count)
-        for c in range(count):
-            for d in range(c + 1):
-                inside = inner([J[c][k] for k in branches], [Z[k][d] for k in branches])
-                G[c][d] = G[d][c] = add(inside, inner(W[c], J_trunk[d]))
-            G[c][c] = select(at_state.on_ground[c], add(G[c][c], damping), 1.0)
-    dense = chain(count)
-    with at_last("solve", 1):
-        try:
-            Lambda = inverse(dense, factors(dense, G, at_last), at_last)
-        except SingularError:
-            raise DynamicsError(REDUNDANT) from None
-        S = [[inner(row, column) for column in transposed(W)] for row in Lambda]
-        N = zeros(size)
-        for a in range(size):
-            for b in range(a + 1):
-                by_forces = inner([row[a] for row in W], [row[b] for row in S])
-                N[a][b] = N[b][a] = sub(A[a][b], by_forces)
-    return Eliminated(trunk=trunk, branches=branches, U=U, P=P, Z=Z, N=N, S=S, Lambda=Lambda)
-
-
 # Many parameters: the quantities of the equation, and the optional terms.
 def constraint_dynamics_derivatives_scalars(
     model: Model,
@@ -280,7 +152,8 @@ def constraint_dynamics_derivatives_scalars(
     plain = at_state.plain
     terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     bias = rnea_scalars(plain, q, qd, [0.0] * plain.nv, None, region, **terms_of)
-    eliminated = eliminate_branches(at_state, crba_scalars(plain, q, region), damping, region)
+    M = crba_scalars(plain, q, region)
+    eliminated = eliminate_branches(at_state, M, damping, region, terms_of)
     last = len(plain.bodies)
     with region("solve", last):
         efforts = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
@@ -312,18 +185,18 @@ def constraint_dynamics_derivatives_scalars(
                     or eliminated.solve(
                         [sub(0.0, x) for x in effort],
                         at_state.masked([sub(0.0, x) for x in change]),
+                        k,
                     )
                 )
         gradients += [transposed(part) for part in zip(*solutions, strict=True)]
     solutions = []
     for k in range(plain.nv):
-        unit = [float(i == k) for i in range(plain.nv)]
         with region("column", last):
-            solutions.append(eliminated.solve(unit, [0.0] * len(force)))
+            solutions.append(eliminated.of_effort(k))
     gradients += [transposed(part) for part in zip(*solutions, strict=True)]
     dqdd_dq, dforce_dq, dqdd_dqd, dforce_dqd, dqdd_dtau, dforce_dtau = gradients
     # It is symmetric; the response of the trunk to a branch is computed on the way to the others.
-    order = [*eliminated.branches, *eliminated.trunk]
+    order = [*(k for branch in eliminated.branches for k in branch.at), *eliminated.trunk]
     for place, i in enumerate(order):
         for k in order[:place]:
             dqdd_dtau[k][i] = dqdd_dtau[i][k]
