@@ -42,7 +42,7 @@ from typing import Any, NamedTuple, Unpack
 
 from numpy.typing import ArrayLike
 
-from pinion.robot import Contact, JointKind, Model
+from pinion.robot import Contact, Joint, JointKind, Model
 
 from .axis import axis_effort, cross_axis, numbered_axes
 from .branches import Eliminated, eliminate_branches
@@ -66,6 +66,7 @@ from .ltdl import by_velocity, chain, factors, inverse, region_at
 from .matrices import Rows, combined, inner, transposed, zeros
 from .rnea import BodyMotion, Region, forward_pass, no_region, rnea_scalars
 from .rnea_derivatives import (
+    Columns,
     Row,
     SubtreeChange,
     columns,
@@ -161,9 +162,13 @@ def constraint_dynamics_derivatives_scalars(
         qdd, force = eliminated.solve(efforts, free)
 
     f_ext = forces_on_links(at_state, force, region)
-    dtau = rnea_derivatives_scalars(plain, q, qd, qdd, f_ext, region, **terms_of)
+    floats = floats_freely(plain, terms_of)
+    columns_of = columns_on_a_base if floats else columns
+    dtau = rnea_derivatives_scalars(
+        plain, q, qd, qdd, f_ext, region, columns_of=columns_of, **terms_of
+    )
     dtau = without_loops(at_state, q, force, dtau[0], region), dtau[1]
-    changes = acceleration_derivatives(at_state, q, qd, qdd, region)
+    changes = acceleration_derivatives(at_state, q, qd, qdd, region, columns_of)
     if returning:
         of_velocity = velocity_derivatives(at_state, q, qd, qd, region)
         by_q, by_qd = returning.derivatives(of_velocity)
@@ -172,22 +177,25 @@ def constraint_dynamics_derivatives_scalars(
                 combined((1.0, changes[0]), (1.0, by_q)),
                 combined((1.0, changes[1]), (1.0, by_qd)),
             )
-    with region("column", last):
-        of_base = _columns_of_floating_base(at_state, eliminated, qd, terms_of, returning)
     gradients = []
-    for of_state, is_rate in ((dtau[0], False), (dtau[1], True)):
-        columns_of = transposed(of_state), transposed(changes[is_rate])
+    for of_state, change_of, is_rate in zip(dtau, changes, (False, True), strict=True):
         solutions = []
-        for k, (effort, change) in enumerate(zip(*columns_of, strict=True)):
+        with region("column", last):
+            if floats and not is_rate and not (returning and returning.position_gain):
+                solutions = _position_columns_of_base(at_state, eliminated)
+        every = enumerate(zip(transposed(of_state), transposed(change_of), strict=True))
+        for k, (effort, change) in list(every)[len(solutions) :]:
             with region("column", last):
-                solutions.append(
-                    of_base.get((k, is_rate))
-                    or eliminated.solve(
-                        [sub(0.0, x) for x in effort],
-                        at_state.masked([sub(0.0, x) for x in change]),
-                        k,
-                    )
+                x, y = eliminated.solve(
+                    [sub(0.0, entry) for entry in effort],
+                    at_state.masked([sub(0.0, entry) for entry in change]),
+                    k,
                 )
+                if floats and is_rate and k < 6:
+                    x[:6] = [
+                        sub(entry, part) for entry, part in zip(x, _carried(k, qd), strict=False)
+                    ]
+                solutions.append((x, y))
         gradients += [transposed(part) for part in zip(*solutions, strict=True)]
     solutions = []
     for k in range(plain.nv):
@@ -312,39 +320,45 @@ def floats_freely(model: Model, terms_of: dict[str, Any]) -> bool:
     return not any(terms.acts_on(k) for k in range(6))
 
 
-def _columns_of_floating_base(
-    at_state: Constraints,
-    eliminated: Eliminated,
-    qd: Sequence[Scalar],
-    terms_of: dict[str, Any],
-    returning: Stabilisation | None,
-) -> dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]]:
-    """Return the gradient columns of a floating base that follow without solving for them.
+def columns_on_a_base(
+    joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
+) -> list[tuple[SubtreeChange, SubtreeChange]]:
+    """Return :func:`.rnea_derivatives.columns` less a floating base's accelerations by its rates.
 
-    Keys are the velocity's number and whether the gradient is by the rate. Seen in the base's axes,
-    gravity g changes by ``g x e`` when the base turns about e, and so does the acceleration of a
-    base that falls; contacts then lack ``J`` of that change. A linear rate v changes ``w x v``
-    alone, unless a face is held, whose spatial acceleration depends on it, or a velocity returns
-    to zero. With a gain of positions there are no such columns.
+    Of the rate columns of a base, only the part stays that is not an acceleration of the base.
     """
-    plain = at_state.plain
-    if not floats_freely(plain, terms_of) or (returning and returning.position_gain):
-        return {}
-    n, count = plain.nv, len(at_state.J)
-    solutions: dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]] = {}
+    every = columns(joint, motion, before, qd)
+    if joint.kind is not JointKind.FREE_FLYER:
+        return every
+    return [(by_q, replace(by_qd, dal=ZERO, da=ZERO)) for by_q, by_qd in every]
+
+
+def _carried(k: int, qd: Sequence[Scalar]) -> list[Scalar]:
+    """Return the acceleration of a floating base by its rate k at constant ``qdd``, (6,).
+
+    What :func:`columns_on_a_base` leaves out, the linear part first.
+    """
+    e: Vector = (float(k % 3 == 0), float(k % 3 == 1), float(k % 3 == 2))
+    v, w = (qd[0], qd[1], qd[2]), (qd[3], qd[4], qd[5])
+    return [*cross(w, e), *ZERO] if k < 3 else [*cross(e, v), *cross(w, e)]
+
+
+def _position_columns_of_base(
+    at_state: Constraints, eliminated: Eliminated
+) -> list[tuple[list[Scalar], list[Scalar]]]:
+    """Return the gradient columns of a floating base's pose, which follow without inverse dynamics.
+
+    Seen in the base's axes, gravity g changes by ``g x e`` when the base turns about e, and so does
+    the acceleration of a base that falls; contacts then lack ``J`` of that change.
+    """
+    n, count = at_state.plain.nv, len(at_state.J)
+    solutions: list[tuple[list[Scalar], list[Scalar]]] = [([0.0] * n, [0.0] * count)] * 3
     for k in range(3):
         e: Vector = (float(k == 0), float(k == 1), float(k == 2))
-        rest: list[Scalar] = [0.0] * (n - 3)
-        at_contacts: list[Scalar] = [0.0] * count
-        solutions[k, False] = [*ZERO, *rest], at_contacts
         change = cross(e, at_state.upward[0])
         lacking = [sub(0.0, inner(row[:3], change)) for row in at_state.J]
         x, y = eliminated.solve([0.0] * n, lacking)
-        solutions[k + 3, False] = [*vadd((x[0], x[1], x[2]), change), *x[3:]], y
-        points = all(contact.size == 3 for contact in at_state.contacts)
-        if points and not returning:  # loops do not notice either
-            turned = cross(e, (qd[3], qd[4], qd[5]))
-            solutions[k, True] = [*turned, *rest], at_contacts
+        solutions.append(([*vadd((x[0], x[1], x[2]), change), *x[3:]], y))
     return solutions
 
 
@@ -354,8 +368,12 @@ def acceleration_derivatives(
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
     region: Region,
+    columns_of: Columns = columns,
 ) -> tuple[Rows, Rows]:
-    """Return the position and rate gradients of the contacts' accelerations, (nc, nv) each."""
+    """Return the position and rate gradients of the contacts' accelerations, (nc, nv) each.
+
+    ``columns_of`` : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`.
+    """
     plain, tree = at_state.plain, at_state.tree
     tied = coupling_of(plain, region) if plain.coupled else None
     if tied:
@@ -370,7 +388,7 @@ def acceleration_derivatives(
                 replace(motion, a=vsub(motion.a, up))
                 for motion in (states[i].motion, states[i].before)
             )
-            changes[i] = columns(tree.bodies[i].joint, motion, before, qd[slices[i]])
+            changes[i] = columns_of(tree.bodies[i].joint, motion, before, qd[slices[i]])
     by_q, by_qd = zeros(len(at_state.directions), tree.nv), zeros(len(at_state.directions), tree.nv)
     for c, direction in enumerate(at_state.directions):
         contact = at_state.contacts[direction.contact]
