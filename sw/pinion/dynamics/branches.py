@@ -49,7 +49,7 @@ from .constraints import REDUNDANT
 from .contact_state import Constraints
 from .coupled import elimination_parents, owners
 from .joint_terms import joint_terms_of
-from .ltdl import by_velocity, chain, factors, inverse, region_at
+from .ltdl import by_velocity, chain, factors, inverse, region_at, scaled_rows
 from .matrices import Rows, inner, transposed, zeros
 from .rnea import Region
 from .scalar import Scalar, SingularError, add, is_zero, mul, select, sub
@@ -95,15 +95,22 @@ class Branch:
     Members
     -------
     at : indices of the velocities.
+    forks : whether the branch has a fork, so that an inverse factor is sparser than an inverse.
+    reach : (velocities, trunk) block ``M_bt``, or ``D^-1 X^T M_bt`` if the branch forks.
     hip : coordinates in which the branch sees the trunk; None for the trunk's own.
     N, S : responses of the trunk and of all forces to efforts of the trunk, for efforts in these
         coordinates.
+    lifted : rows of contacts that these two lack, those of the branch if they were added last; a
+        branch's own efforts and contacts reach the rest through the trunk and these forces.
     """
 
     at: tuple[int, ...]
+    forks: bool
+    reach: Rows
     hip: Hip | None
     N: Rows
     S: Rows
+    lifted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +122,9 @@ class Eliminated:
     trunk : indices of velocities.
     branches : the others.
     branch_of : number of the branch of each velocity that is in one.
-    M : (nv, nv) inertia matrix.
-    J : (nc, nv) Jacobian of the contacts.
-    U : (nv, nv) inverse of the branches' blocks of M.
+    J, J_trunk : Jacobian of the contacts (nc, nv), and J' (nc, trunk) as the branches see the trunk.
+    X, scaled : (nv, nv) inverse factor of the branches' blocks of M, and the same times ``D^-1``.
+    U : (nv, nv) inverse of these blocks.
     P : (nv, trunk) response of each branch to the trunk, as the branch sees it.
     Z : (nv, nc) response of the branches to forces.
     N : (trunk, trunk) response of the trunk to its efforts.
@@ -128,8 +135,10 @@ class Eliminated:
     trunk: tuple[int, ...]
     branches: tuple[Branch, ...]
     branch_of: Mapping[int, int]
-    M: Sequence[Sequence[Scalar]]
     J: Rows
+    J_trunk: Rows
+    X: Rows
+    scaled: Rows
     U: Rows
     P: Rows
     Z: Rows
@@ -138,11 +147,11 @@ class Eliminated:
     Lambda: Rows
 
     def solve(
-        self, efforts: Sequence[Scalar], accelerations: Sequence[Scalar], column: int | None = None
+        self, efforts: Sequence[Scalar], accelerations: Sequence[Scalar], cause: int | None = None
     ) -> tuple[list[Scalar], list[Scalar]]:
         """Return x (nv,) and y (nc,) for efforts e (nv,) and accelerations a (nc,) of contacts.
 
-        ``column`` : the velocity whose joint causes these, if any: efforts of other joints are
+        ``cause`` : the velocity whose joint causes these, if any: efforts of other joints are
         those of a wrench through it.
         """
         at_trunk = [efforts[k] for k in self.trunk]
@@ -152,14 +161,16 @@ class Eliminated:
             e = [efforts[k] for k in branch.at]
             if all(map(is_zero, e)):
                 continue
-            moved = [inner([self.U[k][i] for i in branch.at], e) for k in branch.at]
+            turned = [inner([self.X[i][k] for i in branch.at], e) for k in branch.at]
+            moved = [inner([self.scaled[k][i] for i in branch.at], turned) for k in branch.at]
             own.update(zip(branch.at, moved, strict=True))
-            for place, t in enumerate(self.trunk):
-                reached = inner([self.M[k][t] for k in branch.at], moved)
+            for place in range(len(self.trunk)):
+                column = [row[place] for row in branch.reach]
+                reached = inner(column, turned if branch.forks else moved)
                 at_trunk[place] = sub(at_trunk[place], reached)
             for c, row in enumerate(self.J):
                 at_contacts[c] = sub(at_contacts[c], inner([row[k] for k in branch.at], moved))
-        branch = self.branches[self.branch_of[column]] if column in self.branch_of else None
+        branch = self.branches[self.branch_of[cause]] if cause in self.branch_of else None
         if branch is not None and branch.hip is not None:
             at_trunk[branch.hip.pivot] = 0.0
         return self._spread(branch, at_trunk, at_contacts, own)
@@ -185,16 +196,24 @@ class Eliminated:
         ``branch`` : whose coordinates the efforts have; ``own`` : response of the branches to their
         own efforts.
         """
+        forces, on = list(efforts), list(accelerations)
+        y: list[Scalar] = [0.0] * len(self.J)
+        lifted = branch.lifted if branch is not None else ()
         N, S = (self.N, self.S) if branch is None else (branch.N, branch.S)
-        y = [
-            sub(inner(row, accelerations), inner(s, efforts))
-            for row, s in zip(self.Lambda, S, strict=True)
-        ]
+        for c in lifted:
+            S_c = seen(branch.hip, self.S[c])
+            y[c] = sub(inner(self.Lambda[c], accelerations), inner(S_c, efforts))
+        for c in lifted:
+            forces = [add(x, mul(j, y[c])) for x, j in zip(forces, self.J_trunk[c], strict=True)]
+            on[c] = 0.0
+        for c, (row, s) in enumerate(zip(self.Lambda, S, strict=True)):
+            if c not in lifted:
+                y[c] = sub(inner(row, on), inner(s, forces))
         of_trunk = [
-            add(inner(row, efforts), inner(column, accelerations))
+            add(inner(row, forces), inner(column, on))
             for row, column in zip(N, transposed(self.S), strict=True)
         ]
-        x: list[Scalar] = [0.0] * len(self.M)
+        x: list[Scalar] = [0.0] * len(self.P)
         for k, value in zip(self.trunk, of_trunk, strict=True):
             x[k] = value
         for other in self.branches:
@@ -273,26 +292,36 @@ def eliminate_branches(
         [M[i][j] if i in within and j in within else float(i == j) for j in range(n)]
         for i in range(n)
     ]
+    factored = factors(apart, block, at)
     with at_last("solve", 1):
-        U = inverse(apart, factors(apart, block, at), at)
-    P, Z, J_trunk = zeros(n, size), zeros(n, count), [[row[t] for t in trunk] for row in J]
+        scaled = scaled_rows(factored)
+        U = inverse(apart, factored, at)
+    P, Z = zeros(n, size), zeros(n, count)
+    J_trunk = [[row[t] for t in trunk] for row in J]
     inertia = [[M[t][u] for u in trunk] for t in trunk]
     branches = []
     branch_of: dict[int, int] = {}
     for velocities in branches_of(parents, trunk):
         hip = None if at_state.loops else hip_of(plain, trunk, velocities[0], terms_of)
         across = [[M[k][t] for k in velocities] for t in trunk]
+        branch_of.update(dict.fromkeys(velocities, len(branches)))
+        pairs = zip(velocities[1:], velocities, strict=False)
+        forks = any(parents[k] != before for k, before in pairs)
+        reach = transposed(across)
+        if forks:
+            for place, k in enumerate(velocities):
+                with at("solve", k + 1):
+                    below = [scaled[i][k] for i in velocities]
+                    reach[place] = [inner(below, column) for column in across]
+        response = factored.X if forks else U
         for k in velocities:
-            branch_of[k] = len(branches)
             with at("solve", k + 1):
-                U_k = [U[k][i] for i in velocities]
-                for place in range(size):
-                    if hip is None or place != hip.pivot:
-                        P[k][place] = sub(0.0, inner(U_k, across[place]))
-                    elif k == velocities[0]:
-                        P[k][place] = -1.0 / hip.scale
-                for c in range(count):
-                    Z[k][c] = inner(U_k, [J[c][i] for i in velocities])
+                to_k = [response[k][i] for i in velocities]
+                P[k] = [sub(0.0, inner(to_k, column)) for column in zip(*reach, strict=True)]
+                if hip is not None:
+                    P[k][hip.pivot] = -1.0 / hip.scale if k == velocities[0] else 0.0
+                own = [U[k][i] for i in velocities]
+                Z[k] = [inner(own, [row[i] for i in velocities]) for row in J]
         with at_last("solve", 1):
             _add_inertia(inertia, across, [P[k] for k in velocities], hip)
             for c, row in enumerate(J):
@@ -305,29 +334,35 @@ def eliminate_branches(
                         continue
                     passed = inner(of_branch, [P[k][place] for k in velocities])
                     J_trunk[c][place] = add(J_trunk[c][place], passed)
-        branches.append(Branch(at=velocities, hip=hip, N=[], S=[]))
+        branches.append(
+            Branch(at=velocities, forks=forks, reach=reach, hip=hip, N=[], S=[])
+        )
     dense = chain(size)
     with at_last("solve", 1):
         N = inverse(dense, factors(dense, inertia, at_last), at_last)
         S, Lambda = zeros(count, size), zeros(count)
         before: list[int] = []
-        for group, hip in _groups(J, branches):
+        groups = _groups(J, branches)
+        for group, hip in groups:
+            N_before, S_before = [list(row) for row in N], [list(row) for row in S]
             _add_contacts(at_state, damping, J_trunk, Z, hip, group, before, N, S, Lambda, at_last)
             before += group
-        branches = [
-            replace(
+        for number, branch in enumerate(branches):
+            of_last = any(not is_zero(J[c][k]) for c in groups[-1][0] for k in branch.at)
+            branches[number] = replace(
                 branch,
-                N=[seen(branch.hip, row) for row in N],
-                S=[seen(branch.hip, row) for row in S],
+                N=[seen(branch.hip, row) for row in (N_before if of_last else N)],
+                S=[seen(branch.hip, row) for row in (S_before if of_last else S)],
+                lifted=tuple(groups[-1][0]) if of_last else (),
             )
-            for branch in branches
-        ]
     return Eliminated(
         trunk=trunk,
         branches=tuple(branches),
         branch_of=branch_of,
-        M=M,
         J=J,
+        J_trunk=J_trunk,
+        X=factored.X,
+        scaled=scaled,
         U=U,
         P=P,
         Z=Z,
