@@ -307,7 +307,7 @@ def eliminate_branches(
         branch_of.update(dict.fromkeys(velocities, len(branches)))
         pairs = zip(velocities[1:], velocities, strict=False)
         forks = any(parents[k] != before for k, before in pairs)
-        reach = transposed(across)
+        reach = [[M[k][t] for t in trunk] for k in velocities]
         if forks:
             for place, k in enumerate(velocities):
                 with at("solve", k + 1):
