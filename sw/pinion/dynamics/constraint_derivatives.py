@@ -20,24 +20,17 @@ the true motion, in which the base does not accelerate against gravity. The spat
 a face is that of the point less ``w x v``, whose change also needs the column of v: ``S`` by the
 rate and ``v x S`` by the position.
 
-**Elimination** begins at the branches. The velocities from the base to the first fork form a chain,
-the trunk. Each branch b behind it is eliminated with the inverse of its block of M:
+**Elimination** is that of :mod:`.branches`.
 
-    P = - M_bb^-1 M_bt     Z = M_bb^-1 J_b^T
-    M_tt' = M_tt + M_bt^T P     J_t' = J_t + J_b P     G = J_b Z + J_t' M_tt'^-1 J_t'^T
-
-so that the system of trunk and contacts is inverted once, and a column of the right side, which is
-in one branch, the trunk and some contacts, takes few products.
-
-**A floating base** has no column for its position, and those of its orientation and of its linear
-rate are known: gravity turns in the base's axes, and a uniform motion of the whole robot turns with
-them (which faces notice, so then the column is solved for).
+**A floating base** has no column for its position, and that of its orientation follows from gravity,
+which turns in the base's axes. By its rates, the column is known up to the change dw: the base can
+have the accelerations (dal, da) itself, and then nothing else notices them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
 from numpy.typing import ArrayLike
@@ -46,23 +39,21 @@ from pinion.robot import Contact, Joint, JointKind, Model
 
 from .axis import axis_effort, cross_axis, numbered_axes
 from .branches import Eliminated, eliminate_branches
-from .checks import Array, DynamicsError, check_choice, matrix_of, needs_inverse, vector_of
+from .checks import Array, check_choice, matrix_of, needs_inverse, vector_of
 from .constraint_rows import acceleration_row, add_velocities, product_of, velocity_row
 from .constraints import (
     CONTACT_REFERENCES,
-    REDUNDANT,
     GainArrays,
     check_regular,
     contact_arguments,
     gain_columns,
 )
 from .contact_state import Constraints, constraints_of, turn_to_base, turned_gradients
-from .coupled import coupling_of, elimination_parents
+from .coupled import coupling_of
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .kinematics import path_to
 from .loops import LoopMotion
-from .ltdl import by_velocity, chain, factors, inverse, region_at
 from .matrices import Rows, combined, inner, transposed, zeros
 from .rnea import BodyMotion, Region, forward_pass, no_region, rnea_scalars
 from .rnea_derivatives import (
@@ -74,7 +65,7 @@ from .rnea_derivatives import (
     rnea_derivatives_scalars,
     row_to_parent,
 )
-from .scalar import Scalar, SingularError, add, is_zero, mul, select, sub
+from .scalar import Scalar, add, is_zero, mul, sub
 from .spatial import ZERO, Spatial, Vector, cross, vadd, vsub
 from .stabilisation import Gains, Stabilisation
 
