@@ -303,9 +303,13 @@ def without_loops(
 
 
 def floats_freely(model: Model, terms_of: dict[str, Any]) -> bool:
-    """Return whether the only joint on the base is a free-flyer without armature or other terms."""
+    """Return whether the only joint on the base is a free-flyer without armature or other terms.
+
+    It is then the only free-flyer of the robot.
+    """
     roots = [body for body in model.bodies if body.parent < 0]
-    if len(roots) != 1 or roots[0].joint.kind is not JointKind.FREE_FLYER:
+    flyers = [body for body in model.bodies if body.joint.kind is JointKind.FREE_FLYER]
+    if len(roots) != 1 or flyers != roots:
         return False
     terms = joint_terms_of(model, **terms_of)
     return not any(terms.acts_on(k) for k in range(6))
