@@ -97,14 +97,14 @@ class Eliminated:
         """
         at_trunk = [efforts[k] for k in self.trunk]
         at_contacts = list(accelerations)
-        own: dict[int, Scalar] = {}
+        alone: dict[int, Scalar] = {}
         for branch in self.branches:
             e = [efforts[k] for k in branch.at]
             if all(map(is_zero, e)):
                 continue
             turned = [inner([self.X[i][k] for i in branch.at], e) for k in branch.at]
             moved = [inner([self.scaled[k][i] for i in branch.at], turned) for k in branch.at]
-            own.update(zip(branch.at, moved, strict=True))
+            alone.update(zip(branch.at, moved, strict=True))
             for place in range(len(self.trunk)):
                 column = [row[place] for row in branch.reach]
                 reached = inner(column, turned if branch.forks else moved)
@@ -115,7 +115,7 @@ class Eliminated:
         hip = None if number is None else self.branches[number].hip
         if hip is not None:
             at_trunk[hip.pivot] = 0.0
-        return self._spread(number, at_trunk, at_contacts, own)
+        return self._spread(number, at_trunk, at_contacts, alone)
 
     def of_effort(self, k: int) -> tuple[list[Scalar], list[Scalar]]:
         """Return x (nv,) and y (nc,) for a unit effort along velocity k."""
@@ -124,9 +124,9 @@ class Eliminated:
             unit: list[Scalar] = [float(k == t) for t in self.trunk]
             return self._spread(None, unit, [0.0] * len(self.J), {})
         branch = self.branches[number]
-        own = {i: self.U[i][k] for i in branch.at}
+        alone = {i: self.U[i][k] for i in branch.at}
         to_trunk = branch.P[branch.at.index(k)]
-        return self._spread(number, to_trunk, [sub(0.0, z) for z in self.Z[k]], own)
+        return self._spread(number, to_trunk, [sub(0.0, z) for z in self.Z[k]], alone)
 
     def _branch_of(self, k: int | None) -> int | None:
         """Return the number of a velocity's branch, or None for one of the trunk."""
@@ -137,12 +137,12 @@ class Eliminated:
         number: int | None,
         efforts: Sequence[Scalar],
         accelerations: Sequence[Scalar],
-        own: Mapping[int, Scalar],
+        alone: Mapping[int, Scalar],
     ) -> tuple[list[Scalar], list[Scalar]]:
         """Return x and y from the right sides of the trunk and of the contacts.
 
         ``number`` : of the only branch that these come from, in whose coordinates the efforts are;
-        ``own`` : responses of the branches to their own efforts.
+        ``alone`` : responses of branches to their own efforts.
         """
         responses = self.closed if number is None else self.closed_by[number]
         lifted = None if number is None else self.lifted_by[number]
@@ -167,7 +167,7 @@ class Eliminated:
         for other in self.branches:
             moved = seen(other.hip, of_trunk)
             for k, row in zip(other.at, other.P, strict=True):
-                x[k] = add(own.get(k, 0.0), add(inner(row, moved), inner(self.Z[k], y)))
+                x[k] = add(alone.get(k, 0.0), add(inner(row, moved), inner(self.Z[k], y)))
         return x, y
 
 
@@ -230,8 +230,8 @@ def eliminate_branches(
                 P.append([sub(0.0, inner(to_k, column)) for column in zip(*reach, strict=True)])
                 if hip is not None:
                     P[-1][hip.pivot] = -1.0 / hip.scale if k == velocities[0] else 0.0
-                own = [U[k][i] for i in velocities]
-                Z[k] = [inner(own, [row[i] for i in velocities]) for row in J]
+                U_k = [U[k][i] for i in velocities]
+                Z[k] = [inner(U_k, [row[i] for i in velocities]) for row in J]
         branch = Branch(at=velocities, forks=forks, hip=hip, across=across, reach=reach, P=P)
         with at_last("solve", 1):
             _add_inertia(inertia, branch)

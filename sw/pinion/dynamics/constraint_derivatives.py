@@ -22,9 +22,9 @@ rate and ``v x S`` by the position.
 
 **Elimination** is that of :mod:`.branches`.
 
-**A floating base** has no column for its position, and that of its orientation follows from gravity,
-which turns in the base's axes. By its rates, the column is known up to the change dw: the base can
-have the accelerations (dal, da) itself, and then nothing else notices them.
+**A floating base** has no column for its position, and that of its orientation follows from
+gravity, which turns in the base's axes. By its rates, the column is known up to the change dw: the
+base can have the accelerations (dal, da) itself, and then nothing else notices them.
 """
 
 from __future__ import annotations

@@ -156,10 +156,10 @@ class Responses:
             G[i][i] = select(active, G[i][i], 1.0)
         dense = chain(len(rows))
         try:
-            own = inverse(dense, factors(dense, G))
+            G_inverse = inverse(dense, factors(dense, G))
         except SingularError:
             raise DynamicsError(REDUNDANT) from None
-        K = [[inner(row, column) for column in transposed(W)] for row in own]
+        K = [[inner(row, column) for column in transposed(W)] for row in G_inverse]
 
         N = zeros(size)
         S, Lambda = ([list(row) for row in matrix] for matrix in (self.S, self.Lambda))
@@ -168,15 +168,15 @@ class Responses:
                 lost = inner([row[a] for row in W], [row[b] for row in K])
                 N[a][b] = N[b][a] = sub(self.N[a][b], lost)
         for place, c in enumerate(self.rows):
-            passed = [inner(row, R[c]) for row in own]
+            passed = [inner(row, R[c]) for row in G_inverse]
             for d in self.rows[: place + 1]:
                 Lambda[c][d] = Lambda[d][c] = add(Lambda[c][d], inner(passed, R[d]))
             for d, x in zip(rows, passed, strict=True):
                 Lambda[c][d] = Lambda[d][c] = sub(0.0, x)
             S[c] = [sub(x, inner(R[c], [row[k] for row in K])) for k, x in enumerate(S[c])]
-        for c, gain, of_own in zip(rows, K, own, strict=True):
+        for c, gain, entries in zip(rows, K, G_inverse, strict=True):
             S[c] = gain
-            for d, x in zip(rows, of_own, strict=True):
+            for d, x in zip(rows, entries, strict=True):
                 Lambda[c][d] = x
         return Responses(rows=(*self.rows, *rows), N=N, S=S, Lambda=Lambda)
 
