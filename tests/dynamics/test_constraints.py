@@ -30,6 +30,7 @@ from pinion.robot import (
     urdf_text,
     with_contacts,
 )
+from tests.control.legs import tripod
 from tests.dynamics.models import relative_error
 from tests.support.breadth import some
 
@@ -52,6 +53,8 @@ def robot(name: str) -> Model:
         return load("iiwa14", contacts=("iiwa_link_7@0.01,0.02,0.1:6d",), gravity=(1.0, 2.0, -9.0))
     if name == "two roots":
         return load("baxter", contacts=("left_wrist", "right_wrist"))
+    if name == "tripod":
+        return tripod()
     if name == "arm at a point":
         return load("iiwa14", contacts=("iiwa_link_7",))
     floats = name.startswith("floating")
@@ -147,8 +150,9 @@ def test_a_contact_in_the_air_is_as_if_it_were_not_there(name: str) -> None:
             assert relative_error(result, want) < 1e-11, name_of
 
 
-FLOATING = ("floating tree 4", "floating tree 8")
-"""Of these, hips slide, turn about axes of the base, and turn about tilted axes."""
+FLOATING = ("floating tree 4", "floating tree 8", "tripod")
+"""Hips that slide, turn about axes of the base or tilted ones; and legs that cannot move sideways,
+although their feet's axes turn."""
 
 
 @pytest.mark.parametrize("name", [*ROBOTS, "tied tree 3", *FLOATING])

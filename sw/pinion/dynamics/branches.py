@@ -235,15 +235,15 @@ def eliminate_branches(
         branch = Branch(at=velocities, forks=forks, hip=hip, across=across, reach=reach, P=P)
         with at_last("solve", 1):
             _add_inertia(inertia, branch)
-            _add_rows(J_trunk, J, branch)
+            _add_rows(J_trunk, at_state, branch)
         branches.append(branch)
 
     with at_last("solve", 1):
         free = inverse(chain(size), factors(chain(size), inertia))
         closed = Responses(rows=(), N=free, S=zeros(len(J), size), Lambda=zeros(len(J)))
         before = closed
-        for rows in _groups(J, branches):
-            touched = [branch for branch in branches if _touches(J, rows, branch)]
+        for rows in _groups(at_state, branches):
+            touched = [branch for branch in branches if _touches(at_state, rows, branch)]
             hip = touched[0].hip if touched else None
             C = [[inner(J[c], [z[d] for z in Z]) for d in rows] for c in rows]
             for i in range(len(rows)):
@@ -253,7 +253,8 @@ def eliminate_branches(
         last = closed.rows[len(before.rows) :]
         closed_by = tuple(closed.seen_by(branch.hip) for branch in branches)
         lifted_by = tuple(
-            before.seen_by(branch.hip) if _touches(J, last, branch) else None for branch in branches
+            before.seen_by(branch.hip) if _touches(at_state, last, branch) else None
+            for branch in branches
         )
     return Eliminated(
         trunk=trunk,
@@ -291,10 +292,10 @@ def _add_inertia(inertia: Rows, branch: Branch) -> None:
             inertia[a][b] = inertia[b][a] = add(inertia[a][b], passed[a][b])
 
 
-def _add_rows(J_trunk: Rows, J: Rows, branch: Branch) -> None:
+def _add_rows(J_trunk: Rows, at_state: Constraints, branch: Branch) -> None:
     """Add ``J_b P`` of a branch to the rows of J' of its contacts, in place."""
-    for c, row in enumerate(J):
-        if not _touches(J, (c,), branch):
+    for c, row in enumerate(at_state.J):
+        if not _touches(at_state, (c,), branch):
             continue
         of_branch = [row[k] for k in branch.at]
         for place, column in enumerate(zip(*branch.P, strict=True)):
@@ -304,18 +305,20 @@ def _add_rows(J_trunk: Rows, J: Rows, branch: Branch) -> None:
                 J_trunk[c][place] = add(J_trunk[c][place], inner(of_branch, column))
 
 
-def _touches(J: Rows, rows: Sequence[int], branch: Branch) -> bool:
-    """Return whether any of these contact rows moves with the branch."""
-    return any(not is_zero(J[c][k]) for c in rows for k in branch.at)
+def _touches(at_state: Constraints, rows: Sequence[int], branch: Branch) -> bool:
+    """Return whether a contact of any of these rows is on the branch."""
+    return any(k in at_state.moved_by[c] for c in rows for k in branch.at)
 
 
-def _groups(J: Rows, branches: Sequence[Branch]) -> list[list[int]]:
+def _groups(at_state: Constraints, branches: Sequence[Branch]) -> list[list[int]]:
     """Return the rows of contacts in groups that share no branch; a row of no branch is alone."""
     groups: list[list[int]] = []
-    for c in range(len(J)):
-        touched = [branch for branch in branches if _touches(J, (c,), branch)]
+    for c in range(len(at_state.J)):
+        touched = [branch for branch in branches if _touches(at_state, (c,), branch)]
         joined = [
-            group for group in groups if any(_touches(J, group, branch) for branch in touched)
+            group
+            for group in groups
+            if any(_touches(at_state, group, branch) for branch in touched)
         ]
         groups = [group for group in groups if group not in joined]
         groups.append([*(d for group in joined for d in group), c])
