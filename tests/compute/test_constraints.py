@@ -29,10 +29,10 @@ def feet() -> list[str]:
     ("row", "products"),
     [
         (FORWARD, (2903, 609)),
-        pytest.param(GRADIENT, (16918, 1338), marks=pytest.mark.slow),
-        (GRADIENT.asked(GRADIENT.optional), (19564, 1338)),
+        pytest.param(GRADIENT, (14193, 1466), marks=pytest.mark.slow),
+        (GRADIENT.asked(GRADIENT.optional), (16455, 1478)),
         (named_function("impulse_dynamics"), (2431, 216)),
-        (named_function("impulse_dynamics_derivatives"), (12194, 516)),
+        (named_function("impulse_dynamics_derivatives"), (10312, 634)),
     ],
     ids=["forward", "by state", "all", "impact", "impact by state"],
 )

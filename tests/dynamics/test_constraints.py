@@ -30,6 +30,7 @@ from pinion.robot import (
     urdf_text,
     with_contacts,
 )
+from tests.control.legs import tripod
 from tests.dynamics.models import relative_error
 from tests.support.breadth import some
 
@@ -52,9 +53,12 @@ def robot(name: str) -> Model:
         return load("iiwa14", contacts=("iiwa_link_7@0.01,0.02,0.1:6d",), gravity=(1.0, 2.0, -9.0))
     if name == "two roots":
         return load("baxter", contacts=("left_wrist", "right_wrist"))
+    if name == "tripod":
+        return tripod()
     if name == "arm at a point":
         return load("iiwa14", contacts=("iiwa_link_7",))
-    model = load_text(random_tree(np.random.default_rng(int(name[-1])), 12))
+    floats = name.startswith("floating")
+    model = load_text(random_tree(np.random.default_rng(int(name[-1])), 12), floating_base=floats)
     if name.startswith("tied"):
         first, *rest, last = model.bodies
         mimic = Mimic(joint=first.joint.name, multiplier=-0.7, offset=0.2)
@@ -146,7 +150,12 @@ def test_a_contact_in_the_air_is_as_if_it_were_not_there(name: str) -> None:
             assert relative_error(result, want) < 1e-11, name_of
 
 
-@pytest.mark.parametrize("name", [*ROBOTS, "tied tree 3"])
+FLOATING = ("floating tree 4", "floating tree 8", "tripod")
+"""Hips that slide, turn about axes of the base or tilted ones; and legs that cannot move sideways,
+although their feet's axes turn."""
+
+
+@pytest.mark.parametrize("name", [*ROBOTS, "tied tree 3", *FLOATING])
 def test_gradients_are_the_limits_of_differences(name: str) -> None:
     model, damping, h = robot(name), 1e-3, 1e-6
     q, qd, tau = (np.repeat(array, model.nv, axis=0) for array in states(model, 1, 3))
@@ -165,6 +174,31 @@ def test_gradients_are_the_limits_of_differences(name: str) -> None:
             result = getattr(gradient, f"d{name_of}_{variable}")
             want = (after - before).T / (2.0 * h)
             assert relative_error(result, want) < 1e-6, (name_of, variable)
+
+
+@pytest.mark.parametrize("term", ["armature", "damping", "stiffness"])
+def test_a_hip_has_terms_of_its_joint(term: str) -> None:
+    """An armature does not turn with the base, and a spring does not push it."""
+    model, h = load("hyq", floating_base=True, contacts=FEET[:2]), 1e-6
+    bodies = [
+        replace(body, joint=replace(body.joint, **{term: 0.7})) if body.parent == 0 else body
+        for body in model.bodies
+    ]
+    model = replace(model, bodies=tuple(bodies))
+    terms: Any = {"joint_terms": () if term == "armature" else (term,)}
+    q, qd, tau = (np.repeat(array, model.nv, axis=0) for array in states(model, 1, 13))
+    steps = h * np.eye(model.nv)
+    gradient = constraint_dynamics_derivatives(model, q[0], qd[0], tau[0], None, 1e-3, **terms)
+    moved: dict[str, Callable[[Array], tuple[Array, Array]]] = {
+        "dq": lambda e: constraint_dynamics(
+            model, dynamics.integrate(model, q, e), qd, tau, None, 1e-3, **terms
+        ),
+        "dqd": lambda e: constraint_dynamics(model, q, qd + e, tau, None, 1e-3, **terms),
+    }
+    for variable, at in moved.items():
+        for k, name in enumerate(("dqdd", "dforce")):
+            want = (at(steps)[k] - at(-steps)[k]).T / (2.0 * h)
+            assert relative_error(getattr(gradient, f"{name}_{variable}"), want) < 1e-6
 
 
 def of_pinocchio(

@@ -20,51 +20,44 @@ the true motion, in which the base does not accelerate against gravity. The spat
 a face is that of the point less ``w x v``, whose change also needs the column of v: ``S`` by the
 rate and ``v x S`` by the position.
 
-**Elimination** begins at the branches. The velocities from the base to the first fork form a chain,
-the trunk. Each branch b behind it is eliminated with the inverse of its block of M:
+**Elimination** is that of :mod:`.branches`.
 
-    P = - M_bb^-1 M_bt     Z = M_bb^-1 J_b^T
-    M_tt' = M_tt + M_bt^T P     J_t' = J_t + J_b P     G = J_b Z + J_t' M_tt'^-1 J_t'^T
-
-so that the system of trunk and contacts is inverted once, and a column of the right side, which is
-in one branch, the trunk and some contacts, takes few products.
-
-**A floating base** has no column for its position, and those of its orientation and of its linear
-rate are known: gravity turns in the base's axes, and a uniform motion of the whole robot turns with
-them (which faces notice, so then the column is solved for).
+**A floating base** has no column for its position, and that of its orientation follows from
+gravity, which turns in the base's axes. By its rates, the column is known up to the change dw: the
+base can have the accelerations (dal, da) itself, and then nothing else notices them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
 from numpy.typing import ArrayLike
 
-from pinion.robot import Contact, JointKind, Model
+from pinion.robot import Contact, Joint, JointKind, Model
 
 from .axis import axis_effort, cross_axis, numbered_axes
-from .checks import Array, DynamicsError, check_choice, matrix_of, needs_inverse, vector_of
+from .branches import Eliminated, eliminate_branches
+from .checks import Array, check_choice, matrix_of, needs_inverse, vector_of
 from .constraint_rows import acceleration_row, add_velocities, product_of, velocity_row
 from .constraints import (
     CONTACT_REFERENCES,
-    REDUNDANT,
     GainArrays,
     check_regular,
     contact_arguments,
     gain_columns,
 )
 from .contact_state import Constraints, constraints_of, turn_to_base, turned_gradients
-from .coupled import coupling_of, elimination_parents
+from .coupled import coupling_of
 from .crba import crba_scalars
 from .joint_terms import FRICTION_WIDTH, joint_terms_of
 from .kinematics import path_to
 from .loops import LoopMotion
-from .ltdl import by_velocity, chain, factors, inverse, region_at
 from .matrices import Rows, combined, inner, transposed, zeros
 from .rnea import BodyMotion, Region, forward_pass, no_region, rnea_scalars
 from .rnea_derivatives import (
+    Columns,
     Row,
     SubtreeChange,
     columns,
@@ -72,7 +65,7 @@ from .rnea_derivatives import (
     rnea_derivatives_scalars,
     row_to_parent,
 )
-from .scalar import Scalar, SingularError, add, is_zero, mul, select, sub
+from .scalar import Scalar, add, is_zero, mul, sub
 from .spatial import ZERO, Spatial, Vector, cross, vadd, vsub
 from .stabilisation import Gains, Stabilisation
 
@@ -119,135 +112,6 @@ class ConstraintGradient(NamedTuple):
     dforce_dtau: Rows
 
 
-@dataclass(frozen=True, kw_only=True)
-class Eliminated:
-    """The inverse of K in blocks for the branches, the trunk and the contacts.
-
-    Members
-    -------
-    trunk, branches : indices of velocities.
-    U : (nv, nv) inverse of the branches' blocks of M.
-    P : (nv, trunk) response of the branches to the trunk.
-    Z : (nv, nc) response of the branches to forces.
-    N : (trunk, trunk) response of the trunk to efforts.
-    S : (nc, trunk) response of the forces to accelerations of the trunk, negated.
-    Lambda : (nc, nc) response of the forces to accelerations of the contacts.
-    """
-
-    trunk: tuple[int, ...]
-    branches: tuple[int, ...]
-    U: Rows
-    P: Rows
-    Z: Rows
-    N: Rows
-    S: Rows
-    Lambda: Rows
-
-    def solve(
-        self, efforts: Sequence[Scalar], accelerations: Sequence[Scalar]
-    ) -> tuple[list[Scalar], list[Scalar]]:
-        """Return x (nv,) and y (nc,) with ``K [x; -y] = [efforts; accelerations]``."""
-        at_trunk = [efforts[k] for k in self.trunk]
-        at_contacts = list(accelerations)
-        for k in self.branches:
-            if not is_zero(efforts[k]):
-                at_trunk = [
-                    add(x, mul(p, efforts[k])) for x, p in zip(at_trunk, self.P[k], strict=True)
-                ]
-                at_contacts = [
-                    sub(x, mul(z, efforts[k])) for x, z in zip(at_contacts, self.Z[k], strict=True)
-                ]
-        y = [
-            sub(inner(row, at_contacts), inner(s, at_trunk))
-            for row, s in zip(self.Lambda, self.S, strict=True)
-        ]
-        x: list[Scalar] = [0.0] * len(efforts)
-        moved = [
-            add(inner(row, at_trunk), inner(column, at_contacts))
-            for row, column in zip(self.N, transposed(self.S), strict=True)
-        ]
-        for k, value in zip(self.trunk, moved, strict=True):
-            x[k] = value
-        for k in self.branches:
-            at_rest = inner(self.U[k], efforts)
-            x[k] = add(at_rest, add(inner(self.P[k], moved), inner(self.Z[k], y)))
-        return x, y
-
-
-def trunk_of(parents: Sequence[int]) -> tuple[int, ...]:
-    """Return the velocities from the root to the first fork of an elimination tree."""
-    roots = [k for k, parent in enumerate(parents) if parent < 0]
-    trunk: list[int] = []
-    while len(roots) == 1:
-        trunk.append(roots[0])
-        roots = [k for k, parent in enumerate(parents) if parent == trunk[-1]]
-    return tuple(trunk)
-
-
-def eliminate_branches(
-    at_state: Constraints, M: Sequence[Sequence[Scalar]], damping: Scalar, region: Region
-) -> Eliminated:
-    """Return the inverse of K in blocks, from the inertia matrix M and the contacts' Jacobian."""
-    plain, J = at_state.plain, at_state.J
-    parents = elimination_parents(plain)
-    trunk = trunk_of(parents)
-    branches = tuple(k for k in range(plain.nv) if k not in trunk)
-    n, count, size = plain.nv, len(J), len(trunk)
-    apart = [-1 if parent in trunk or k in trunk else parent for k, parent in enumerate(parents)]
-    at, at_last = by_velocity(plain, region), region_at(region, len(plain.bodies))
-    block = [
-        [M[i][j] if i in branches and j in branches else float(i == j) for j in range(n)]
-        for i in range(n)
-    ]
-    with at_last("solve", 1):
-        U = inverse(apart, factors(apart, block, at), at)
-    for k in trunk:
-        U[k][k] = 0.0
-    P, Z, inertia = zeros(n, size), zeros(n, count), zeros(size)
-    for k in branches:
-        with at("solve", k + 1):
-            for place, t in enumerate(trunk):
-                across: list[Scalar] = [M[i][t] if i in branches else 0.0 for i in range(n)]
-                P[k][place] = sub(0.0, inner(U[k], across))
-            for c in range(count):
-                Z[k][c] = inner(U[k], J[c])
-    with at_last("solve", 1):
-        for a, t in enumerate(trunk):
-            for b in range(a + 1):
-                passed = inner([M[k][t] for k in branches], [P[k][b] for k in branches])
-                inertia[a][b] = inertia[b][a] = add(M[t][trunk[b]], passed)
-        J_trunk = [
-            [
-                add(row[t], inner([row[k] for k in branches], [P[k][a] for k in branches]))
-                for a, t in enumerate(trunk)
-            ]
-            for row in J
-        ]
-    dense = chain(size)
-    with at_last("solve", 1):
-        A = inverse(dense, factors(dense, inertia, at_last), at_last)
-        W = [[inner(row, column) for column in A] for row in J_trunk]
-        G = zeros(count)
-        for c in range(count):
-            for d in range(c + 1):
-                inside = inner([J[c][k] for k in branches], [Z[k][d] for k in branches])
-                G[c][d] = G[d][c] = add(inside, inner(W[c], J_trunk[d]))
-            G[c][c] = select(at_state.on_ground[c], add(G[c][c], damping), 1.0)
-    dense = chain(count)
-    with at_last("solve", 1):
-        try:
-            Lambda = inverse(dense, factors(dense, G, at_last), at_last)
-        except SingularError:
-            raise DynamicsError(REDUNDANT) from None
-        S = [[inner(row, column) for column in transposed(W)] for row in Lambda]
-        N = zeros(size)
-        for a in range(size):
-            for b in range(a + 1):
-                by_forces = inner([row[a] for row in W], [row[b] for row in S])
-                N[a][b] = N[b][a] = sub(A[a][b], by_forces)
-    return Eliminated(trunk=trunk, branches=branches, U=U, P=P, Z=Z, N=N, S=S, Lambda=Lambda)
-
-
 # Many parameters: the quantities of the equation, and the optional terms.
 def constraint_dynamics_derivatives_scalars(
     model: Model,
@@ -280,7 +144,8 @@ def constraint_dynamics_derivatives_scalars(
     plain = at_state.plain
     terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
     bias = rnea_scalars(plain, q, qd, [0.0] * plain.nv, None, region, **terms_of)
-    eliminated = eliminate_branches(at_state, crba_scalars(plain, q, region), damping, region)
+    M = crba_scalars(plain, q, region)
+    eliminated = eliminate_branches(at_state, M, damping, region, terms_of)
     last = len(plain.bodies)
     with region("solve", last):
         efforts = [sub(effort, part) for effort, part in zip(tau, bias, strict=True)]
@@ -288,9 +153,13 @@ def constraint_dynamics_derivatives_scalars(
         qdd, force = eliminated.solve(efforts, free)
 
     f_ext = forces_on_links(at_state, force, region)
-    dtau = rnea_derivatives_scalars(plain, q, qd, qdd, f_ext, region, **terms_of)
+    floats = floats_freely(plain, terms_of)
+    columns_of = columns_on_a_base if floats else columns
+    dtau = rnea_derivatives_scalars(
+        plain, q, qd, qdd, f_ext, region, columns_of=columns_of, **terms_of
+    )
     dtau = without_loops(at_state, q, force, dtau[0], region), dtau[1]
-    changes = acceleration_derivatives(at_state, q, qd, qdd, region)
+    changes = acceleration_derivatives(at_state, q, qd, qdd, region, columns_of)
     if returning:
         of_velocity = velocity_derivatives(at_state, q, qd, qd, region)
         by_q, by_qd = returning.derivatives(of_velocity)
@@ -299,31 +168,34 @@ def constraint_dynamics_derivatives_scalars(
                 combined((1.0, changes[0]), (1.0, by_q)),
                 combined((1.0, changes[1]), (1.0, by_qd)),
             )
-    with region("column", last):
-        of_base = _columns_of_floating_base(at_state, eliminated, qd, terms_of, returning)
     gradients = []
-    for of_state, is_rate in ((dtau[0], False), (dtau[1], True)):
-        columns_of = transposed(of_state), transposed(changes[is_rate])
+    for of_state, change_of, is_rate in zip(dtau, changes, (False, True), strict=True):
         solutions = []
-        for k, (effort, change) in enumerate(zip(*columns_of, strict=True)):
+        with region("column", last):
+            if floats and not is_rate and not (returning and returning.position_gain):
+                solutions = _position_columns_of_base(at_state, eliminated)
+        every = enumerate(zip(transposed(of_state), transposed(change_of), strict=True))
+        for k, (effort, change) in list(every)[len(solutions) :]:
             with region("column", last):
-                solutions.append(
-                    of_base.get((k, is_rate))
-                    or eliminated.solve(
-                        [sub(0.0, x) for x in effort],
-                        at_state.masked([sub(0.0, x) for x in change]),
-                    )
+                x, y = eliminated.solve(
+                    [sub(0.0, entry) for entry in effort],
+                    at_state.masked([sub(0.0, entry) for entry in change]),
+                    k,
                 )
+                if floats and is_rate and k < 6:
+                    x[:6] = [
+                        sub(entry, part) for entry, part in zip(x, _carried(k, qd), strict=False)
+                    ]
+                solutions.append((x, y))
         gradients += [transposed(part) for part in zip(*solutions, strict=True)]
     solutions = []
     for k in range(plain.nv):
-        unit = [float(i == k) for i in range(plain.nv)]
         with region("column", last):
-            solutions.append(eliminated.solve(unit, [0.0] * len(force)))
+            solutions.append(eliminated.of_effort(k))
     gradients += [transposed(part) for part in zip(*solutions, strict=True)]
     dqdd_dq, dforce_dq, dqdd_dqd, dforce_dqd, dqdd_dtau, dforce_dtau = gradients
     # It is symmetric; the response of the trunk to a branch is computed on the way to the others.
-    order = [*eliminated.branches, *eliminated.trunk]
+    order = [*(k for branch in eliminated.branches for k in branch.at), *eliminated.trunk]
     for place, i in enumerate(order):
         for k in order[:place]:
             dqdd_dtau[k][i] = dqdd_dtau[i][k]
@@ -431,14 +303,19 @@ def without_loops(
 
 
 def floats_freely(model: Model, terms_of: dict[str, Any]) -> bool:
-    """Return whether the only joint on the base is a free-flyer without armature or other terms."""
+    """Return whether the only joint on the base is a free-flyer without armature or other terms.
+
+    It is then the only free-flyer of the robot.
+    """
     roots = [body for body in model.bodies if body.parent < 0]
-    if len(roots) != 1 or roots[0].joint.kind is not JointKind.FREE_FLYER:
+    flyers = [body for body in model.bodies if body.joint.kind is JointKind.FREE_FLYER]
+    if len(roots) != 1 or flyers != roots:
         return False
     terms = joint_terms_of(model, **terms_of)
     return not any(terms.acts_on(k) for k in range(6))
 
 
+<<<<<<< HEAD
 def _columns_of_floating_base(
     at_state: Constraints,
     eliminated: Eliminated,
@@ -447,31 +324,47 @@ def _columns_of_floating_base(
     returning: Stabilisation | None,
 ) -> dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]]:
     """Return the gradient columns of a floating base that follow from gravity and its rate.
+=======
+def columns_on_a_base(
+    joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
+) -> list[tuple[SubtreeChange, SubtreeChange]]:
+    """Return :func:`.rnea_derivatives.columns` less a floating base's accelerations by its rates.
+>>>>>>> 3c57b9b878032d4f4a4f1dea36511626fb9c83f8
 
-    Keys are the velocity's number and whether the gradient is by the rate. Seen in the base's axes,
-    gravity g changes by ``g x e`` when the base turns about e, and so does the acceleration of a
-    base that falls; contacts then lack ``J`` of that change. A linear rate v changes ``w x v``
-    alone, unless a face is held, whose spatial acceleration depends on it, or a velocity returns
-    to zero. With a gain of positions there are no such columns.
+    Of the rate columns of a base, only the part stays that is not an acceleration of the base.
     """
-    plain = at_state.plain
-    if not floats_freely(plain, terms_of) or (returning and returning.position_gain):
-        return {}
-    n, count = plain.nv, len(at_state.J)
-    solutions: dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]] = {}
+    every = columns(joint, motion, before, qd)
+    if joint.kind is not JointKind.FREE_FLYER:
+        return every
+    return [(by_q, replace(by_qd, dal=ZERO, da=ZERO)) for by_q, by_qd in every]
+
+
+def _carried(k: int, qd: Sequence[Scalar]) -> list[Scalar]:
+    """Return the acceleration of a floating base by its rate k at constant ``qdd``, (6,).
+
+    What :func:`columns_on_a_base` leaves out, the linear part first.
+    """
+    e: Vector = (float(k % 3 == 0), float(k % 3 == 1), float(k % 3 == 2))
+    v, w = (qd[0], qd[1], qd[2]), (qd[3], qd[4], qd[5])
+    return [*cross(w, e), *ZERO] if k < 3 else [*cross(e, v), *cross(w, e)]
+
+
+def _position_columns_of_base(
+    at_state: Constraints, eliminated: Eliminated
+) -> list[tuple[list[Scalar], list[Scalar]]]:
+    """Return the gradient columns of a floating base's pose, which follow without inverse dynamics.
+
+    Seen in the base's axes, gravity g changes by ``g x e`` when the base turns about e, and so does
+    the acceleration of a base that falls; contacts then lack ``J`` of that change.
+    """
+    n, count = at_state.plain.nv, len(at_state.J)
+    solutions: list[tuple[list[Scalar], list[Scalar]]] = [([0.0] * n, [0.0] * count)] * 3
     for k in range(3):
         e: Vector = (float(k == 0), float(k == 1), float(k == 2))
-        rest: list[Scalar] = [0.0] * (n - 3)
-        at_contacts: list[Scalar] = [0.0] * count
-        solutions[k, False] = [*ZERO, *rest], at_contacts
         change = cross(e, at_state.upward[0])
         lacking = [sub(0.0, inner(row[:3], change)) for row in at_state.J]
         x, y = eliminated.solve([0.0] * n, lacking)
-        solutions[k + 3, False] = [*vadd((x[0], x[1], x[2]), change), *x[3:]], y
-        points = all(contact.size == 3 for contact in at_state.contacts)
-        if points and not returning:  # loops do not notice either
-            turned = cross(e, (qd[3], qd[4], qd[5]))
-            solutions[k, True] = [*turned, *rest], at_contacts
+        solutions.append(([*vadd((x[0], x[1], x[2]), change), *x[3:]], y))
     return solutions
 
 
@@ -481,8 +374,12 @@ def acceleration_derivatives(
     qd: Sequence[Scalar],
     qdd: Sequence[Scalar],
     region: Region,
+    columns_of: Columns = columns,
 ) -> tuple[Rows, Rows]:
-    """Return the position and rate gradients of the contacts' accelerations, (nc, nv) each."""
+    """Return the position and rate gradients of the contacts' accelerations, (nc, nv) each.
+
+    ``columns_of`` : as for :func:`.rnea_derivatives.rnea_derivatives_scalars`.
+    """
     plain, tree = at_state.plain, at_state.tree
     tied = coupling_of(plain, region) if plain.coupled else None
     if tied:
@@ -497,7 +394,7 @@ def acceleration_derivatives(
                 replace(motion, a=vsub(motion.a, up))
                 for motion in (states[i].motion, states[i].before)
             )
-            changes[i] = columns(tree.bodies[i].joint, motion, before, qd[slices[i]])
+            changes[i] = columns_of(tree.bodies[i].joint, motion, before, qd[slices[i]])
     by_q, by_qd = zeros(len(at_state.directions), tree.nv), zeros(len(at_state.directions), tree.nv)
     for c, direction in enumerate(at_state.directions):
         contact = at_state.contacts[direction.contact]

@@ -15,7 +15,7 @@ carried to each contact as a vector and subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pinion.robot import Contact, Model, RobotError, Transform, contacts_of, uncoupled
@@ -161,6 +161,8 @@ class Constraints:
     on_ground : for each direction, loops included, whether its contact is active.
     drift : (nc,) scalars, the contacts' accelerations at ``qdd = 0``, gravity excluded.
     J : (nc, nv) scalars, the Jacobian for the robot's velocities, zeros for contacts in the air.
+    moved_by : for each direction, loops included, the velocities that move its contact, or turn its
+        axes.
     upward : for bodies between contacts and base, the base's acceleration against gravity in the
         body's axes [m/s^2].
     linear : for bodies between faces and the base, the velocity of the origin in the body's axes
@@ -176,6 +178,7 @@ class Constraints:
     on_ground: list[Scalar]
     drift: list[Scalar]
     J: Rows
+    moved_by: list[frozenset[int]]
     upward: dict[int, Vector]
     linear: dict[int, Vector]
 
@@ -206,22 +209,28 @@ def constraints_of(
     on_ground: list[Scalar] = []
     drift = [direction.acceleration for direction in directions]
     J: Rows = []
+    moved_by: list[frozenset[int]] = []
+    independent = [k for k, _ in tied.columns()] if tied else range(tree.nv)
 
-    def add_row(row: list[Scalar], on: Scalar, body: int) -> None:
+    def add_row(row: list[Scalar], on: Scalar, body: int, velocities: Iterable[int]) -> None:
         with region("contact", body + 1):
             row = tied.efforts(row) if tied else row
             J.append([masked(on, x) for x in row])
             on_ground.append(on)
+            moved_by.append(frozenset(independent[k] for k in velocities))
 
+    slices = tree.v_slices
     for direction in directions:
         body = contacts[direction.contact].body
         row = jacobian_row(tree, body, direction.row, states, region)
-        add_row(row, active[direction.contact], body)
+        path = [k for i in path_to(tree, body) for k in range(slices[i].start, slices[i].stop)]
+        add_row(row, active[direction.contact], body, path)
     for number, loop in enumerate(loops):
         motion = LoopMotion.of(loop, q_tree, qd_tree, None, region)
         drift += motion.accelerations
         for row in motion.jacobian:
-            add_row(loop.spread(row, tree.nv), active[len(contacts) + number], loop.bodies[-1])
+            spread, on = loop.spread(row, tree.nv), active[len(contacts) + number]
+            add_row(spread, on, loop.bodies[-1], loop.v_at)
     return Constraints(
         plain=plain,
         tree=tree,
@@ -232,6 +241,7 @@ def constraints_of(
         on_ground=on_ground,
         drift=drift,
         J=J,
+        moved_by=moved_by,
         upward=upward,
         linear=linear,
     )

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 
 from pinion.robot import Model
 
+from .branches import eliminate_branches
 from .checks import (
     Array,
     DynamicsError,
@@ -40,7 +41,6 @@ from .checks import (
     vector_of,
 )
 from .constraint_derivatives import (
-    eliminate_branches,
     floats_freely,
     forces_on_links,
     velocity_derivatives,
@@ -175,7 +175,7 @@ def impulse_dynamics_derivatives_scalars(
     at_rest: list[Scalar] = [0.0] * model.nv
     at_state = constraints_of(model, q, at_rest, active, region)
     plain = at_state.plain
-    eliminated = eliminate_branches(at_state, crba_scalars(plain, q, region), damping, region)
+    eliminated = eliminate_branches(at_state, crba_scalars(plain, q, region), damping, region, {})
     last = len(plain.bodies)
     with region("solve", last):
         speeds = [
@@ -199,11 +199,13 @@ def impulse_dynamics_derivatives_scalars(
     at_contacts: list[Scalar] = [0.0] * len(impulse)
     by_position, by_rate = [(at_rest, at_contacts)] * first, []
     with region("column", last):
-        for effort, change in list(zip(transposed(defect), transposed(moved), strict=True))[first:]:
+        of_columns = zip(transposed(defect), transposed(moved), strict=True)
+        for k, (effort, change) in list(enumerate(of_columns))[first:]:
             by_position.append(
                 eliminated.solve(
                     [sub(0.0, x) for x in effort],
                     at_state.masked([sub(0.0, x) for x in change]),
+                    k,
                 )
             )
         for k, column in enumerate(transposed(at_state.J)):

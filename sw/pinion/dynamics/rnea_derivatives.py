@@ -124,6 +124,12 @@ class SubtreeChange:
     da: Vector
 
 
+Columns = Callable[
+    [Joint, BodyMotion, BodyMotion, Sequence[Scalar]], list[tuple[SubtreeChange, SubtreeChange]]
+]
+"""Type of :func:`columns`."""
+
+
 def columns(
     joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
 ) -> list[tuple[SubtreeChange, SubtreeChange]]:
@@ -224,6 +230,7 @@ def composite_derivatives_scalars(
     qdd: Sequence[Scalar],
     f_ext: Sequence[Sequence[Scalar]] | None = None,
     region: Region = no_region,
+    columns_of: Columns = columns,
 ) -> tuple[Rows, Rows, Rows]:
     """Return ``dtau/dq``, ``dtau/dqd`` and the inertia matrix M, each (nv, nv), in closed form.
 
@@ -234,7 +241,7 @@ def composite_derivatives_scalars(
     def state_of(i: int, before: Sequence[BodyState]) -> BodyState:
         return forward_body(model, i, before, q[at[i]], qd[v_at[i]], qdd[v_at[i]], f_ext)
 
-    return derivatives_at(model, qd, state_of, region)
+    return derivatives_at(model, qd, state_of, region, columns_of=columns_of)
 
 
 def rnea_derivatives_from_links_scalars(
@@ -292,11 +299,13 @@ def derivatives_at(
     region: Region,
     *,
     carried: bool = False,
+    columns_of: Columns = columns,
 ) -> tuple[Rows, Rows, Rows]:
     """Return ``dtau/dq``, ``dtau/dqd`` and M, each (nv, nv), at the states of all bodies.
 
     ``state_of`` returns a body's state from those before it. ``carried`` : forces in the states
-    cover everything a body carries, not only the body.
+    cover everything a body carries, not only the body. ``columns_of`` : as for
+    :func:`rnea_derivatives_scalars`.
     """
     bodies = model.bodies
     states: list[BodyState] = []
@@ -312,7 +321,7 @@ def derivatives_at(
             coriolis.append(own_coriolis(body.inertia, state.motion.w))
 
     def columns_at(i: int) -> list[tuple[SubtreeChange, SubtreeChange]]:
-        return columns(bodies[i].joint, states[i].motion, states[i].before, qd[slices[i]])
+        return columns_of(bodies[i].joint, states[i].motion, states[i].before, qd[slices[i]])
 
     nets = [state.f for state in states]
     inertias = [own_composite(body.inertia) for body in bodies]
@@ -364,6 +373,7 @@ def rnea_derivatives_scalars(
     region: Region = no_region,
     *,
     method: str = "composite",
+    columns_of: Columns = columns,
     joint_terms: bool | Sequence[str] = (),
     friction_width: float = FRICTION_WIDTH,
 ) -> tuple[Rows, Rows]:
@@ -379,6 +389,7 @@ def rnea_derivatives_scalars(
         ``column``.
     method : ``composite`` for the closed form of this module, ``column`` for Algorithm 2 of
         Plancher et al. 2021 (revolute and prismatic joints only).
+    columns_of : the columns of a joint, in the form of :func:`columns`; only for ``composite``.
     joint_terms, friction_width : as for :func:`.rnea.rnea_scalars`; armature does not contribute.
 
     Returns
@@ -393,11 +404,13 @@ def rnea_derivatives_scalars(
         every = tied.positions(q), tied.rates(qd), tied.rates(qdd)
         terms_of: Any = {"joint_terms": joint_terms, "friction_width": friction_width}
         gradients = rnea_derivatives_scalars(
-            tied.model, *every, f_ext, region, method=method, **terms_of
+            tied.model, *every, f_ext, region, method=method, columns_of=columns_of, **terms_of
         )
         return tied.square(gradients[0]), tied.square(gradients[1])
     if method == "composite":
-        dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(model, q, qd, qdd, f_ext, region)
+        dtau_dq, dtau_dqd, _ = composite_derivatives_scalars(
+            model, q, qd, qdd, f_ext, region, columns_of
+        )
     else:
         dtau_dq, dtau_dqd = column_derivatives_scalars(model, q, qd, qdd, f_ext, region)
     terms = joint_terms_of(model, joint_terms, friction_width)
