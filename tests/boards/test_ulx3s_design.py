@@ -222,7 +222,9 @@ def test_a_card_has_the_narrowest_bus_for_its_lanes(
     assert (parameters.depth, parameters.flights, parameters.crossing) == (64, 4, False)
     assert (parameters.core_khz, parameters.link_khz) == (50_000, 50_000)
     top = Top(parameters=dataclasses.replace(parameters, crossing=True))
-    with pytest.raises(ValueError, match=r"^A serial card has one clock: give a top with crossing=False in its parameters\.$"):
+    with pytest.raises(
+        ValueError, match=r"^A serial card has one clock: .* crossing=False in its parameters\.$"
+    ):
         SerialCard(top=top, length=64)
 
 

@@ -315,21 +315,10 @@ def floats_freely(model: Model, terms_of: dict[str, Any]) -> bool:
     return not any(terms.acts_on(k) for k in range(6))
 
 
-<<<<<<< HEAD
-def _columns_of_floating_base(
-    at_state: Constraints,
-    eliminated: Eliminated,
-    qd: Sequence[Scalar],
-    terms_of: dict[str, Any],
-    returning: Stabilisation | None,
-) -> dict[tuple[int, bool], tuple[list[Scalar], list[Scalar]]]:
-    """Return the gradient columns of a floating base that follow from gravity and its rate.
-=======
 def columns_on_a_base(
     joint: Joint, motion: BodyMotion, before: BodyMotion, qd: Sequence[Scalar]
 ) -> list[tuple[SubtreeChange, SubtreeChange]]:
     """Return :func:`.rnea_derivatives.columns` less a floating base's accelerations by its rates.
->>>>>>> 3c57b9b878032d4f4a4f1dea36511626fb9c83f8
 
     Of the rate columns of a base, only the part stays that is not an acceleration of the base.
     """
