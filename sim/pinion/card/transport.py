@@ -288,7 +288,9 @@ class TopTransport(Transport):
             if time.monotonic() > end or resets != self._resets:
                 self._beats = self._beats[:0]
                 raise CardTimeoutError(
-                    f"The simulated top {failure} for {self._wait:g} s, or was reset meanwhile."
+                    "The simulated top was reset during a transfer."
+                    if resets != self._resets
+                    else f"The simulated top {failure} for {self._wait:g} s."
                 )
             self._moved.wait(PAUSE)
 
