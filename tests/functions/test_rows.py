@@ -138,9 +138,9 @@ MOST = {
     "potential_energy_regressor": (18, 22, 18, 0),
     "fd_parameter_derivatives": (2809, 262, 2641, 5),
     "constraint_dynamics": (517, 138, 520, 8),
-    "constraint_dynamics_derivatives": (2899, 301, 2859, 8),
+    "constraint_dynamics_derivatives": (2932, 301, 2889, 8),
     "impulse_dynamics": (364, 46, 307, 8),
-    "impulse_dynamics_derivatives": (1683, 120, 1463, 8),
+    "impulse_dynamics_derivatives": (1716, 120, 1493, 8),
     "contact_acceleration": (168, 24, 120, 0),
 }
 

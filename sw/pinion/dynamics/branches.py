@@ -311,14 +311,16 @@ def _touches(at_state: Constraints, rows: Sequence[int], branch: Branch) -> bool
 
 
 def _groups(at_state: Constraints, branches: Sequence[Branch]) -> list[list[int]]:
-    """Return the rows of contacts in groups that share no branch; a row of no branch is alone."""
+    """Return the rows of contacts in groups that share no branch; those of a link stay together."""
     groups: list[list[int]] = []
+    moved_by = at_state.moved_by
     for c in range(len(at_state.J)):
         touched = [branch for branch in branches if _touches(at_state, (c,), branch)]
         joined = [
             group
             for group in groups
-            if any(_touches(at_state, group, branch) for branch in touched)
+            if moved_by[group[-1]] == moved_by[c]
+            or any(_touches(at_state, group, branch) for branch in touched)
         ]
         groups = [group for group in groups if group not in joined]
         groups.append([*(d for group in joined for d in group), c])
