@@ -376,8 +376,9 @@ def by_threads(figures: Figures) -> str:
     theirs = at["Pinocchio code generation"]
     ours = [at[f"Pinion CPU, {dtype}, one processor"] for dtype in ("float64", "float32")]
     return (
-        f"{theirs:g} us at N = 128, {theirs / 128 * 1e3:.0f} ns per state. One core of the machine "
-        f"of the batches\nabove takes {ours[0]:.3g} us in float64 and {ours[1]:.3g} in float32."
+        f"{theirs:g} us at N = 128, {theirs / 128 * 1e3:.0f} ns per state. Pinion takes, on one "
+        f"core of the machine\nof the batches above, {ours[0]:.3g} us in float64 and "
+        f"{ours[1]:.3g} in float32."
     )
 
 

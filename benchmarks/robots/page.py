@@ -119,7 +119,7 @@ The last column has the options that a file needs if it does not open without an
 - A robot whose moving links have no mass, as in files for visualisation, supports kinematics:
   poses and Jacobians work, and every function of its inertia is refused.
 - Masses below 1e-15 kg, and inertia tensors that are below 1e-24 kg m^2 or correspond to a radius
-  of gyration below 1e-8 m, are rounding errors of programs, and are read as zeros.
+  of gyration below 1e-8 m, are taken for rounding errors and read as zeros.
 - A mimic joint must follow an existing joint, and must not follow itself through others. If it is
   locked by `--lock`, or cut off, it does not matter.
 - Elements that are not read are not checked: visuals, sensors, transmissions, calibrations,

@@ -33,8 +33,8 @@ class Owner:
         if not self.here:
             raise DriverError(
                 f"The device was opened by process {self._number}, and process {os.getpid()} was "
-                "forked from it without the threads that serve the card: open a device in the "
-                "process that uses it, after the fork, or start processes with the method 'spawn'."
+                "forked from it without the threads that serve the card: open the device only in "
+                "the process that uses it, after the fork."
             )
 
 

@@ -74,7 +74,7 @@ def _squares(
 def _derivatives(
     sums: Sums, values: Sequence[Floats], seeds: Mapping[int, Floats]
 ) -> Iterator[tuple[int, Floats]]:
-    """Yield each value's number and the derivative (n,) of a weighted sum of results by it."""
+    """Yield each value's number, and the weighted results' derivative (n,) with respect to it."""
     bars = dict(seeds)
     for number in reversed(range(len(values))):
         bar = bars.pop(number, None)

@@ -147,7 +147,7 @@ def _verified(errors: ErrorDistribution, manifest: Manifest) -> dict[str, Any] |
 def _nearest(block: BlockErrors) -> dict[str, Any]:
     """Return the word of a block whose error is the largest share of its budget.
 
-    The last values are None if no request was valid.
+    The word and its figures are None if no request was valid.
     """
     if all(group.largest is None for group in block.groups):
         nothing = dict.fromkeys(("largest", "word", "error", "budget", "share"))

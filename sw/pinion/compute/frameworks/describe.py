@@ -76,7 +76,7 @@ def rule_table() -> str:
                 twice(row, results),
             )
         )
-    heads = ("function", "returns", "gradients by", "from", "once", "twice")
+    heads = ("function", "returns", "gradients with respect to", "from", "once", "twice")
     return markdown_table(heads, rows)
 
 

@@ -222,7 +222,7 @@ class AugmentedLagrangian:
         self._growths, self._worst = self._growths[which], self._worst[which]
 
     def multipliers(self, x: Floats, target: KnotTarget, which: Flags) -> dict[str, Floats]:
-        """Return the multipliers ``p e`` of the problems in ``which``, as :class:`.Solution` does.
+        """Return the multipliers ``p e`` of the problems in ``which``, named as in `Solution`.
 
         An optimum of the sum above is one of the cost plus these multipliers times constraints.
         """
