@@ -97,11 +97,13 @@ def test_what_is_no_plant(robot: str, options: dict[str, object], sentence: str)
 def test_robots_that_compiled_solvers_do_not_support() -> None:
     """Their steps of a solver are for positions that add."""
     floating, holding = load("iiwa14", floating_base=True), load("iiwa14", contacts=["iiwa_link_7"])
+    looped = load("iiwa14", loops=[("iiwa_link_3", "iiwa_link_7")])
     weights = Weights(q=1.0, tau=1.0)
     cost = Cost(running=weights, final=replace(weights, tau=0.0))
     for robot, sentence in (
         (floating, "has nq = 14 and nv = 13, but a .* supports only fixed-base robots"),
         (holding, "has the contact 'iiwa_link_7', but a .* supports only robots without contacts"),
+        (looped, "has the loop of 'iiwa_link_3' and 'iiwa_link_7', but a .* supports only robots"),
     ):
         with pytest.raises(ControlError, match=sentence):
             Stage.open(robot, cost=cost, dt=DT, device="float")

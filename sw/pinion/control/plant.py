@@ -419,10 +419,14 @@ def check_single_joints(model: Model, subject: str, instead: str) -> None:
             f"{model.name} has nq = {model.nq} and nv = {model.nv}, but {subject} supports only "
             f"fixed-base robots whose joints have one position each: use {instead}."
         )
-    if contacts_in(model):
+    for contact in contacts_of(model):
+        partner = contact.partner
+        noun = f"contact '{contact.name}'"
+        if partner is not None:
+            noun = f"loop of '{contact.name}' and '{partner.name}'"
         raise ControlError(
-            f"{model.name} has the contact '{contacts_of(model)[0].name}', but {subject} supports "
-            f"only robots without contacts or loops: use {instead}."
+            f"{model.name} has the {noun}, but {subject} supports only robots without contacts or "
+            f"loops: use {instead}."
         )
 
 

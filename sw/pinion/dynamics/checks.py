@@ -224,7 +224,7 @@ def rotation_slices(model: Model) -> list[tuple[slice, str]]:
 def rotations_of(
     kinds: Sequence[JointKind | None], q_slices: Sequence[slice]
 ) -> list[tuple[slice, str]]:
-    """Return `rotation_slices` for joints of given kinds (None for other inputs) and slices."""
+    """Return the unit vectors of q as `rotation_slices` does; a joint of kind None has none."""
     rotations = []
     for kind, at in zip(kinds, q_slices, strict=True):
         if kind is JointKind.PLANAR:

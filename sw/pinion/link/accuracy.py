@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pinion.base.amounts import amount
 from pinion.base.arrays import Floats
 
 from .build_files import BuildFile, Number
@@ -330,7 +331,10 @@ def _block(data: Mapping[str, Any]) -> BlockErrors:
     count, bins = len(block.words), len(block.edges) - 1
     places = [place for group in groups for place in group.words]
     if not count or len(block.budget) != count or len(block.largest) != count:
-        raise ValueError(f"the budgets or errors of {block.name} do not match its words ({count})")
+        raise ValueError(
+            f"{block.name} has {amount(count, 'word')}, {amount(len(block.budget), 'budget')} and "
+            f"{amount(len(block.largest), 'largest error')}"
+        )
     if sorted(places) != list(range(count)) or not all(group.words for group in groups):
         raise ValueError(f"the groups of {block.name} do not match its words")
     if bins < 1 or any(len(group.counts) != bins for group in groups):

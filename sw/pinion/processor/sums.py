@@ -182,7 +182,7 @@ class _Gatherer:
         return Sums(record, tuple(self.values), results)
 
     def result(self, i: int) -> int:
-        """Return the value for a result, adding a copy if it is a constant or an input."""
+        """Return the value for a result; copy constants, inputs, and negated or scaled values."""
         value = self.value(i)
         if self.values[value.number].operands and value[1:] == (1, 0):
             return value.number

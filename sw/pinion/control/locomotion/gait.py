@@ -248,10 +248,10 @@ class _Path:
         moved = [np.interp(times, self.times, along) for along in self.moved.T]
         return np.interp(times, self.times, self.yaw), np.stack(moved, axis=1)
 
-    def under(self, start: Floats, place: Floats, times: Floats) -> Floats:
-        """Return the horizontal path (m, 2) [m] of a place (3,) that moves with the base."""
+    def under(self, start: Floats, point: Floats, times: Floats) -> Floats:
+        """Return the horizontal path (m, 2) [m] of a point (3,) that moves with the base."""
         yaw, moved = self.at(times)
-        offset = place[:2] - start[:2]
+        offset = point[:2] - start[:2]
         return np.asarray(
             start[:2]
             + moved @ _turn(headings(start)).T

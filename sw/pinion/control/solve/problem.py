@@ -476,9 +476,10 @@ def _frame_targets(
         name = f"{term}' of '{frame}" if isinstance(values, Mapping) else term
         array = finite(name, targets[frame])
         if array.shape[-len(shape) :] != shape:
+            axes = ", ".join(map(str, shape))
             raise ControlError(
-                f"'{name}' has the shape {array.shape}: give {shape}, or arrays of them for "
-                "problems and knots."
+                f"'{name}' has the shape {array.shape}: give {shape}, (problems, {axes}) or "
+                f"(problems, knots, {axes})."
             )
         arrays[frame] = _along(name, array, len(shape))
         _fits(name, arrays[frame], count, knots)
