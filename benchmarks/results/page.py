@@ -416,6 +416,28 @@ def programs(figures: Figures) -> str:
     )
 
 
+def interleave(figures: Figures) -> str:
+    """Return the table of the cycles that programs of several samples take for each."""
+    kinds = [(precision, samples) for precision in ("fast", "fine") for samples in SAMPLES]
+
+    def cell(program: Figures | None, samples: int) -> str:
+        if program is None:
+            return "does not fit"
+        return f"{program['cycles'] / samples:,.0f} ({program['busy']:.0%})"
+
+    return grid(
+        ("robot", "function", *(f"`{precision}`, {samples}" for precision, samples in kinds)),
+        [
+            (
+                row["robot"],
+                f"`{row['function']}`",
+                *(cell(row[f"{precision}_{samples}"], samples) for precision, samples in kinds),
+            )
+            for row in figures["cycles"]
+        ],
+    )
+
+
 def program_errors(figures: Figures) -> str:
     """Return the table of the programs' largest errors, on reference states and on all others."""
     kinds = ("fine", "float32", "fast")
@@ -486,6 +508,7 @@ def page() -> str:
         built=built(figures["batches"]),
         by_threads=by_threads(figures["batches"]),
         programs=programs(figures["programs"]),
+        interleave=interleave(figures["interleave"]),
         program_errors=program_errors(figures["programs"]),
         program_states=figures["programs"]["states"],
         flagged_programs=flagged_programs(figures["programs"]),
