@@ -58,7 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--json", action="store_true", help="print one JSON object on standard output"
     )
     parser.parse_args(arguments)
-    print(json.dumps({"lanes": LANES, "cycles": [cycles(*program) for program in PROGRAMS]}))
+    figures = {
+        "lanes": LANES,
+        "samples": SAMPLES,
+        "cycles": [cycles(*program) for program in PROGRAMS],
+    }
+    print(json.dumps(figures))
     return 0
 
 

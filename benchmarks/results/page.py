@@ -418,11 +418,11 @@ def programs(figures: Figures) -> str:
 
 def interleave(figures: Figures) -> str:
     """Return the table of the cycles that programs of several samples take for each."""
-    kinds = [(precision, samples) for precision in ("fast", "fine") for samples in SAMPLES]
+    kinds = [(precision, k) for precision in ("fast", "fine") for k in figures["samples"]]
 
-    def cell(program: Figures | None, samples: int) -> str:
+    def cycles(program: Figures | None, samples: int) -> str | None:
         if program is None:
-            return "does not fit"
+            return None
         return f"{program['cycles'] / samples:,.0f} ({program['busy']:.0%})"
 
     return grid(
@@ -431,7 +431,7 @@ def interleave(figures: Figures) -> str:
             (
                 row["robot"],
                 f"`{row['function']}`",
-                *(cell(row[f"{precision}_{samples}"], samples) for precision, samples in kinds),
+                *(cycles(row[f"{precision}_{samples}"], samples) for precision, samples in kinds),
             )
             for row in figures["cycles"]
         ],
