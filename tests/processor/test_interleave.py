@@ -34,6 +34,7 @@ from pinion.processor.program import Program, assemble
 from pinion.processor.schedule import INPUT, _homes, schedules
 from pinion.processor.sums import Sums
 from pinion.robot import coupled, load
+from tests.support.breadth import some_rows
 
 Changes = Callable[[np.ndarray, np.ndarray], None]
 
@@ -92,6 +93,25 @@ def test_two_samples_take_less_than_two_programs() -> None:
     # Constants are shared.
     values = [sorted({i for lane in p.constants for i in lane.values()}) for p in (one, two)]
     assert values[0] == values[1]
+
+
+def recorded() -> list[tuple[str, str, dict[str, Any]]]:
+    """Return robot, function and figures of the record behind docs/results.md."""
+    file = Path(__file__).parents[2] / "benchmarks/records/interleave.json"
+    rows = json.loads(file.read_text())["figures"]["cycles"]
+    return [(row.pop("robot"), row.pop("function"), row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("robot", "function", "figures"), some_rows(recorded(), lambda robot, name, _: name == "minv")
+)
+def test_programs_take_the_cycles_of_the_results(
+    robot: str, function: str, figures: dict[str, Any]
+) -> None:
+    assert list(figures) == [f"{name}_{k}" for name in ("fast", "fine") for k in (1, 2, 4)]
+    program = compiled(robot, function, 2, 4).program
+    actual = {"cycles": program.cycles, "busy": program.busy, "words": program.words}
+    assert actual == figures["fine_2"]
 
 
 def test_samples_have_lanes_of_their_own() -> None:

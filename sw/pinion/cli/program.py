@@ -29,7 +29,7 @@ def command(
     robot_options: RobotArguments,
     row_options: RowArguments,
     lanes: Annotated[
-        int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes that share one sample.")
+        int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes of the team.")
     ] = 4,
     precision: Annotated[
         str,
