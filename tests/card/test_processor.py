@@ -165,8 +165,8 @@ def test_samples_of_a_request_are_packed_and_unpacked() -> None:
     """Batches of any length, in packets of any, on the same card as a program of one sample."""
     robot, row = load_robot("two_link"), named_function("aba")
     three = compile_program(robot, row, SMALL, interleave=3)
-    one = compiled("two_link", "aba", SMALL)
-    programs = [(program_manifest(robot, row, p), p.program) for p in (three, one)]
+    every = (three, compiled("two_link", "aba", SMALL))
+    programs = [(program_manifest(robot, row, p), p.program) for p in every]
     names = [Name(build=m.hash, function=function_id(m.function)) for m, _ in programs]
     card = SimulatedProcessor(machine=SMALL)
     whole = Image.of([program for _, program in programs], names)
@@ -189,8 +189,11 @@ def test_samples_of_a_request_are_packed_and_unpacked() -> None:
         view[:] = inputs[name][:4]
     packed = device.submit_buffers(buffers).result()
     assert np.array_equal(packed.qdd, result.qdd[:4]) and not packed.saturated.any()
-    assert [Device(manifest=programs[0][0], transport=device._connection, chunk=k).chunk
-            for k in (1, 4, 7)] == [3, 3, 6]
+    for chunk, whole_requests in ((1, 3), (4, 3), (7, 6)):
+        again = Device(manifest=programs[0][0], transport=device._connection, chunk=chunk)
+        assert again.chunk == whole_requests
+        assert np.array_equal(again(**inputs).saturated, result.saturated)
+        again.close()
     device.close()
     other.close()
 

@@ -75,9 +75,7 @@ def test_each_sample_has_the_integers_of_its_own_sums(
     assert program.program.interleave == interleave
     columns = states(robot, function, count)
     words, flags = run(program.program, words_of(program.program, columns))
-    expected, each = exact_results(
-        program.sums, program.points, program.program.machine, columns
-    )
+    expected, each = exact_results(program.sums, program.points, program.program.machine, columns)
     assert np.array_equal(words, expected)
     last = np.minimum(np.arange(-(-count // interleave) * interleave), count - 1)
     together = each[last].reshape(-1, interleave).any(axis=1)
@@ -86,12 +84,13 @@ def test_each_sample_has_the_integers_of_its_own_sums(
 
 
 def test_two_samples_take_less_than_two_programs() -> None:
-    one, two = (compiled("iiwa14", "rnea", k, 4).program for k in (1, 2))
-    assert two.slots == 2 * one.slots and one.cycles < two.cycles < 1.4 * one.cycles
-    assert two.busy == two.slots / 4 / two.cycles > 1.4 * one.busy
-    assert two.inputs == one.inputs and two.outputs == one.outputs
+    single, double = (compiled("iiwa14", "rnea", k, 4).program for k in (1, 2))
+    assert double.slots == 2 * single.slots
+    assert single.cycles < double.cycles < 1.4 * single.cycles
+    assert double.busy == double.slots / 4 / double.cycles > 1.4 * single.busy
+    assert double.inputs == single.inputs and double.outputs == single.outputs
     # Constants are shared.
-    values = [sorted({i for lane in p.constants for i in lane.values()}) for p in (one, two)]
+    values = [sorted({i for lane in p.constants for i in lane.values()}) for p in (single, double)]
     assert values[0] == values[1]
 
 
@@ -147,7 +146,7 @@ def test_what_does_not_fit_may_fit_with_fewer_samples() -> None:
     for sizes, sentence in (
         ({"lanes": 2, "words": 12}, r"more: use more lanes, or interleave fewer samples\.$"),
         ({"lanes": 8, "words": 5}, r"more: interleave fewer samples\.$"),
-        ({"lanes": 4, "rows": 90}, r"processor's 90: use more lanes, or interleave fewer samples\.$"),
+        ({"lanes": 4, "rows": 90}, r"'s 90: use more lanes, or interleave fewer samples\.$"),
     ):
         with pytest.raises(ProgramError, match=sentence):
             compiling_for(**sizes)
@@ -226,12 +225,12 @@ def test_a_compiler_that_mixes_samples_is_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_backend_packs_batches() -> None:
-    one, three = (
+    plain, three = (
         pinion.backend("two_link", "aba", device="processor", interleave=k) for k in (1, 3)
     )
     inputs = dict(sample(load("two_link"), named_function("aba"), 7, distribution="slow", seed=4))
     inputs["qd"][4] = 1e12
-    right, result = one(**inputs), three(**inputs)
+    right, result = plain(**inputs), three(**inputs)
     assert np.array_equal(result.qdd.view(np.uint32), right.qdd.view(np.uint32))
     assert np.flatnonzero(right.saturated).tolist() == [4]
     assert np.flatnonzero(result.saturated).tolist() == [3, 4, 5]
@@ -267,7 +266,7 @@ def test_a_folder_keeps_the_number_of_samples(tmp_path: Path) -> None:
 
     replace(manifest, interleave=2).write(read.folder)
     write_digests(read.folder)
-    with pytest.raises(ManifestError, match="is not intact .*compile the program again"):
+    with pytest.raises(ManifestError, match=r"is not intact .*compile the program again"):
         ProgramFolder.read(read.folder)
 
 
@@ -289,8 +288,8 @@ def test_a_core_has_one_sample(tmp_path: Path) -> None:
 
 
 def test_an_image_has_whole_records() -> None:
-    one, three = (compiled("two_link", "aba", k, 4).program for k in (1, 3))
-    images = [Image.of([program], [Name(build=1, function=2)]).words for program in (one, three)]
+    programs = [compiled("two_link", "aba", k, 4).program for k in (1, 3)]
+    images = [Image.of([program], [Name(build=1, function=2)]).words for program in programs]
     for store in (Store.INPUTS, Store.RESULTS):
         assert list(images[1][store]) == 3 * list(images[0][store])
     assert images[1][Store.NAMES][0] >> 96 == 18 | 6 << 16

@@ -165,15 +165,14 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
     count : number of samples.
     sequence : 32 bits, repeated by the card.
     """
-    length = layout.request_bytes(count)
+    length, records = layout.request_bytes(count), layout.records(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
         raise FrameError(
-            f"A request of {amount(layout.records(count), 'record')} needs an array of shape ({length},) and "
+            f"A request of {amount(records, 'record')} needs an array of shape ({length},) and "
             f"dtype uint8, not {packet.shape} and {packet.dtype}."
         )
     before = 4 * layout.words_in * layout.parameter_records
     packet[BEAT + 4 * layout.parameter_words : BEAT + before] = 0
-    records = layout.records(count)
     packet[BEAT + before + 4 * layout.words_in * records :] = 0
     samples = layout.request_words(packet, records * layout.interleave)
     samples[count:] = samples[count - 1]
@@ -205,10 +204,10 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     FrameError
         If anything but the records and their flags is wrong.
     """
-    length = layout.response_bytes(count)
+    length, records = layout.response_bytes(count), layout.records(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
         raise FrameError(
-            f"A response of {amount(layout.records(count), 'record')} needs an array of shape ({length},) and "
+            f"A response of {amount(records, 'record')} needs an array of shape ({length},) and "
             f"dtype uint8, not {packet.shape} and {packet.dtype}."
         )
     header = _Header._make(_HEADER.unpack_from(packet.data))
@@ -221,14 +220,14 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     _same("function", header.function, layout.function)
     _same("number of words", header.words, layout.words_out)
     _same("sequence number", header.sequence, sequence)
-    _same("number of records", header.count, layout.records(count))
+    _same("number of records", header.count, records)
     if trailer.magic != Magic.TRAILER and _was_cut(packet):
         raise AbortedError("The card was reset before its response was complete.")
     _same("magic word of the trailer", trailer.magic, Magic.TRAILER)
     checksum = crc32(_NO_CRC, crc32(packet[: length - BEAT + CRC_FIELD]))
     _same("checksum", trailer.crc, checksum)
     _same("sequence number of the trailer", trailer.sequence, sequence)
-    _same("number of records of the trailer", trailer.count, layout.records(count))
+    _same("number of records of the trailer", trailer.count, records)
     return ResponseHead(
         status=Status(trailer.status),
         sequence=sequence,

@@ -31,7 +31,7 @@ def check_interleave(samples: object) -> None:
 
 
 def interleaved(sums: Sums, points: Points, samples: int) -> tuple[Sums, Points]:
-    """Return the sums and points of a function for several samples, whose records follow each other.
+    """Return sums and points of a function for several samples, whose records follow each other.
 
     Value n of sample s has the number ``s * len(sums.values) + n``. Other samples than the first
     read its constants, and their words have the sample's number before the other indices.
