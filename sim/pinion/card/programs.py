@@ -19,7 +19,7 @@ from pinion.link.comparison import Comparison
 from pinion.link.relative import floor
 from pinion.processor import ProgramError, run
 from pinion.processor.folder import ProgramFolder, open_program_folder
-from pinion.processor.machine import OVERHEAD, TEAMS
+from pinion.processor.machine import TEAMS
 
 CARD = "processor:sim"
 
@@ -79,7 +79,7 @@ def verify_program(
     -------
     JSON-able figures, as of :func:`pinion.cosim.verify`. ``mismatches``: requests whose result
     words or flag differ from the model of the machine. A program has no budget; ``rate_held`` is
-    whether a request of each team takes the cycles of the program.
+    whether a request of each team takes the manifest's interval.
 
     Raises
     ------
@@ -106,12 +106,15 @@ def verify_program(
     promised = manifest.promise(distribution)
     wrong = comparison.wrong(promised)
     home = distribution == manifest.budget_distribution
-    # A stream takes the program for a request of each team, and once what the link and the first
-    # request take; while its constants are loaded, the other teams get their requests.
+    # A stream takes the interval for a request of each team, and once what the link and the first
+    # request take, which begins alone if the next one is not complete. The manifest's interval is
+    # that of a sample, rounded up.
     assert result.cycles is not None
-    rounds = -(-program.program.requests(samples) // TEAMS)
-    interval = program.program.cycles + OVERHEAD
-    rate_held = 0 <= result.cycles - rounds * interval <= manifest.latency_cycles
+    requests, together = program.program.requests(samples), manifest.interleave
+    least = -(-requests // TEAMS) * (together * (manifest.ii - 1) + 1)
+    rounds = 1 + -(-(requests - 1) // TEAMS)
+    most = rounds * together * manifest.ii + manifest.latency_cycles
+    rate_held = least <= result.cycles <= most
     figures: dict[str, Any] = {
         "samples": samples,
         "seed": seed,
