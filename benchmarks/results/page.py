@@ -417,6 +417,28 @@ def programs(figures: Figures) -> str:
     )
 
 
+def interleave(figures: Figures) -> str:
+    """Return the table of the cycles that programs of several samples take for each."""
+    kinds = [(precision, k) for precision in ("fast", "fine") for k in figures["samples"]]
+
+    def cycles(program: Figures | None, samples: int) -> str | None:
+        if program is None:
+            return None
+        return f"{program['cycles'] / samples:,.0f} ({program['busy']:.0%})"
+
+    return grid(
+        ("robot", "function", *(f"`{precision}`, {samples}" for precision, samples in kinds)),
+        [
+            (
+                row["robot"],
+                f"`{row['function']}`",
+                *(cycles(row[f"{precision}_{samples}"], samples) for precision, samples in kinds),
+            )
+            for row in figures["cycles"]
+        ],
+    )
+
+
 def program_errors(figures: Figures) -> str:
     """Return the table of the programs' largest errors, on reference states and on all others."""
     kinds = ("fine", "float32", "fast")
@@ -488,6 +510,7 @@ def page() -> str:
         built=built(figures["batches"]),
         by_threads=by_threads(figures["batches"]),
         programs=programs(figures["programs"]),
+        interleave=interleave(figures["interleave"]),
         program_errors=program_errors(figures["programs"]),
         program_states=figures["programs"]["states"],
         flagged_programs=flagged_programs(figures["programs"]),

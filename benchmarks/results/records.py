@@ -159,6 +159,11 @@ RECORDS = {
             slow="ten minutes",
         ),
         Record(
+            name="interleave",
+            words=("python", "-m", "benchmarks.interleave", "--json"),
+            slow="two minutes",
+        ),
+        Record(
             name="lanes",
             words=("python", "-m", "benchmarks.cpu.lanes", "--json"),
             slow="three minutes, mostly for compilers",

@@ -161,6 +161,43 @@ def test_parameters_are_those_of_the_link() -> None:
     assert np.array_equal(result.tau.view(np.uint32), right.tau.view(np.uint32))
 
 
+def test_samples_of_a_request_are_packed_and_unpacked() -> None:
+    """Batches of any length, in packets of any, on the same card as a program of one sample."""
+    robot, row = load_robot("two_link"), named_function("aba")
+    three = compile_program(robot, row, SMALL, interleave=3)
+    every = (three, compiled("two_link", "aba", SMALL))
+    programs = [(program_manifest(robot, row, p), p.program) for p in every]
+    names = [Name(build=m.hash, function=function_id(m.function)) for m, _ in programs]
+    card = SimulatedProcessor(machine=SMALL)
+    whole = Image.of([program for _, program in programs], names)
+    device, other = load(card, whole, [manifest for manifest, _ in programs])
+    model = ProcessorBackend(manifest=programs[0][0], program=three.program)
+    inputs = arrays("two_link", "aba", 11, 8)
+    inputs["qd"][4, 0] = 1e12
+    for count in (1, 2, 3, 11):
+        batch = {name: array[:count] for name, array in inputs.items()}
+        result, right = device(**batch), model(**batch)
+        assert np.array_equal(result.qdd.view(np.uint32), right.qdd.view(np.uint32))
+        assert np.array_equal(result.saturated, right.saturated)
+    assert np.flatnonzero(result.saturated).tolist() == [3, 4, 5]
+    assert np.array_equal(other(**inputs).qdd, result.qdd)
+    single = device(**{name: array[7] for name, array in inputs.items()})
+    assert np.array_equal(single.qdd, result.qdd[7]) and not single.saturated
+
+    buffers = device.allocate(4)
+    for name, view in buffers.inputs.items():
+        view[:] = inputs[name][:4]
+    packed = device.submit_buffers(buffers).result()
+    assert np.array_equal(packed.qdd, result.qdd[:4]) and not packed.saturated.any()
+    for chunk, whole_requests in ((1, 3), (4, 3), (7, 6)):
+        again = Device(manifest=programs[0][0], transport=device._connection, chunk=chunk)
+        assert again.chunk == whole_requests
+        assert np.array_equal(again(**inputs).saturated, result.saturated)
+        again.close()
+    device.close()
+    other.close()
+
+
 def test_programs_share_a_card_that_damages_packets() -> None:
     card = SimulatedProcessor(
         machine=SMALL,

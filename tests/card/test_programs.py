@@ -32,9 +32,9 @@ pytestmark = [
 SAMPLES = 40
 
 
-def written(folder: Path, robot: str, function: str, machine: Machine) -> Path:
+def written(folder: Path, robot: str, function: str, machine: Machine, interleave: int = 1) -> Path:
     model, row = load(robot), named_function(function)
-    compiled = compile_program(model, row, machine, precision="fast")
+    compiled = compile_program(model, row, machine, precision="fast", interleave=interleave)
     errors = list(accuracies(model, row, compiled, states=200, seed=1))
     return write_program(model, row, compiled, folder, errors)[0].folder
 
@@ -56,6 +56,16 @@ def test_a_program_is_exact_and_keeps_its_promises(distribution: str, folder: Pa
     stored = ErrorDistribution.find(folder)
     assert stored is not None and stored.verdict is not None and not stored.verdict.failed
     assert (stored.distribution, stored.requests) == ("reference", SAMPLES)
+
+
+def test_a_program_of_two_samples_is_exact_and_keeps_its_promises(tmp_path: Path) -> None:
+    """The last request has one sample; results of two requests fit into the small store."""
+    folder, samples = written(tmp_path / "p", "two_link", "aba", SMALL, interleave=2), SAMPLES + 1
+    figures = verify_program(folder, samples=samples, seed=3)
+    manifest = ProgramFolder.read(folder).manifest
+    assert figures["ok"] and figures["rate_held"] and manifest.interleave == 2
+    assert (figures["mismatches"], figures["flagged"], figures["valid"]) == (0, 0, samples)
+    assert manifest.ii - 1 < TEAMS * figures["cycles_per_result"] < 1.3 * manifest.ii
 
 
 CHANGES: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {

@@ -54,6 +54,23 @@ def test_figures_errors_and_the_folder(tmp_path: Path, pinion: Pinion) -> None:
     assert f"Written to {place}. It already contained this program." in " ".join(text.split())
 
 
+def test_a_program_of_two_samples_runs(requests: Path, tmp_path: Path, pinion: Pinion) -> None:
+    place, target = tmp_path / "program", tmp_path / "out.npz"
+    command = ("program", "two_link", "aba", "--interleave", "2", "--states", "20", "-o", place)
+    figures = pinion(*command, "--json").json
+    assert figures["interleave"] == 2 and (figures["words_in"], figures["words_out"]) == (6, 2)
+    text = pinion(*command).out
+    assert f"{figures['cycles']} per 2 samples, on a team of 4 lanes" in text
+    assert "6 words in, 2 out, of each sample" in text
+    completed = pinion("run", place, "--input", requests, "--output", target, "--json")
+    assert completed.json["requests"] == 9 and completed.json["cycles"] == 5 * figures["cycles"]
+    with np.load(target) as results:
+        assert np.array_equal(results["qdd"], of_the_model(requests, "processor"))
+    row = pinion("report", place, "--json").json["builds"][0]
+    assert row["ii"] == -(-(figures["cycles"] + 3) // 2)
+    assert pinion("program", "two_link", "aba", "--interleave", "9").code == 2
+
+
 @pytest.mark.parametrize(
     "device",
     ["processor", pytest.param("processor:sim", marks=[pytest.mark.slow, needs_verilator])],

@@ -104,6 +104,32 @@ def test_a_request_is_what_the_page_says(
     assert word[15] == zlib.crc32(raw[:60] + bytes(4))
 
 
+@pytest.mark.parametrize(("count", "records"), [(1, 1), (2, 1), (3, 1), (4, 2), (30, 10), (31, 11)])
+def test_records_of_three_samples(count: int, records: int) -> None:
+    """The last record is filled with the last sample, and a flag is that of three samples."""
+    whole = Layout(function=1, build=2, words_in=6, words_out=15)
+    layout = Layout(function=1, build=2, words_in=6, words_out=15, interleave=3)
+    assert layout.request_bytes(count) == whole.request_bytes(records)
+    assert layout.response_bytes(count) == whole.response_bytes(records)
+    rng = np.random.default_rng(count)
+    packet = rng.integers(0, 256, size=layout.request_bytes(count), dtype=np.uint8)
+    samples = rng.integers(0, 2**32, size=(count, 2), dtype=np.uint32)
+    layout.request_words(packet, count)[:] = samples
+    seal_request(layout, packet, count, 7)
+    filled = np.concatenate([samples, np.repeat(samples[-1:], 3 * records - count, axis=0)])
+    right = np.zeros_like(packet)
+    whole.request_words(right, records)[:] = filled.reshape(records, 6)
+    seal_request(whole, right, records, 7)
+    assert np.array_equal(packet, right)
+
+    answer, words, flags = respond(whole, records, 7, seed=count)
+    assert read_response(layout, answer, count, 7) == read_response(whole, answer, records, 7)
+    assert np.array_equal(layout.response_words(answer, count), words.reshape(-1, 5)[:count])
+    assert np.array_equal(layout.response_flags(answer, count), np.repeat(flags, 3)[:count])
+    with pytest.raises(FrameError, match="number of records"):
+        read_response(layout, respond(whole, records + 1, 7, seed=1)[0][: len(answer)], count, 7)
+
+
 @settings(max_examples=60)
 @given(layout=layouts, count=counts, sequence=sequences, seed=seeds)
 def test_a_good_response_is_read(layout: Layout, count: int, sequence: int, seed: int) -> None:

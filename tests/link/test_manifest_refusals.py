@@ -72,7 +72,7 @@ def test_a_manifest_of_another_version_is_told_from_a_damaged_one() -> None:
         (mapped([[1.0, "2", 0.5], [0.0, 1.0, 0.0]]), "a number of a map is '2'"),
         *(
             ({name: 0}, f"{name} is 0, not between 1 and 2147483647")
-            for name in ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out")
+            for name in ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out", "interleave")
         ),
         ({"registers": 2**31}, "registers is 2147483648, not between 0 and 2147483647"),
         ({"ii": True}, "ii is True"),

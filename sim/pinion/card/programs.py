@@ -107,10 +107,14 @@ def verify_program(
     wrong = comparison.wrong(promised)
     home = distribution == manifest.budget_distribution
     # A stream takes the interval for a request of each team, and once what the link and the first
-    # request take; while its constants are loaded, the other teams get their requests.
+    # request take, which begins alone if the next one is not complete. The manifest's interval is
+    # that of a sample, rounded up.
     assert result.cycles is not None
-    rounds = -(-samples // TEAMS)
-    rate_held = 0 <= result.cycles - rounds * manifest.ii <= manifest.latency_cycles
+    requests, together = program.program.requests(samples), manifest.interleave
+    least = -(-requests // TEAMS) * (together * (manifest.ii - 1) + 1)
+    rounds = 1 + -(-(requests - 1) // TEAMS)
+    most = rounds * together * manifest.ii + manifest.latency_cycles
+    rate_held = least <= result.cycles <= most
     figures: dict[str, Any] = {
         "samples": samples,
         "seed": seed,

@@ -12,6 +12,7 @@ from pinion.base.amounts import amount
 from pinion.base.places import check_place
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, steps, table
+from pinion.processor.machine import MOST_INTERLEAVED
 
 from .options import Json, Robot, RobotArguments, RowArguments
 
@@ -28,7 +29,7 @@ def command(
     robot_options: RobotArguments,
     row_options: RowArguments,
     lanes: Annotated[
-        int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes that share one sample.")
+        int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes of the team.")
     ] = 4,
     precision: Annotated[
         str,
@@ -36,6 +37,16 @@ def command(
             metavar="NAME", help="fine (about float32), or fast (1e-3 at reference states)."
         ),
     ] = "fine",
+    interleave: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=MOST_INTERLEAVED,
+            metavar="K",
+            help="Number of samples computed together: fewer cycles a sample, more for a batch of "
+            "one, and a flag for all of them if one leaves its range.",
+        ),
+    ] = 1,
     states: Annotated[
         int,
         typer.Option(
@@ -72,7 +83,12 @@ def command(
     earlier = None
     with steps() as progress:
         compiled = compile_program(
-            model, row, Machine.of(lanes), precision=precision, progress=progress
+            model,
+            row,
+            Machine.of(lanes),
+            precision=precision,
+            interleave=interleave,
+            progress=progress,
         )
         measured = []
         if states:
@@ -86,9 +102,10 @@ def command(
         "function": row.name,
         "precision": precision,
         "lanes": lanes,
+        "interleave": interleave,
         "cycles": program.cycles,
         "slots": program.slots,
-        "busy": program.slots / lanes / program.cycles,
+        "busy": program.busy,
         "words": program.words,
         "words_in": len(program.inputs),
         "words_out": len(program.outputs),
@@ -110,13 +127,16 @@ def command(
     if json:
         put_json(figures)
         return
+    each, of_each = "sample", ""
+    if interleave > 1:
+        each, of_each = f"{interleave} samples", ", of each sample"
     out().print(
         pairs(
             [
-                ("cycles", f"{program.cycles} per sample, on a team of {amount(lanes, 'lane')}"),
+                ("cycles", f"{program.cycles} per {each}, on a team of {amount(lanes, 'lane')}"),
                 ("products", f"{program.slots} slots: lanes busy for {figures['busy']:.0%}"),
                 ("memory", f"{program.words} of {program.machine.words} words"),
-                ("records", f"{figures['words_in']} words in, {figures['words_out']} out"),
+                ("records", f"{figures['words_in']} words in, {figures['words_out']} out{of_each}"),
                 ("largest relative error", f"{compiled.error:.2g} at reference states"),
             ],
             title=f"{row.name} of {model.name}, {precision}",

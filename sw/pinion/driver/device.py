@@ -57,7 +57,7 @@ class Device(Backend):
     transport : the link to the card, which the device closes; or a connection, which has the
         options after ``on_packet``. Several devices may share it, and the last one closes it.
     chunk : maximum number of requests in one packet; larger batches are divided. By default packets
-        have about a megabyte.
+        have about a megabyte. Of a program that interleaves samples, a multiple of their number.
     on_packet : called in one of the device's threads after each packet with the number of
         completed requests and of all requests of a batch.
     timeout : seconds that a packet may take once it is its turn; by default the transport's,
@@ -431,9 +431,10 @@ class Device(Backend):
 
 
 def _chunk(manifest: Manifest, chunk: int | None) -> int:
+    samples = manifest.interleave
     if chunk is None:
         chunk = PACKET_BYTES // (4 * max(manifest.words_in, manifest.words_out))
-        return max(1, min(MAX_COUNT, chunk))
-    if not 1 <= chunk <= MAX_COUNT:
+        chunk = min(MAX_COUNT, chunk)
+    elif not 1 <= chunk <= MAX_COUNT:
         raise DriverError(f"A chunk must have 1 to {MAX_COUNT} requests, not {chunk}.")
-    return chunk
+    return max(1, chunk // samples) * samples

@@ -57,7 +57,7 @@ class AbortedError(FrameError):
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Layout of the packets of one build.
+    """Layout of the packets of one build; a ``count`` is a number of samples.
 
     Members
     -------
@@ -66,6 +66,7 @@ class Layout:
     words_in, words_out : 32-bit words of a request and of a result record.
     parameter_words : words of the parameters that serve all records of a request packet, in as many
         further records as they fill, before the others.
+    interleave : samples of a record, one after another; only the last record may lack some.
     """
 
     function: int
@@ -73,6 +74,11 @@ class Layout:
     words_in: int
     words_out: int
     parameter_words: int = 0
+    interleave: int = 1
+
+    def records(self, count: int) -> int:
+        """Return the number of records of ``count`` samples."""
+        return -(-count // self.interleave)
 
     @property
     def parameter_records(self) -> int:
@@ -80,20 +86,23 @@ class Layout:
         return -(-self.parameter_words // self.words_in) if self.parameter_words else 0
 
     def request_bytes(self, count: int) -> int:
-        """Return the size of a request packet of ``count`` records in bytes, a multiple of 64."""
-        return BEAT * (1 + _beats(4 * self.words_in * (self.parameter_records + _count(count))))
+        """Return the size of a request packet in bytes, a multiple of 64."""
+        records = self.parameter_records + _checked(self.records(count))
+        return BEAT * (1 + _beats(4 * self.words_in * records))
 
     def parameters(self, packet: Bytes) -> NDArray[np.uint32]:
         """Return a view (parameter_words,) of a request packet's parameters."""
         return packet[BEAT : BEAT + 4 * self.parameter_words].view(np.uint32)
 
     def response_bytes(self, count: int) -> int:
-        """Return the size of a response packet of ``count`` records in bytes, a multiple of 64."""
-        return BEAT * (2 + _beats(4 * self.words_out * _count(count)) + _flag_beats(count))
+        """Return the size of a response packet in bytes, a multiple of 64."""
+        records = _checked(self.records(count))
+        return BEAT * (2 + _beats(4 * self.words_out * records) + _flag_beats(records))
 
     def request_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
-        """Return a view (count, words_in) of a request packet's records."""
-        return _records(packet, self.words_in, count, before=self.parameter_records)
+        """Return a view (count, words) of the samples in a request packet's records."""
+        start = BEAT + 4 * self.words_in * self.parameter_records
+        return self._samples(packet[start:], self.words_in, count)
 
     def core_words(self, payload: Bytes, count: int) -> NDArray[np.uint32]:
         """Return records with the parameters appended, (count, words_in + parameter_words)."""
@@ -105,14 +114,21 @@ class Layout:
         return np.concatenate([records, parameters], axis=1)
 
     def response_words(self, packet: Bytes, count: int) -> NDArray[np.uint32]:
-        """Return a view (count, words_out) of a response packet's records."""
-        return _records(packet, self.words_out, count)
+        """Return a view (count, words) of the samples in a response packet's records."""
+        return self._samples(packet[BEAT:], self.words_out, count)
 
     def response_flags(self, packet: Bytes, count: int) -> NDArray[np.bool_]:
-        """Return a copy of the flags (count,) of a response packet's records."""
-        start = BEAT * (1 + _beats(4 * self.words_out * count))
-        bits = packet[start : start + BEAT * _flag_beats(count)]
-        return np.unpackbits(bits, count=count, bitorder="little").astype(np.bool_)
+        """Return a copy of the flags (count,); samples of a record have the same one."""
+        records = self.records(count)
+        start = BEAT * (1 + _beats(4 * self.words_out * records))
+        bits = packet[start : start + BEAT * _flag_beats(records)]
+        flags = np.unpackbits(bits, count=records, bitorder="little").astype(np.bool_)
+        return np.repeat(flags, self.interleave)[:count]
+
+    def _samples(self, payload: Bytes, words: int, count: int) -> NDArray[Any]:
+        """Return a view (count, words / interleave) of records with ``words`` words."""
+        length = 4 * words // self.interleave
+        return payload[: length * count].view(np.uint32).reshape(count, length // 4)
 
 
 def layout_of(manifest: Manifest) -> Layout:
@@ -120,9 +136,10 @@ def layout_of(manifest: Manifest) -> Layout:
     return Layout(
         function=function_id(manifest.function),
         build=manifest.hash,
-        words_in=sum(array.words for array in manifest.records),
-        words_out=manifest.words_out,
+        words_in=manifest.interleave * sum(array.words for array in manifest.records),
+        words_out=manifest.interleave * manifest.words_out,
         parameter_words=0 if manifest.parameters is None else manifest.parameters.words,
+        interleave=manifest.interleave,
     )
 
 
@@ -144,24 +161,26 @@ def seal_request(layout: Layout, packet: Bytes, count: int, sequence: int) -> No
     Parameters
     ----------
     packet : (request_bytes(count),) uint8; the padding after the parameters and after the last
-        record is zeroed.
-    count : number of records.
+        record is zeroed. A last record with fewer samples is filled with the last sample.
+    count : number of samples.
     sequence : 32 bits, repeated by the card.
     """
-    length = layout.request_bytes(count)
+    length, records = layout.request_bytes(count), layout.records(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
         raise FrameError(
-            f"A request of {amount(count, 'record')} needs an array of shape ({length},) and "
+            f"A request of {amount(records, 'record')} needs an array of shape ({length},) and "
             f"dtype uint8, not {packet.shape} and {packet.dtype}."
         )
     before = 4 * layout.words_in * layout.parameter_records
     packet[BEAT + 4 * layout.parameter_words : BEAT + before] = 0
-    packet[BEAT + before + 4 * layout.words_in * count :] = 0
+    packet[BEAT + before + 4 * layout.words_in * records :] = 0
+    samples = layout.request_words(packet, records * layout.interleave)
+    samples[count:] = samples[count - 1]
     header = np.zeros((), dtype=HEADER)
     header["magic"] = Magic.REQUEST
     header["version"] = PROTOCOL_VERSION
     header["function"] = layout.function
-    header["count"] = count
+    header["count"] = records
     header["sequence"] = sequence
     header["words"] = layout.words_in
     header["build"] = layout.build
@@ -185,10 +204,10 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     FrameError
         If anything but the records and their flags is wrong.
     """
-    length = layout.response_bytes(count)
+    length, records = layout.response_bytes(count), layout.records(count)
     if packet.shape != (length,) or packet.dtype != np.uint8:
         raise FrameError(
-            f"A response of {amount(count, 'record')} needs an array of shape ({length},) and "
+            f"A response of {amount(records, 'record')} needs an array of shape ({length},) and "
             f"dtype uint8, not {packet.shape} and {packet.dtype}."
         )
     header = _Header._make(_HEADER.unpack_from(packet.data))
@@ -201,14 +220,14 @@ def read_response(layout: Layout, packet: Bytes, count: int, sequence: int) -> R
     _same("function", header.function, layout.function)
     _same("number of words", header.words, layout.words_out)
     _same("sequence number", header.sequence, sequence)
-    _same("number of records", header.count, count)
+    _same("number of records", header.count, records)
     if trailer.magic != Magic.TRAILER and _was_cut(packet):
         raise AbortedError("The card was reset before its response was complete.")
     _same("magic word of the trailer", trailer.magic, Magic.TRAILER)
     checksum = crc32(_NO_CRC, crc32(packet[: length - BEAT + CRC_FIELD]))
     _same("checksum", trailer.crc, checksum)
     _same("sequence number of the trailer", trailer.sequence, sequence)
-    _same("number of records of the trailer", trailer.count, count)
+    _same("number of records of the trailer", trailer.count, records)
     return ResponseHead(
         status=Status(trailer.status),
         sequence=sequence,
@@ -229,10 +248,10 @@ def _same(field: str, actual: int, expected: int) -> None:
         raise FrameError(f"The response's {field} is {actual:#x} instead of {expected:#x}.")
 
 
-def _count(count: int) -> int:
-    if not 1 <= count <= MAX_COUNT:
-        raise FrameError(f"A packet must have 1 to {MAX_COUNT} records, not {count}.")
-    return count
+def _checked(records: int) -> int:
+    if not 1 <= records <= MAX_COUNT:
+        raise FrameError(f"A packet must have 1 to {MAX_COUNT} records, not {records}.")
+    return records
 
 
 def _beats(length: int) -> int:
@@ -241,8 +260,3 @@ def _beats(length: int) -> int:
 
 def _flag_beats(count: int) -> int:
     return -(-count // FLAGS_PER_BEAT)
-
-
-def _records(packet: Bytes, words: int, count: int, *, before: int = 0) -> NDArray[Any]:
-    start = BEAT + 4 * words * before
-    return packet[start : start + 4 * words * count].view(np.uint32).reshape(count, words)

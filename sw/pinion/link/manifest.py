@@ -176,6 +176,8 @@ class Manifest:
         the record of its tries (``task.toml``, ``task.json``).
     tracking : optional: its figures: ``loss`` and ``held_out_loss`` as stated, ``found`` and
         ``held_out`` as measured with the core's integers.
+    interleave : optional: of a program, samples of a record, one after another; 1 if left out.
+        ``inputs``, ``outputs`` and ``ii`` are of one sample.
     """
 
     version: str
@@ -217,6 +219,7 @@ class Manifest:
     promises: dict[str, float] = field(default_factory=dict)
     task: dict[str, str] = field(default_factory=dict)
     tracking: dict[str, float] = field(default_factory=dict)
+    interleave: int = 1
 
     def promise(self, distribution: str) -> float:
         """Return the largest relative error that a valid result of a distribution may have.
@@ -270,6 +273,8 @@ class Manifest:
         for optional in _OPTIONAL:
             if not members[optional]:
                 del members[optional]
+        if self.interleave == 1:
+            del members["interleave"]
         for array in (*members["inputs"], *members["outputs"]):
             if not array["linear_map"]:
                 del array["linear_map"]
@@ -494,6 +499,8 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
                         _number(item, label)
     if manifest.clock_mhz <= 0:
         raise ValueError(f"clock_mhz is {manifest.clock_mhz}, which is not positive")
+    if manifest.interleave > 1 and not manifest.is_program:
+        raise ValueError(f"a core has a record of {manifest.interleave} samples")
     _check_parameters(manifest)
     for way, arrays, stated in zip(
         ("in", "out"), (manifest.inputs, manifest.outputs), words, strict=True
@@ -505,7 +512,8 @@ def _check(manifest: Manifest, words: tuple[object, object]) -> None:
             raise ValueError(f"two arrays have the same name: {', '.join(names)}")
         total = sum(array.words for array in arrays)
         beat, beats = getattr(manifest, f"lanes_{way}"), getattr(manifest, f"beats_{way}")
-        if total > min(beat * beats, MOST_WORDS) or type(stated) is not int or stated != total:
+        most = min(beat * beats, MOST_WORDS) // manifest.interleave
+        if total > most or type(stated) is not int or stated != total:
             raise ValueError(
                 f"words_{way} is {_short(stated)}, but the arrays have {amount(total, 'word')}; "
                 f"{amount(beats, 'beat')} of {amount(beat, 'word')} can hold {beat * beats}, and "
@@ -523,7 +531,7 @@ def _check_parameters(manifest: Manifest) -> None:
         raise ValueError("a request has parameters but no other words")
 
 
-_AT_LEAST_ONE = ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out")
+_AT_LEAST_ONE = ("ii", "lanes_in", "lanes_out", "beats_in", "beats_out", "interleave")
 
 
 def _check_array(array: Array) -> None:

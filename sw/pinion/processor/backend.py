@@ -22,9 +22,11 @@ from .program import Program
 class ProcessorBackend(Backend):
     """A program on the cycle-exact model of a team of lanes.
 
-    Results are float32, as hardware returns them; ``saturated`` says which requests left the range
-    that the binary points were chosen for. ``cycles`` are those of one team that computes one
-    sample after another.
+    Results are float32, as hardware returns them; ``saturated`` says which samples left the range
+    that the binary points were chosen for. If the program interleaves samples, it is true for all
+    samples of a request if one left it: each K samples of a batch, in order, are a request, and the
+    last request is filled with the last sample. ``cycles`` are those of one team that computes one
+    request after another.
 
     Members
     -------
@@ -53,7 +55,7 @@ class ProcessorBackend(Backend):
         words, flags = run(self.program, requests)
         sent = unpack(result_dtype(self.manifest), words)
         results = {a.name: a.scatter(sent[a.name]) for a in self.manifest.outputs}
-        cycles = batch.count * self.program.cycles
+        cycles = self.program.requests(batch.count) * self.program.cycles
         if batch.single:
             single = {name: array[0, ...] for name, array in results.items()}
             return Result(arrays=single, saturated=flags[0, ...], cycles=cycles)
@@ -62,14 +64,19 @@ class ProcessorBackend(Backend):
     def __repr__(self) -> str:
         manifest, program = self.manifest, self.program
         return (
-            f"<ProcessorBackend {manifest.function} of {manifest.robot}: {program.cycles} cycles, "
+            f"<ProcessorBackend {manifest.function} of {manifest.robot}: {_cycles(program)}, "
             f"{program.machine.lanes} lanes>"
         )
 
     def _repr_html_(self) -> str:
         manifest = self.manifest
-        title = f"{manifest.function} of {manifest.robot}, {self.program.cycles} cycles"
+        title = f"{manifest.function} of {manifest.robot}, {_cycles(self.program)}"
         return backend_table(title, manifest.inputs, manifest.outputs)
+
+
+def _cycles(program: Program) -> str:
+    samples = f" for {program.interleave} samples" if program.interleave > 1 else ""
+    return f"{program.cycles} cycles{samples}"
 
 
 def open_processor(
@@ -79,6 +86,7 @@ def open_processor(
     *,
     lanes: int = 4,
     precision: str = "fine",
+    interleave: int = 1,
     progress: Progress = SILENT,
 ) -> Backend:
     """Compile a function for the processor and open it: the entry point ``processor``.
@@ -89,6 +97,8 @@ def open_processor(
         that has a processor, with its address. The program is loaded into it.
     lanes : of the team.
     precision : ``fine`` (about float32), or ``fast`` (1e-3 at reference states, fewer cycles).
+    interleave : samples of a batch that are computed together, which takes fewer cycles a sample
+        but more for each; all of them are flagged as saturated if one is.
 
     Raises
     ------
@@ -98,7 +108,12 @@ def open_processor(
         If there is no such card, it holds another machine, or it does not work.
     """
     compiled = compile_program(
-        model, function, Machine.of(lanes), precision=precision, progress=progress
+        model,
+        function,
+        Machine.of(lanes),
+        precision=precision,
+        interleave=interleave,
+        progress=progress,
     )
     manifest = program_manifest(model, function, compiled)
     return open_program(manifest, compiled.program, address, progress=progress)

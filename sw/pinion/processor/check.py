@@ -2,7 +2,9 @@
 
 The program is run on symbols: a word of memory holds the value that it should, and a slot is right
 if it multiplies two operands of the sum that it is part of, shifted as the values' binary points
-require. What hardware leaves undefined is an error.
+require. What hardware leaves undefined is an error. A symbol is a value's number, to which those of
+later samples add the number of values for each sample before them; values of constants alone are
+those of the first sample.
 """
 
 from __future__ import annotations
@@ -43,6 +45,10 @@ class ProgramCheckError(ProgramError):
 def check_program(program: Program, sums: Sums, points: Points) -> None:
     """Check that a program computes a function's sums and reads no undefined value.
 
+    Parameters
+    ----------
+    sums, points : of one sample, however many samples the program interleaves.
+
     Raises
     ------
     ProgramCheckError
@@ -61,12 +67,24 @@ class _Symbols:
         machine = self.machine = program.machine
         lanes = range(machine.lanes)
         words = {str(value.word): n for n, value in enumerate(sums.values) if value.word}
+        self.size, samples = len(sums.values), range(program.interleave)
+        self.fracs = points.fracs * program.interleave
         self.integers: dict[int, int] = {}
         self.same = self._representatives()
         # By lane: what each word of memory holds.
         self.memory: list[dict[int, int]] = [{} for _ in lanes]
         # The value of each word of the record, None where nothing reads it.
-        self.record = [words.get(str(word)) for word, _ in program.inputs]
+        self.record = [
+            sample * self.size + words[str(word)] if str(word) in words else None
+            for sample in samples
+            for word, _ in program.inputs
+        ]
+        # The value of each result of the record.
+        self.wanted = [
+            (word, self.same[sample * self.size + number])
+            for sample in samples
+            for word, number in sums.results
+        ]
         for lane, constants in enumerate(program.constants):
             for place, integer in constants.items():
                 self.memory[lane][place] = self._constant(integer)
@@ -80,25 +98,27 @@ class _Symbols:
         """Return, for each value, the first one with the same integer at any binary point."""
         first: dict[object, int] = {}
         same: list[int] = []
-        for number, value in enumerate(self.sums.values):
-            key: object = number
+        for symbol, value in enumerate(self.sums.values * self.program.interleave):
+            key: object = symbol
+            before = symbol // self.size * self.size
             if value.constant is not None:
-                key = "constant", round(value.constant * 2.0 ** self.points.fracs[number])
-                self.integers.setdefault(key[1], number)
+                key = "constant", round(value.constant * 2.0 ** self.fracs[symbol])
+                self.integers.setdefault(key[1], symbol)
             elif value.inverse is not None:
-                points = self.points.fracs[value.inverse] + self.points.fracs[number]
-                key = "inverse", same[value.inverse], points
+                points = self.fracs[value.inverse] + self.fracs[symbol]
+                key = "inverse", same[before + value.inverse], points
             elif value.terms:
-                key = value.finish, tuple(self._terms(number, same))
-            same.append(first.setdefault(key, number))
+                key = value.finish, tuple(self._terms(symbol, same))
+            same.append(first.setdefault(key, symbol))
         return same
 
-    def _terms(self, number: int, same: Sequence[int]) -> list[tuple[int, int, bool, int]]:
+    def _terms(self, symbol: int, same: Sequence[int]) -> list[tuple[int, int, bool, int]]:
         """Return a sum's products as (a, b, negated, point), where a and b are representatives."""
-        fracs, ends, terms = self.points.fracs, self.points.ends, []
+        number, fracs, terms = symbol % self.size, self.fracs, []
         for t in self.sums.values[number].terms:
-            a, b = same[t.a], same[t.b]
-            point = ends[number] + t.power + fracs[a] - fracs[t.a] + fracs[b] - fracs[t.b]
+            a, b = same[symbol - number + t.a], same[symbol - number + t.b]
+            end = self.points.ends[number]
+            point = end + t.power + fracs[a] - fracs[t.a] + fracs[b] - fracs[t.b]
             if fracs[a] + fracs[b] - self.machine.low - point - GUARD <= SHIFTS[1]:
                 terms.append((min(a, b), max(a, b), t.sign < 0, point))
         return sorted(terms)
@@ -110,16 +130,18 @@ class _Symbols:
 
     def _sums(self) -> dict[_Key, int]:
         """Return the representatives of the sums by their products and `Finish`."""
+        values = self.sums.values * self.program.interleave
         return {
-            (tuple(self._terms(number, self.same)), value.finish): self.same[number]
-            for number, value in enumerate(self.sums.values)
+            (tuple(self._terms(symbol, self.same)), value.finish): self.same[symbol]
+            for symbol, value in enumerate(values)
             if value.terms
         }
 
     def run(self) -> None:
         if self.program.cycles < len(self.record):
             raise ProgramCheckError("The program ends before the last word of its request.")
-        for number, (word, fmt) in zip(self.record, self.program.inputs, strict=True):
+        size = len(self.program.inputs)
+        for number, (word, fmt) in zip(self.record[:size], self.program.inputs, strict=True):
             if number is not None:
                 self.check_point(f"input {word}", fmt, number)
         for cycle in range(self.program.cycles):
@@ -129,15 +151,19 @@ class _Symbols:
                 raise ProgramCheckError(
                     f"The program ends before the sum in lane {lane} is complete."
                 )
-        for place, (word, number) in enumerate(self.sums.results):
-            actual = self.results.get(place)
-            if actual is None or actual != self.same[number]:
-                raise ProgramCheckError(f"The result {word} is missing or has the wrong value.")
-            self.check_point(f"result {word}", self.program.outputs[place][1], number)
+        for place, (word, symbol) in enumerate(self.wanted):
+            if self.results.get(place) != symbol:
+                sample = f" of sample {place // len(self.sums.results)}"
+                raise ProgramCheckError(
+                    f"The result {word}{sample if self.program.interleave > 1 else ''} is missing "
+                    "or has the wrong value."
+                )
+        for (word, number), (_, fmt) in zip(self.sums.results, self.program.outputs, strict=True):
+            self.check_point(f"result {word}", fmt, number)
 
     def check_point(self, subject: str, fmt: Format, number: int) -> None:
         """Check that a word has the binary point of its value."""
-        expected = self.points.fracs[number]
+        expected = self.fracs[number]
         if fmt.frac != expected:
             raise ProgramCheckError(
                 f"The {subject} has {amount(fmt.frac, 'fractional bit')} instead of {expected}."
@@ -176,11 +202,12 @@ class _Symbols:
         return value
 
     def _invert(self, cycle: int, operand: int, points: int) -> None:
-        for number, value in enumerate(self.sums.values):
-            if value.inverse is None or self.same[value.inverse] != operand:
+        for symbol, value in enumerate(self.sums.values * self.program.interleave):
+            before = symbol // self.size * self.size
+            if value.inverse is None or self.same[before + value.inverse] != operand:
                 continue
-            if points == self.points.fracs[value.inverse] + self.points.fracs[number]:
-                self._later(cycle + RECIPROCAL_DELAY, UNIT, self.same[number])
+            if points == self.fracs[value.inverse] + self.fracs[symbol]:
+                self._later(cycle + RECIPROCAL_DELAY, UNIT, self.same[symbol])
                 return
         raise ProgramCheckError(f"Row {cycle} starts a reciprocal that is not in the function.")
 
@@ -209,7 +236,7 @@ class _Symbols:
                 raise ProgramCheckError(f"{where} reads word {place}, which has not been written.")
             operands.append(self.memory[lane][place])
         a, b = operands
-        fracs, half = self.points.fracs, Half(int(row["half"]))
+        fracs, half = self.fracs, Half(int(row["half"]))
         frac = fracs[a] + fracs[b] - (0 if half is Half.LOW else self.machine.low)
         slot = _Slot(a, b, half, bool(row["negate"]), frac - int(row["shift"]) - GUARD)
         self.open[lane].append(slot)
@@ -225,7 +252,7 @@ class _Symbols:
         if low - high:
             raise ProgramCheckError(f"{where} ends a sum with low bits but not the high ones.")
         for a, b, _, point in high - low:
-            shift = self.points.fracs[a] + self.points.fracs[b] - point - GUARD
+            shift = self.fracs[a] + self.fracs[b] - point - GUARD
             if shift <= SHIFTS[1]:
                 raise ProgramCheckError(f"{where} ends a sum with high bits but not the low ones.")
         products = sorted(

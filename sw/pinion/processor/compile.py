@@ -21,6 +21,7 @@ from pinion.robot import Model, coupled
 from .check import check_program
 from .errors import ProgramError, WordsError
 from .exact import exact_results
+from .interleave import check_interleave, interleaved
 from .machine import Machine
 from .points import Points, Reach, choose_points
 from .program import Program, assemble
@@ -71,8 +72,8 @@ class CompiledProgram:
     -------
     precision : ``fine`` or ``fast``.
     graph : the function after all passes.
-    sums, points : its values and their binary points.
-    program : for the machine.
+    sums, points : its values and their binary points, of one sample.
+    program : for the machine; it may interleave samples.
     error : largest relative error at the compiler's reference states.
     """
 
@@ -90,6 +91,7 @@ def compile_program(
     machine: Machine,
     *,
     precision: str = "fine",
+    interleave: int = 1,
     progress: Progress = SILENT,
 ) -> CompiledProgram:
     """Compile a function of a robot for a processor.
@@ -98,6 +100,8 @@ def compile_program(
     ----------
     precision : ``fine``, or ``fast``, which takes one slot for as many products as possible with
         errors of at most :data:`MAX_ERROR` at reference states.
+    interleave : number of samples that the program computes at the same time, 1 to
+        :data:`.machine.MOST_INTERLEAVED` (:func:`.interleave.interleaved`).
 
     Raises
     ------
@@ -107,6 +111,7 @@ def compile_program(
     """
     if precision not in ("fine", "fast"):
         raise ProgramError(f"There is no precision '{precision}': choose 'fine' or 'fast'.")
+    check_interleave(interleave)
     progress.step("reducing the function")
     graph = reduced_graph(model, function, costs=UnitCosts(), progress=progress)
     record = [
@@ -147,7 +152,7 @@ def compile_program(
 
         points, reached = _fewest_slots(sums, reach, machine, by_term, error, keeps, progress)
     progress.step("scheduling")
-    program = _assembled(sums, points, machine)
+    program = _assembled(*interleaved(sums, points, interleave), machine)
     check_program(program, sums, points)
     return CompiledProgram(
         precision=precision,

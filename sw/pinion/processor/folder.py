@@ -110,7 +110,7 @@ class ProgramFolder:
         check_digests(folder)
         data = PROGRAM.read(folder)
         try:
-            program = _program(data)
+            program = _program(data, manifest.interleave)
             if content_digest(program) != manifest.content:
                 raise ValueError(f"{PROGRAM.name} does not match the manifest")
             model = check_names(model_from_dict(json.loads((folder / MODEL).read_text())))
@@ -247,8 +247,8 @@ def _columns(rows: NDArray[np.void]) -> dict[str, str]:
     }
 
 
-def _program(data: Mapping[str, Any]) -> Program:
-    """Return the program that JSON data describes.
+def _program(data: Mapping[str, Any], interleave: int) -> Program:
+    """Return the program of so many samples a request that JSON data describes.
 
     Raises
     ------
@@ -276,6 +276,7 @@ def _program(data: Mapping[str, Any]) -> Program:
         ),
         inputs=inputs,
         outputs=outputs,
+        interleave=interleave,
     )
 
 

@@ -15,7 +15,7 @@ from pinion.link import function_id
 from .encoding import Encoding, Field, encoded_rows, packed, width_of
 from .errors import ProgramError
 from .machine import EDGE_FRACS, Machine
-from .program import Program
+from .program import Program, remedy
 
 
 class Store(IntEnum):
@@ -102,28 +102,29 @@ class Image:
         entries = []
         for program in programs:
             constants = _constants(program, encoding)
+            samples = program.interleave
             entry = {
                 "first_row": len(words[Store.ROWS]),
                 "first_constant": len(words[Store.CONSTANTS]),
                 "constants": len(constants),
                 "first_input": len(words[Store.INPUTS]),
-                "inputs": len(program.inputs),
+                "inputs": samples * len(program.inputs),
                 "first_result": len(words[Store.RESULTS]),
-                "results": len(program.outputs),
+                "results": samples * len(program.outputs),
             }
             words[Store.ROWS] += encoded_rows(program)
             words[Store.CONSTANTS] += constants
-            words[Store.INPUTS] += [_move(fmt.frac) for _, fmt in program.inputs]
-            words[Store.RESULTS] += [_move(fmt.frac) for _, fmt in program.outputs]
+            words[Store.INPUTS] += [_move(fmt.frac) for _, fmt in program.inputs] * samples
+            words[Store.RESULTS] += [_move(fmt.frac) for _, fmt in program.outputs] * samples
             entries.append(entry | {"last_row": len(words[Store.ROWS]) - 1})
-        for program, name in zip(programs, names, strict=False):
-            sizes = {"words_in": len(program.inputs), "words_out": len(program.outputs)}
+        for entry, name in zip(entries, names, strict=False):
+            sizes = {"words_in": entry["inputs"], "words_out": entry["results"]}
             fields = {"build": name.build, "function": name.function, **sizes}
             words[Store.NAMES].append(packed(NAME, fields))
         for store, depth in depths(machine).items():
             number = len(programs if store is Store.DIRECTORY else words[store])
             if number > depth:
-                subject, advice = "The program has", "build a core"
+                subject, advice = "The program has", remedy(programs[0].interleave)
                 if len(programs) > 1:
                     subject, advice = "Together the programs have", "leave out at least one program"
                 raise ProgramError(

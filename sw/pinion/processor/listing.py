@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from .compile import CompiledProgram
 from .machine import Finish, Half
-from .program import NOTHING
+from .program import NOTHING, Program
 from .schedule import INPUT, UNIT
 
 _HALVES = {Half.ROUNDED: "~", Half.HIGH: ">", Half.LOW: "<"}
@@ -22,7 +22,8 @@ def listing(compiled: CompiledProgram) -> str:
     and ``-=`` continue it, ``=>`` ends it; ``~``, ``>`` and ``<`` after B are its rounded, high
     and low bits; after the semicolon are pass, body and source line of what is computed.
     ``12 L1 r40 <- L0`` writes lane 0's result to word 40 of lane 1, ``3 L1 r7 <- q[3]`` a word of
-    the request to its word 7.
+    the request to its word 7. In a program that interleaves samples, ``s1`` after the semicolon and
+    after a word is the number of the sample.
     """
     program = compiled.program
     lines = [
@@ -51,22 +52,36 @@ def _rows(compiled: CompiledProgram) -> Iterator[str]:
                 )
             if row["source"] != NOTHING:
                 inputs = row["source"] == INPUT
-                source = program.inputs[cycle][0] if inputs else _source(int(row["source"]))
+                source = _word(program, cycle) if inputs else _source(int(row["source"]))
                 yield f"{cycle} L{lane} r{row['to']} <- {source}"
         if team["output"] >= 0:
-            word, fmt = program.outputs[int(team["output"])]
+            sample, place = divmod(int(team["output"]), len(program.outputs))
+            word, fmt = program.outputs[place]
             yield (
-                f"{cycle} {word} <- {_source(int(team['output_source']))}, {fmt.frac} fraction bits"
+                f"{cycle} {word}{_sample(program, sample)} <- "
+                f"{_source(int(team['output_source']))}, {fmt.frac} fraction bits"
             )
         if team["operand"] != NOTHING:
             yield f"{cycle} 1 / {_source(int(team['operand']))}, 2^{team['points']}"
 
 
 def _origin(compiled: CompiledProgram, number: int) -> str:
-    """Return a value's pass, body and source line as a comment."""
+    """Return a value's pass, body, source line and sample as a comment."""
+    sample, number = divmod(number, len(compiled.sums.values))
     value = compiled.sums.values[number]
     words = [str(part) for part in (value.region, value.line) if part]
+    words += _sample(compiled.program, sample).split()
     return f"  ; {' '.join(words)}" if words else ""
+
+
+def _word(program: Program, place: int) -> str:
+    """Return a word of the request record."""
+    sample, place = divmod(place, len(program.inputs))
+    return f"{program.inputs[place][0]}{_sample(program, sample)}"
+
+
+def _sample(program: Program, sample: int) -> str:
+    return f" s{sample}" if program.interleave > 1 else ""
 
 
 def _source(source: int) -> str:

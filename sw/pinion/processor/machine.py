@@ -51,11 +51,14 @@ MOST_TEAMS = 8
 MOST_RESULTS = 4096
 """Largest number of words of a result record."""
 
+MOST_INTERLEAVED = 8
+"""Largest number of samples of a request."""
+
 EDGE_FRACS = (-27, 100)
 """Fewest and most fraction bits of words that are converted from and to single precision."""
 
 OVERHEAD = 3
-"""Cycles of a sample besides the rows of its program, in a stream of one function."""
+"""Cycles of a request besides the rows of its program, in a stream of one function."""
 
 ENCODING = 3
 """Version of programs: of their encoding (:mod:`.encoding`, :mod:`.image`), and of delays."""

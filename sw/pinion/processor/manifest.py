@@ -53,7 +53,8 @@ def program_manifest(
     measured = {e.distribution: rounded_up(e.largest, 3) for e in errors if e.flagged < e.states}
     fine = compiled.precision == "fine"
     limit = rounded_up(MARGIN * measured.get(HOME, compiled.error)) if fine else MAX_ERROR
-    interval = program.cycles + OVERHEAD
+    interval, samples = program.cycles + OVERHEAD, program.interleave
+    beats_in, beats_out = samples * len(program.inputs), samples * len(program.outputs)
     return Manifest(
         version=installation.version(),
         robot=model.name,
@@ -64,16 +65,16 @@ def program_manifest(
         objective="program",
         max_error=limit,
         target=PROCESSOR,
-        ii=interval,
+        ii=-(-interval // samples),
         clock_mhz=CLOCK_MHZ,
         inputs=inputs,
         outputs=outputs,
         lanes_in=1,
-        beats_in=len(program.inputs),
+        beats_in=beats_in,
         lanes_out=1,
-        beats_out=len(program.outputs),
+        beats_out=beats_out,
         schedule_cycles=program.cycles,
-        latency_cycles=len(program.inputs) + interval + len(program.outputs),
+        latency_cycles=beats_in + interval + beats_out,
         multipliers=machine.lanes,
         table_multipliers=0,
         adders=machine.lanes,
@@ -89,6 +90,7 @@ def program_manifest(
             name: limit if name == HOME else max(limit, rounded_up(MARGIN * error))
             for name, error in measured.items()
         },
+        interleave=samples,
     )
 
 

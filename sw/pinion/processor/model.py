@@ -18,16 +18,21 @@ def run(program: Program, requests: Words) -> tuple[Words, Flags]:
 
     Parameters
     ----------
-    requests : (n, words_in) float32 bits, in the order of the program's inputs.
+    requests : (n, words_in) float32 bits of samples, in the order of the program's inputs.
 
     Returns
     -------
-    (n, words_out) float32 bits, and flags (n,): a request or a value overflowed its format.
+    (n, words_out) float32 bits, and flags (n,): an input or a value overflowed its format, of this
+    sample or of one in the same request.
     """
-    count = len(requests)
+    samples, (every, size) = program.interleave, requests.shape
+    count = program.requests(every)
+    # The last request is filled with the last sample.
+    places = np.minimum(np.arange(count * samples), every - 1)
+    records = requests[places].reshape(count, samples * size)
     team = _Team(program, count)
     inputs = []
-    for column, (_, fmt) in zip(requests.T, program.inputs, strict=True):
+    for column, (_, fmt) in zip(records.T, program.inputs * samples, strict=True):
         integers, lost = float32_to_fixed(np.ascontiguousarray(column), fmt)
         team.flags |= lost
         inputs.append(integers)
@@ -35,10 +40,11 @@ def run(program: Program, requests: Words) -> tuple[Words, Flags]:
         if cycle < len(inputs):
             team.registers[INPUT] = inputs[cycle]
         team.step(cycle)
-    words = np.empty((count, len(program.outputs)), dtype=np.uint32)
-    for place, (_, fmt) in enumerate(program.outputs):
+    words = np.empty((count, samples * len(program.outputs)), dtype=np.uint32)
+    for place, (_, fmt) in enumerate(program.outputs * samples):
         words[:, place] = fixed_to_float32(team.results[place], fmt)
-    return words, team.flags
+    results = words.reshape(count * samples, len(program.outputs))
+    return results[:every], np.repeat(team.flags, samples)[:every]
 
 
 class _Team:
@@ -51,7 +57,8 @@ class _Team:
         for lane, constants in enumerate(program.constants):
             for place, integer in constants.items():
                 self.memory[lane, place] = integer
-        self.results = np.zeros((len(program.outputs), count), dtype=np.int64)
+        results = program.interleave * len(program.outputs)
+        self.results = np.zeros((results, count), dtype=np.int64)
         self.accumulators = [np.zeros(count, dtype=np.int64) for _ in lanes]
         self.registers = {k: np.zeros(count, dtype=np.int64) for k in (*lanes, UNIT)}
         self.due: dict[int, list[tuple[int, Ints]]] = {}

@@ -24,26 +24,34 @@ def picture(compiled: CompiledProgram, *, title: str) -> str:
 
     A band for each lane: slots in the colour of their link, those of passes from the tip to the
     base darker, and below them the words that are written to its memory; then the reciprocal unit,
-    words of the request as they arrive, and result words.
+    words of the request as they arrive, and result words. If samples are interleaved, the slots of
+    each are in a strip of the band, those of the first at the top.
     """
     program = compiled.program
-    lanes = program.machine.lanes
+    lanes, samples = program.machine.lanes, program.interleave
     scale = WIDTH / program.cycles
     pitch = SLOTS + WRITES + GAP
     bodies = 1 + max(
         (v.region.body or 0 for v in compiled.sums.values if v.region is not None), default=0
     )
-    busy = program.slots / lanes / program.cycles
     body: list[str] = []
     for lane in range(lanes):
         y = TOP + lane * pitch
         body.append(_label(f"lane {lane}", y + SLOTS / 2))
         rows = program.lanes[:, lane]
-        colours = [
-            _colour(compiled, int(row["value"]), bodies) if row["half"] != Half.IDLE else None
+        places = [
+            divmod(int(row["value"]), len(compiled.sums.values))
+            if row["half"] != Half.IDLE
+            else None
             for row in rows
         ]
-        body += _band(colours, y, SLOTS, scale)
+        strip = SLOTS / samples
+        for sample in range(samples):
+            colours = [
+                _colour(compiled, place[1], bodies) if place and place[0] == sample else None
+                for place in places
+            ]
+            body += _band(colours, y + sample * strip, strip, scale)
         writes = [WRITE if source != NOTHING else None for source in rows["source"]]
         body += _band(writes, y + SLOTS + 1, WRITES, scale)
     y = TOP + lanes * pitch
@@ -58,7 +66,8 @@ def picture(compiled: CompiledProgram, *, title: str) -> str:
         f'text-anchor="middle">{cycle}</text>'
         for cycle in range(0, program.cycles + 1, _step(program.cycles))
     ]
-    sentence = f"{title}: {program.cycles} cycles, lanes busy for {busy:.0%}"
+    each = f" for {samples} samples" if samples > 1 else ""
+    sentence = f"{title}: {program.cycles} cycles{each}, lanes busy for {program.busy:.0%}"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH + LEFT + 30:.0f} '
@@ -81,7 +90,7 @@ def _others(program: Program) -> Iterator[tuple[str, list[str | None]]]:
         starts = np.flatnonzero(program.team["operand"] != NOTHING)
         unit = {int(s) + k for s in starts for k in range(RECIPROCAL_DELAY)}
         yield "reciprocal", [RESULT if cycle in unit else None for cycle in range(cycles)]
-    words = len(program.inputs)
+    words = program.interleave * len(program.inputs)
     yield "words in", [RESULT if cycle < words else None for cycle in range(cycles)]
     yield "results", [RESULT if place >= 0 else None for place in program.team["output"]]
 

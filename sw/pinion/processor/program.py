@@ -74,8 +74,10 @@ class Program:
     lanes : (rows, lanes) of :data:`LANE_FIELDS`.
     team : (rows,) of :data:`TEAM_FIELDS`.
     constants : by lane, word of memory and integer.
-    inputs : words of the request record and their formats; the k-th arrives in row k.
-    outputs : words of the result record and their formats.
+    inputs : words of a sample in the request record and their formats; the k-th of sample s arrives
+        in row ``s * len(inputs) + k``.
+    outputs : words of a sample in the result record and their formats.
+    interleave : number of samples in a record, one after another.
     """
 
     machine: Machine
@@ -84,11 +86,21 @@ class Program:
     constants: tuple[Mapping[int, int], ...]
     inputs: tuple[tuple[Word, Format], ...]
     outputs: tuple[tuple[Word, Format], ...]
+    interleave: int = 1
 
     @property
     def cycles(self) -> int:
-        """Number of cycles from the first row to the last result."""
+        """Number of cycles from the first row to the last result, of all samples of a request."""
         return len(self.lanes)
+
+    @property
+    def busy(self) -> float:
+        """Share of the lanes' cycles that have a slot."""
+        return self.slots / self.lanes.size
+
+    def requests(self, samples: int) -> int:
+        """Return the number of requests that hold samples; the last one may not be full."""
+        return -(-samples // self.interleave)
 
     @property
     def slots(self) -> int:
@@ -119,7 +131,7 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
     if plan.cycles > machine.rows:
         raise ProgramError(
             f"The program has {plan.cycles} rows, {plan.cycles - machine.rows} more than the "
-            f"processor's {machine.rows}: {_remedy(machine, rows=True)}."
+            f"processor's {machine.rows}: {_remedy(machine, sums.interleave, rows=True)}."
         )
     edges = [
         (str(word), points.fracs[number])
@@ -137,13 +149,13 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
     if len(sums.results) > MOST_RESULTS:
         raise ProgramError(
             f"The function has {len(sums.results)} result words, but a program has at most "
-            f"{MOST_RESULTS}: build a core."
+            f"{MOST_RESULTS}: {remedy(sums.interleave)}."
         )
     lanes = np.zeros((plan.cycles, machine.lanes), dtype=LANE_FIELDS)
     lanes["source"] = NOTHING
     team = np.zeros(plan.cycles, dtype=TEAM_FIELDS)
     team["output"], team["output_source"], team["operand"] = -1, NOTHING, NOTHING
-    memory = [_Memory(machine, lane) for lane in range(machine.lanes)]
+    memory = [_Memory(machine, lane, sums.interleave) for lane in range(machine.lanes)]
     readers = plan.readers
     for number, value in enumerate(sums.values):
         if value.constant is not None:
@@ -179,34 +191,42 @@ def assemble(sums: Sums, points: Points, plan: ProgramSchedule, machine: Machine
         constants=tuple(lane.constants for lane in memory),
         inputs=_inputs(sums, points, machine),
         outputs=tuple(
-            (word, Format(machine.word, points.fracs[number])) for word, number in sums.results
+            (word, Format(machine.word, points.fracs[number]))
+            for word, number in sums.results[: len(sums.results) // sums.interleave]
         ),
+        interleave=sums.interleave,
     )
 
 
 def _inputs(sums: Sums, points: Points, machine: Machine) -> tuple[tuple[Word, Format], ...]:
-    """Return the request's words with their formats; words never read get the widest one."""
+    """Return the words of a sample with their formats; words never read get the widest one."""
     fracs = {place: points.fracs[number] for number, place in sums.arrivals.items()}
     return tuple(
         (word, Format(machine.word, fracs.get(place, EDGE_FRACS[0])))
-        for place, word in enumerate(sums.record)
+        for place, word in enumerate(sums.record[: len(sums.record) // sums.interleave])
     )
 
 
-def _remedy(machine: Machine, *, rows: bool = False) -> str:
+def remedy(interleave: int) -> str:
+    """Return advice for a program of so many samples that exceeds a processor."""
+    return "build a core" if interleave == 1 else "interleave fewer samples"
+
+
+def _remedy(machine: Machine, interleave: int, *, rows: bool = False) -> str:
     """Return advice for a program that exceeds a machine's ``rows`` or the words of a lane."""
     lanes = machine.lanes + 1
     if lanes > MOST_LANES or (rows and Machine.of(lanes).rows < machine.rows):
-        return "build a core"
-    return "use more lanes, or build a core"
+        return remedy(interleave)
+    return f"use more lanes, or {remedy(interleave)}"
 
 
 class _Memory:
     """Allocator of a lane's memory: constants from the start, other words as they become free."""
 
-    def __init__(self, machine: Machine, lane: int) -> None:
+    def __init__(self, machine: Machine, lane: int, interleave: int) -> None:
         self.machine = machine
         self.lane = lane
+        self.interleave = interleave
         self.places: dict[int, int] = {}
         self.arrivals: dict[int, int] = {}
         self.constants: dict[int, int] = {}
@@ -221,7 +241,7 @@ class _Memory:
         if self.next == self.machine.words:
             raise WordsError(
                 f"Lane {self.lane} of the processor has {self.machine.words} words, but the "
-                f"program needs more: {_remedy(self.machine)}."
+                f"program needs more: {_remedy(self.machine, self.interleave)}."
             )
         self.next += 1
         return self.next - 1

@@ -3,6 +3,9 @@
 List schedules, longest path to a result first or in the function's order. Each runs twice: with a
 write port for every result, which distributes the sums among the lanes, and with the machine's
 ports, when the lanes that read a value are known.
+
+A lane computes one sample as long as the others are not far behind, because each lane that reads a
+value takes a write of it, and memories take one word in a cycle.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ MOST_SLOTS = 16_000
 
 MOVED = 12.0
 """Largest random change of a rank, in cycles or places in the order."""
+
+ELSEWHERE = 40
+"""Cycles by which a lane of another sample must be ahead to compute a sum of this one."""
 
 UNIT_HOLD = 4
 """Smallest number of cycles between two operands of the reciprocal unit."""
@@ -95,6 +101,14 @@ def _tried(sums: Sums, points: Points, machine: Machine, turn: int) -> ProgramSc
         lister.run()
         lanes = lister.lanes
     return lister.result()
+
+
+def _homes(lanes: int, samples: int) -> list[set[int]]:
+    """Return the lanes of each sample: those that overlap its share of the team."""
+    return [
+        set(range(sample * lanes // samples, -(-(sample + 1) * lanes // samples)))
+        for sample in range(samples)
+    ]
 
 
 @dataclass
@@ -162,6 +176,8 @@ class _Lister:
             self.rank = [rank + rng.uniform(-MOVED, MOVED) for rank in self.rank]
         # First cycle of a candidate that its operands allow, once they are scheduled.
         self.earliest: dict[int, int] = {}
+        self.size = count // sums.interleave
+        self.homes = _homes(machine.lanes, sums.interleave)
 
     def _ways(self) -> list[int]:
         """Return minus the cycles on the longest path from each value's start to a result."""
@@ -220,17 +236,22 @@ class _Lister:
     def _best(self, candidates: set[int]) -> tuple[int, int, int]:
         """Return the next sum, its lane and its first cycle: the earliest, then the lowest rank."""
         best: tuple[int, float, int, int] | None = None
-        lanes = range(self.machine.lanes)
-        idle = min(lanes, key=lambda lane: self.free[lane])
+        idle = [self._idle(home) for home in self.homes]
         for number in candidates:
-            for lane in (idle,) if self.fixed is None else (self.fixed[number],):
-                start = self._start(number, lane)
-                key = (start, self.rank[number], number, lane)
-                if best is None or key < best:
-                    best = key
+            lane = idle[number // self.size] if self.fixed is None else self.fixed[number]
+            key = (self._start(number, lane), self.rank[number], number, lane)
+            if best is None or key < best:
+                best = key
         assert best is not None
         start, _, number, lane = best
         return number, lane, start
+
+    def _idle(self, home: set[int]) -> int:
+        """Return the lane that is free first, if it is one of these or far ahead of them."""
+        return min(
+            range(self.machine.lanes),
+            key=lambda lane: self.free[lane] + (0 if lane in home else ELSEWHERE),
+        )
 
     def _operands_allow(self, number: int, lane: int) -> int:
         """Return the earliest cycle in which a sum can start if slots are in order of arrival."""

@@ -77,11 +77,13 @@ class Sums:
     record : words of the request record, read or not.
     values : operands come before what is computed from them.
     results : words of the result record and their values.
+    interleave : number of samples; each has an equal share of all these, in order.
     """
 
     record: tuple[Word, ...]
     values: tuple[Value, ...]
     results: tuple[tuple[Word, int], ...]
+    interleave: int = 1
 
     @property
     def arrivals(self) -> dict[int, int]:
