@@ -13,7 +13,7 @@ from pinion.base.places import check_place
 from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, steps, table
 
-from .options import Json, Robot, RobotArguments, RowArguments
+from .options import Json, Lanes, MachineSource, Robot, RobotArguments, RowArguments
 
 SEED = 38
 """Seed of the states over which errors are measured."""
@@ -27,9 +27,8 @@ def command(
     *,
     robot_options: RobotArguments,
     row_options: RowArguments,
-    lanes: Annotated[
-        int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes that share one sample.")
-    ] = 4,
+    lanes: Lanes = None,
+    machine: MachineSource = None,
     precision: Annotated[
         str,
         typer.Option(
@@ -55,9 +54,10 @@ def command(
     The folder holds the program, a listing and a picture of its schedule; `pinion run`, `verify`,
     `report` and `campaign` take it. No board has run a program yet.
     """
-    from pinion.processor import Machine, compile_program
+    from pinion.processor import compile_program
     from pinion.processor.accuracy import accuracies
     from pinion.processor.folder import write_program
+    from pinion.processor.machine_file import machine_of
     from pinion.request import RobotChoice, RowChoice
 
     if target is not None:
@@ -69,11 +69,9 @@ def command(
     row = RowChoice(**row_options.options()).row(function)
     model, _ = RobotChoice(**robot_options.options(snap=True)).read(robot)
     row.check(model)
-    earlier = None
+    chosen, earlier = machine_of(lanes, machine), None
     with steps() as progress:
-        compiled = compile_program(
-            model, row, Machine.of(lanes), precision=precision, progress=progress
-        )
+        compiled = compile_program(model, row, chosen, precision=precision, progress=progress)
         measured = []
         if states:
             progress.step("Measuring errors")
@@ -85,10 +83,11 @@ def command(
         "robot": model.name,
         "function": row.name,
         "precision": precision,
-        "lanes": lanes,
+        "lanes": chosen.lanes,
+        "machine": f"{chosen.digest:016x}",
         "cycles": program.cycles,
         "slots": program.slots,
-        "busy": program.slots / lanes / program.cycles,
+        "busy": program.slots / chosen.lanes / program.cycles,
         "words": program.words,
         "words_in": len(program.inputs),
         "words_out": len(program.outputs),
@@ -113,7 +112,8 @@ def command(
     out().print(
         pairs(
             [
-                ("cycles", f"{program.cycles} per sample, on a team of {amount(lanes, 'lane')}"),
+                ("cycles", f"{program.cycles} per sample"),
+                ("team", chosen.title),
                 ("products", f"{program.slots} slots: lanes busy for {figures['busy']:.0%}"),
                 ("memory", f"{program.words} of {program.machine.words} words"),
                 ("records", f"{figures['words_in']} words in, {figures['words_out']} out"),

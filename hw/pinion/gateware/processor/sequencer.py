@@ -10,8 +10,8 @@ from pinion.gateware.collisions import unchecked
 from pinion.gateware.component import Component
 from pinion.processor.encoding import Encoding
 
-SLICE = 2
-"""Bits of a block RAM of the ECP5 with as many words as a program memory."""
+BLOCK = {512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2}
+"""Bits of a word in a block RAM of the ECP5, by the number of words."""
 
 
 class ProgramSequencer(Component):
@@ -59,10 +59,11 @@ class ProgramSequencer(Component):
         m = Module()
         row = Signal(range(self.program_rows))
         # Slices as wide as a block of RAM: behind deeper ones, multiplexers would be far from some.
-        starts = range(0, self.encoding.width, SLICE)
+        width = next((bits for words, bits in BLOCK.items() if words >= self.program_rows), 1)
+        starts = range(0, self.encoding.width, width)
         reads = []
         for number, start in enumerate(starts):
-            data = self.program_data[start : start + SLICE]
+            data = self.program_data[start : start + width]
             program = Memory(shape=len(data), depth=self.program_rows, init=[])
             m.submodules[f"program{number}"] = program
             write, read = program.write_port(), unchecked(program.read_port())
