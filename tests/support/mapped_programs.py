@@ -7,11 +7,13 @@ bit is the model's. Without its serial line, which would take nine cycles of ten
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
 
-from pinion.boards.ecp5.bitstream import MAPPED, SYNTH
+from pinion.boards.ecp5.bitstream import MAPPED, NETLIST, SYNTH
+from pinion.boards.ecp5.registers import with_block_registers
 from pinion.boards.processor import processor_rtlil
 from pinion.card.processor import LINK_KHZ
 from pinion.card.transport import TopTransport
@@ -35,19 +37,23 @@ EACH = 5
 BATCHES = 60
 
 
-def main(folder: Path, machine: Machine, teams: int) -> int:
+def main(folder: Path, machine: Machine, teams: int, *, block_registers: bool) -> int:
     """Map the card, run programs on the netlist, and compare; return 0 if every bit is right."""
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "card.il").write_text(processor_rtlil(machine, teams=teams, link_khz=LINK_KHZ))
     run_yosys(
         [
-            *("read_rtlil card.il", KEEP, UNCHECKED, f"{SYNTH} -top {TOP}"),
+            *("read_rtlil card.il", KEEP, UNCHECKED, f"{SYNTH} -top {TOP} -json {NETLIST}"),
             f"write_verilog -noattr {MAPPED}",
         ],
         folder=folder,
         name="map",
     )
+    if block_registers:
+        path = folder / NETLIST
+        path.write_text(json.dumps(with_block_registers(json.loads(path.read_text()))))
+        run_yosys([f"read_json {NETLIST}", f"write_verilog -noattr {MAPPED}"], folder=folder)
     print(f"mapped in {time.monotonic() - began:.0f} s", flush=True)
     top = CompiledTop.build(rtlil=netlist_rtlil(folder / MAPPED, folder, top=TOP))
     print(f"compiled after {time.monotonic() - began:.0f} s", flush=True)
@@ -79,4 +85,4 @@ def resident(machine: Machine) -> list[list[tuple[str, str]]]:
 if __name__ == "__main__":
     file = read_machine_file(sys.argv[2]) if len(sys.argv) > 2 else None
     chosen = (Machine(), TEAMS) if file is None else (file.machine, file.teams)
-    sys.exit(main(Path(sys.argv[1]), *chosen))
+    sys.exit(main(Path(sys.argv[1]), *chosen, block_registers=file is not None))

@@ -29,6 +29,7 @@ from pinion.link.uart_framing import BAUD
 
 from .platform import CLOCK_PAD, ULX3S, EcpBoard
 from .pll import ClockError, Pll, nearest_pll
+from .registers import with_block_registers
 from .spi_card import spi_card_rtlil
 from .spread import is_crowded, spread
 from .top import SERIAL, SPI, TOP, board_rtlil, card_rtlil
@@ -195,6 +196,7 @@ def routed(
     target: Path,
     *,
     board: EcpBoard = ULX3S,
+    block_registers: bool = False,
     clock_mhz: float,
     advice: str,
     seed: int | None,
@@ -203,15 +205,18 @@ def routed(
 ) -> dict[str, Any]:
     """Synthesise, place, route and pack the design in a board's folder; return use and timing.
 
+    Many parameters: the steps of a flow share them.
+
     Parameters
     ----------
+    block_registers : as for :func:`synthesise`.
     advice : what to do if it does not fit.
 
     Returns
     -------
     The part of the result of :func:`bitstream` that is not about a build.
     """
-    use = synthesise(target, progress=progress)
+    use = synthesise(target, block_registers=block_registers, progress=progress)
     capacity = board.capacity
     over = [name for name, count in use.items() if count > capacity[name]]
     if over:
@@ -255,10 +260,18 @@ def routed(
     return result
 
 
-def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
-    """Synthesise the design in a board's folder; return the cell counts by name."""
+def synthesise(
+    target: Path, *, block_registers: bool = False, progress: Progress = SILENT
+) -> dict[str, int]:
+    """Synthesise the design in a board's folder; return the cell counts by name.
+
+    Parameters
+    ----------
+    block_registers : move registers into multipliers and block RAM (:mod:`.registers`).
+    """
     step = "Mapping to the ECP5"
     progress.step(step)
+    results = ["tee -q -o stat.json stat -json", f"write_verilog -noattr {MAPPED}"]
     run_yosys(
         [
             f"read_rtlil {BOARD}",
@@ -267,14 +280,18 @@ def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
             UNCHECKED,
             f"hierarchy -top {TOP}",
             f"{SYNTH} -top {TOP} -json {NETLIST}",
-            "tee -q -o stat.json stat -json",
-            f"write_verilog -noattr {MAPPED}",
+            *([] if block_registers else results),
         ],
         folder=target,
         name="synth",
         step=step,
         progress=progress,
     )
+    if block_registers:
+        path = target / NETLIST
+        path.write_text(json.dumps(with_block_registers(json.loads(path.read_text()))))
+        script = [f"read_json {NETLIST}", f"hierarchy -top {TOP}", *results]
+        run_yosys(script, folder=target, name="registers")
     stat = json.loads((target / "stat.json").read_text())
     cells = stat["design"]["num_cells_by_type"]
     return {name: int(cells.get(cell, 0)) for name, cell in CELLS.items()}

@@ -108,6 +108,8 @@ def processor_bitstream(
         | routed(
             target,
             board=board,
+            # The bitstream that is shipped for the larger part was routed without them.
+            block_registers=board.part != ULX3S.part,
             clock_mhz=mhz,
             advice="give it fewer teams, lanes or rows",
             seed=seed,
