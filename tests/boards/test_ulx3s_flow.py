@@ -458,7 +458,9 @@ def test_a_processor_takes_the_same_way(tmp_path: Path, monkeypatch: pytest.Monk
     (_, arguments, named), _ = run.ran
     assert arguments[-2:] == ["--seed", "5"] and named["timeout"] == 9.0
     title = (target / flow.PAGE).read_text().split("\n")[0]
-    assert title == f"# Dynamics processor, 3 teams of 2 lanes, 64 rows, on the ULX3S ({ULX3S.part})"
+    assert title == (
+        f"# Dynamics processor, 3 teams of 2 lanes, 64 rows, on the ULX3S ({ULX3S.part})"
+    )
     # Another clock than the board's oscillator divides exactly, and no room.
     run.use = {**SMALL, "dp16kd": 209}
     with pytest.raises(flow.BitstreamError, match=r"needs 209 DP16KD \(of 208\): "):

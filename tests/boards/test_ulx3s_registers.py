@@ -94,9 +94,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "source.v").write_text(DESIGN)
     (path / "written.v").write_text(DESIGN.replace("pinion_core", "written"))
     (path / "bench.v").write_text(BENCH)
-    run_yosys(
-        ["read_verilog source.v", f"{SYNTH} -top pinion_core -json mapped.json"], folder=path
-    )
+    run_yosys(["read_verilog source.v", f"{SYNTH} -top pinion_core -json mapped.json"], folder=path)
     return path
 
 

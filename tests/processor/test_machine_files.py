@@ -28,7 +28,9 @@ def test_what_a_file_leaves_out_is_as_in_the_shipped_bitstream(tmp_path: Path) -
     file = read_machine_file(written(tmp_path, "[processor]\n"))
     assert (file.machine, file.teams, file.clock_mhz) == (Machine(), TEAMS, CLOCK_MHZ)
     assert file.board == {}
-    text = 'part = "x"\n[processor]\nlanes = 2\nrows = 512\nwords = 256\nteams = 3\nclock_mhz = 80\n'
+    text = (
+        'part = "x"\n[processor]\nlanes = 2\nrows = 512\nwords = 256\nteams = 3\nclock_mhz = 80\n'
+    )
     file = read_machine_file(written(tmp_path, text))
     assert file.machine == replace(Machine(), lanes=2, rows=512, words=256)
     assert (file.teams, file.clock_mhz, file.board) == (3, 80.0, {"part": "x"})

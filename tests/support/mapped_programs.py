@@ -84,5 +84,5 @@ def resident(machine: Machine) -> list[list[tuple[str, str]]]:
 
 if __name__ == "__main__":
     file = read_machine_file(sys.argv[2]) if len(sys.argv) > 2 else None
-    chosen = (Machine(), TEAMS) if file is None else (file.machine, file.teams)
-    sys.exit(main(Path(sys.argv[1]), *chosen, block_registers=file is not None))
+    subject = (Machine(), TEAMS) if file is None else (file.machine, file.teams)
+    sys.exit(main(Path(sys.argv[1]), *subject, block_registers=file is not None))

@@ -33,11 +33,12 @@ from .stream import pack_records, unpack_records
 _WORD = 18
 
 # Models of these cells as Yosys' mapping uses them, written without the vendor's guides
-# (FPGA-TN-02204 and -02205). MULT18X18D, the product of two signed or unsigned words, and DP16KD have
-# the registers that pinion.boards.ecp5.registers uses, with a synchronous reset. DP16KD, 36 bits wide: port A writes, the lower half of a word comes in at DIA and leaves at
-# DOA; ADA[3:0] enable bytes; each half of an initial word has two bits of padding. In a narrower
-# memory both ports have one width, write and read; with initial words it has no model and fails, as
-# does every other kind.
+# (FPGA-TN-02204 and -02205). MULT18X18D, the product of two signed or unsigned words, and DP16KD
+# have the registers that pinion.boards.ecp5.registers uses, with a synchronous reset. DP16KD, 36
+# bits wide: port A writes, the lower half of a word comes in at DIA and leaves at DOA; ADA[3:0]
+# enable bytes; each half of an initial word has two bits of padding. In a narrower memory both
+# ports have one width, write and read; with initial words it has no model and fails, as does every
+# other kind.
 _MODELS = """\
 module MULT18X18D(
   input {a}, input {b}, input {c},

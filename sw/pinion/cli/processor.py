@@ -31,7 +31,8 @@ def command(
             min=1,
             max=MOST_TEAMS,
             metavar="T",
-            help=f"Number of teams, each with a sample of its own. [default: the file's, or {TEAMS}]",
+            help="Number of teams, each with a sample of its own. [default: the file's, or "
+            f"{TEAMS}]",
             show_default=False,
         ),
     ] = None,
@@ -40,8 +41,7 @@ def command(
         typer.Option(
             min=1.0,
             metavar="MHZ",
-            help="Clock of the processor and the link. [default: the file's, or "
-            f"{CLOCK_MHZ:g}]",
+            help=f"Clock of the processor and the link. [default: the file's, or {CLOCK_MHZ:g}]",
             show_default=False,
         ),
     ] = None,
@@ -69,7 +69,7 @@ def command(
     from pinion.boards.ecp5.platform import ULX3S, board_of
     from pinion.boards.ecp5.processor import processor_bitstream, write_prebuilt
 
-    chosen, board = machine_of(lanes, machine), ULX3S
+    described, board = machine_of(lanes, machine), ULX3S
     if machine is not None:
         file = read_machine_file(machine)
         board = board_of(file.board, file.path)
@@ -77,12 +77,12 @@ def command(
         clock = file.clock_mhz if clock is None else clock
     teams = TEAMS if teams is None else teams
     if prebuilt:
-        result = write_prebuilt(output, chosen, teams=teams, board=board)
+        result = write_prebuilt(output, described, teams=teams, board=board)
     else:
         with steps() as progress:
             result = processor_bitstream(
                 output,
-                chosen,
+                described,
                 teams=teams,
                 board=board,
                 clock_mhz=CLOCK_MHZ if clock is None else clock,
@@ -92,7 +92,7 @@ def command(
     if json:
         put_json(result)
     else:
-        title = f"The dynamics processor, {amount(teams, 'team')} of {chosen.title}"
+        title = f"The dynamics processor, {amount(teams, 'team')} of {described.title}"
         out().print(pairs(summary(result), title=title))
     if not result["met"]:
         raise typer.Exit(CHECK_FAILED)

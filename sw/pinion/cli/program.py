@@ -69,9 +69,9 @@ def command(
     row = RowChoice(**row_options.options()).row(function)
     model, _ = RobotChoice(**robot_options.options(snap=True)).read(robot)
     row.check(model)
-    chosen, earlier = machine_of(lanes, machine), None
+    team, earlier = machine_of(lanes, machine), None
     with steps() as progress:
-        compiled = compile_program(model, row, chosen, precision=precision, progress=progress)
+        compiled = compile_program(model, row, team, precision=precision, progress=progress)
         measured = []
         if states:
             progress.step("Measuring errors")
@@ -83,11 +83,11 @@ def command(
         "robot": model.name,
         "function": row.name,
         "precision": precision,
-        "lanes": chosen.lanes,
-        "machine": f"{chosen.digest:016x}",
+        "lanes": team.lanes,
+        "machine": f"{team.digest:016x}",
         "cycles": program.cycles,
         "slots": program.slots,
-        "busy": program.slots / chosen.lanes / program.cycles,
+        "busy": program.slots / team.lanes / program.cycles,
         "words": program.words,
         "words_in": len(program.inputs),
         "words_out": len(program.outputs),
@@ -113,7 +113,7 @@ def command(
         pairs(
             [
                 ("cycles", f"{program.cycles} per sample"),
-                ("team", chosen.title),
+                ("team", team.title),
                 ("products", f"{program.slots} slots: lanes busy for {figures['busy']:.0%}"),
                 ("memory", f"{program.words} of {program.machine.words} words"),
                 ("records", f"{figures['words_in']} words in, {figures['words_out']} out"),

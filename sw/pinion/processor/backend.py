@@ -100,8 +100,8 @@ def open_processor(
     pinion.driver.DriverError, pinion.driver.TransportError
         If there is no such card, it holds another machine, or it does not work.
     """
-    chosen = machine_of(lanes, machine)
-    compiled = compile_program(model, function, chosen, precision=precision, progress=progress)
+    target = machine_of(lanes, machine)
+    compiled = compile_program(model, function, target, precision=precision, progress=progress)
     manifest = program_manifest(model, function, compiled)
     return open_program(manifest, compiled.program, address, progress=progress)
 

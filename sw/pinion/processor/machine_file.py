@@ -93,9 +93,7 @@ def read_machine_file(source: str | Path) -> MachineFile:
         machine = replace(Machine(), **{k: table[k] for k in MACHINE_KEYS if k in table})
     except ProgramError as error:
         raise ProgramError(f"In '{path}': {error}") from None
-    return MachineFile(
-        path=path, machine=machine, teams=teams, clock_mhz=float(clock), board=board
-    )
+    return MachineFile(path=path, machine=machine, teams=teams, clock_mhz=float(clock), board=board)
 
 
 def shipped_machines() -> tuple[str, ...]:

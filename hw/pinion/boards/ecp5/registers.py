@@ -19,8 +19,8 @@ RAM, MULTIPLIER = "DP16KD", "MULT18X18D"
 WIDE = "100100"
 """End of the binary width of block RAM whose port B reads at the outputs of both ports."""
 
-# A synchronous reset, as of the registers in the logic. It also clears the latch of block RAM, whose
-# word is then lost in the first cycle after the reset: designs must not use it.
+# A synchronous reset, as of the registers in the logic. If it also clears the latch of a block RAM,
+# the word that was read in the last cycle of a reset is lost: designs must not use it.
 _SYNC = {"RESETMODE": "SYNC"}
 
 Plain = tuple[int, int | str]
@@ -81,20 +81,20 @@ class _Module:
         """Use the output registers of a block RAM, if registers are behind all its outputs."""
         wide = cell["parameters"]["DATA_WIDTH_A"].endswith(WIDE)
         sides = "AB" if wide else "B"
-        pins = [pin for pin in cell["connections"] if pin.startswith("DO") and self._read(cell, pin)]
+        pins = self._outputs(cell, "DO")
         if not wide and any(pin.startswith("DOA") for pin in pins):
             return
-        plain = self._follow(cell, pins)
+        plain = self._behind(cell, pins)
         if plain is None or plain[0] != cell["connections"]["CLKB"][0]:
             return
+        self._follow(cell, pins)
         cell["parameters"] |= _SYNC | {f"REGMODE_{side}": "OUTREG" for side in sides}
         for side in sides:
             cell["connections"] |= {f"OCE{side}": ["1"], f"RST{side}": [plain[1]]}
 
     def multiplier(self, cell: dict[str, Any]) -> None:
         """Use the registers of a multiplier's product, or also those of both factors."""
-        products = [pin for pin in cell["connections"] if pin[0] == "P" and self._read(cell, pin)]
-        plain = self._follow(cell, products)
+        plain = self._follow(cell, self._outputs(cell, "P"))
         if plain is None:
             return
         groups = ["OUTPUT"]
@@ -121,8 +121,10 @@ class _Module:
             if not self.readers[bit]:
                 del self.cells[name]
 
-    def _read(self, cell: dict[str, Any], pin: str) -> bool:
-        return self.readers[cell["connections"][pin][0]] > 0
+    def _outputs(self, cell: dict[str, Any], prefix: str) -> list[str]:
+        """Return the outputs of a block that something reads, by the start of their names."""
+        wires = cell["connections"]
+        return [p for p in wires if p.startswith(prefix) and self.readers[wires[p][0]]]
 
     def _plain(self, name: str | None) -> Plain | None:
         """Return clock and reset of a register that a block's can replace, else None."""

@@ -17,7 +17,6 @@ from typing import Any
 from pinion.base.constraints import constraints_folder
 from pinion.boards.pins import BoardError
 
-
 NAMES = "vivado_names.toml"
 
 
