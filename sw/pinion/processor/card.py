@@ -75,7 +75,7 @@ def load(
         raise WrongBuildError(
             f"The card at {transport.where} does not hold the processor that the programs were "
             f"compiled for, which has {image.machine.title}: compile for the card's "
-            "machine (--machine), or load the bitstream of that processor."
+            "machine (`pinion program --machine`), or load the bitstream of that processor."
         ) from error
     try:
         _load(connection, image)
