@@ -36,10 +36,7 @@ def test_the_design_of_a_board_is_written(tmp_path: Path) -> None:
         write_processor(folder, small, clock_mhz=25.0, baud=25e6)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "mhz"),
-    [("ulx3s", [], 100.0), ("ulx3s_25f", ["--machine", "ulx3s_25f"], 120.0)],
-)
+@pytest.mark.parametrize(("name", "options", "mhz"), [("ulx3s", [], 100.0)])
 def test_the_bitstreams_that_are_shipped_are_of_their_machines(
     name: str,
     options: list[str],
@@ -72,7 +69,7 @@ def test_another_machine_or_board_has_no_bitstream(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ulx3s", "ulx3s_25f"])
+@pytest.mark.parametrize("name", ["ulx3s"])
 def test_the_bitstream_that_is_shipped_is_of_this_gateware(name: str) -> None:
     """`pinion processor` makes it again, with the record's clock and seed."""
     file = None if name == "ulx3s" else read_machine_file(name)

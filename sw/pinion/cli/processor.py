@@ -55,7 +55,7 @@ def command(
         bool,
         typer.Option(
             "--prebuilt",
-            help="Write a bitstream that is shipped: 2 teams of 4 lanes at 100 MHz, or ulx3s_25f.",
+            help="Write the bitstream that is shipped: 2 teams of 4 lanes, 100 MHz.",
         ),
     ] = False,
     json: Json = False,
