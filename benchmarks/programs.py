@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.parse_args(arguments)
     figures = {
         "states": STATES,
-        "card": prebuilt_record(),
+        "card": prebuilt_record("ulx3s"),
         "cycles": [cycles(*program) for program in PROGRAMS],
         "errors": [errors(robot) for robot in ROBOTS],
     }

@@ -15,7 +15,7 @@ from amaranth.lib.wiring import In, Out
 
 from pinion.base.progress import Progress
 from pinion.boards.ecp5 import bitstream as flow
-from pinion.boards.ecp5.platform import CAPACITY, pins
+from pinion.boards.ecp5.platform import ULX3S, pins
 from pinion.boards.ecp5.pll import (
     INPUT_MHZ,
     OUTPUT_MHZ,
@@ -139,7 +139,7 @@ def test_a_bitstream_comes_out(folder: Path) -> None:
     result = flow.bitstream(folder, progress=Progress(steps.append), timeout=1800)
     assert result["met"] and result["fmax_mhz"] >= CLOCK == result["clock_mhz"]
     assert 100 < result["use"]["lut4"] < 1000 and result["use"]["dp16kd"] == 2
-    assert result["share"]["lut4"] == round(100 * result["use"]["lut4"] / CAPACITY["lut4"], 1)
+    assert result["share"]["lut4"] == round(100 * result["use"]["lut4"] / ULX3S.capacity["lut4"], 1)
     path = result["critical_path"]
     assert path["delay_ns"] == pytest.approx(1000 / result["fmax_mhz"], abs=0.01)
     assert path["delay_ns"] == pytest.approx(path["logic_ns"] + path["routing_ns"], abs=0.01)

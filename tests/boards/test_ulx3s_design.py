@@ -11,7 +11,7 @@ import pytest
 from pinion.boards import processor
 from pinion.boards.ecp5 import top as boards_top
 from pinion.boards.ecp5.bitstream import lpf
-from pinion.boards.ecp5.platform import NEXTPNR_PART, pins
+from pinion.boards.ecp5.platform import ULX3S, pins
 from pinion.boards.ecp5.pll import ClockError, Pll, nearest_pll
 from pinion.boards.ecp5.spi_card import SpiCard, spi_card_rtlil
 from pinion.boards.ecp5.top import (
@@ -137,7 +137,7 @@ def test_pads_have_these_balls_and_attributes(line: str) -> None:
     text = lpf(line).splitlines()
     assert 'IOBUF PORT "led[3]" DRIVE=4 IO_TYPE=LVCMOS33;' in text
     assert len(text) == 3 + 2 * len(pins(line)) + 1
-    assert NEXTPNR_PART == ("--85k", "--package", "CABGA381", "--speed", "6")
+    assert ULX3S.nextpnr_part == ("--85k", "--package", "CABGA381", "--speed", "6")
 
 
 def test_pads_rest_and_light_the_leds() -> None:

@@ -15,7 +15,7 @@ import pytest
 from pinion.base.progress import Progress
 from pinion.boards.ecp5 import bitstream as flow
 from pinion.boards.ecp5 import processor
-from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART, PART
+from pinion.boards.ecp5.platform import ULX3S
 from pinion.boards.ecp5.pll import OUTPUT_MHZ, PHASE_MHZ, VCO_MHZ, ClockError, Pll, nearest_pll
 from pinion.boards.ecp5.spread import COLUMNS, LUTS, ROWS, free_sites, is_crowded, spread
 from pinion.boards.ecp5.top import SPI, TOP
@@ -108,7 +108,7 @@ def test_a_result_is_what_the_tools_left(
     )
     assert result == {
         "target": "ulx3s",
-        "part": PART,
+        "part": ULX3S.part,
         "build": f"{record.hash:016x}",
         "netlist_sha256": hashlib.sha256(MAPPED.encode()).hexdigest(),
         "clock_mhz": 62.5,
@@ -149,7 +149,7 @@ def test_a_result_is_what_the_tools_left(
     (name, arguments, named), packing = run.ran
     assert name == "nextpnr_ecp5"
     assert arguments == [
-        *NEXTPNR_PART,
+        *ULX3S.nextpnr_part,
         *("--json", "pinion.json", "--lpf", "pinion.lpf", "--textcfg", "pinion.config"),
         *("--freq", "62.5", "--report", "timing.json", "--timing-allow-fail"),
         *("--placer", "static", "--seed", "7"),
@@ -164,7 +164,7 @@ def test_a_result_is_what_the_tools_left(
     assert (target / flow.PAGE).read_text() == "\n".join(
         [
             f"# {record.robot}, {record.function.replace('_', chr(92) + '_')}, on the "
-            f"ULX3S ({PART})",
+            f"ULX3S ({ULX3S.part})",
             "",
             f"Routed: 63.00 MHz, requested 62.5 MHz, met. {versions}.",
             "",
@@ -217,7 +217,7 @@ def test_missed_timing_gives_no_bitstream(
 def test_a_crowded_design_is_spread_after_counting(
     record: Manifest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit = int(0.45 * CAPACITY["lut4"])
+    limit = int(0.45 * ULX3S.capacity["lut4"])
     assert not is_crowded({"lut4": limit}) and is_crowded({"lut4": limit + 1})
     run = tools(tmp_path, monkeypatch, use={**SMALL, "lut4": limit + 1})
     steps: list[str] = []
@@ -316,7 +316,7 @@ def test_the_card_behind_each_line_has_its_plan(
 def test_constraints_name_pads_and_the_oscillator() -> None:
     lines = flow.lpf().splitlines()
     assert lines[:3] == [
-        f"# Written by Pinion for the {PART} of a ULX3S.",
+        f"# Written by Pinion for the {ULX3S.part} of a ULX3S.",
         "BLOCK RESETPATHS;",
         "BLOCK ASYNCPATHS;",
     ]
@@ -445,7 +445,7 @@ def test_a_processor_takes_the_same_way(tmp_path: Path, monkeypatch: pytest.Monk
     assert options == [((machine,), {"teams": 3, "clock_mhz": 50.0, "baud": 3e6})]
     assert {name: result[name] for name in ("target", "part", "build", "met", "clock_mhz")} == {
         "target": "ulx3s",
-        "part": PART,
+        "part": ULX3S.part,
         "build": f"{machine.digest:016x}",
         "met": True,
         "clock_mhz": 50.0,
@@ -458,7 +458,9 @@ def test_a_processor_takes_the_same_way(tmp_path: Path, monkeypatch: pytest.Monk
     (_, arguments, named), _ = run.ran
     assert arguments[-2:] == ["--seed", "5"] and named["timeout"] == 9.0
     title = (target / flow.PAGE).read_text().split("\n")[0]
-    assert title == f"# Dynamics processor, 3 teams of 2 lanes, 64 rows, on the ULX3S ({PART})"
+    assert title == (
+        f"# Dynamics processor, 3 teams of 2 lanes, 64 rows, on the ULX3S ({ULX3S.part})"
+    )
     # Another clock than the board's oscillator divides exactly, and no room.
     run.use = {**SMALL, "dp16kd": 209}
     with pytest.raises(flow.BitstreamError, match=r"needs 209 DP16KD \(of 208\): "):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pinion.boards.ecp5 import bitstream as flow
-from pinion.boards.ecp5.platform import CAPACITY, NEXTPNR_PART
+from pinion.boards.ecp5.platform import ULX3S
 from pinion.boards.ecp5.spread import COLUMNS, EVERY, LUTS, ROWS, free_sites, spread
 
 
@@ -36,10 +36,10 @@ def inverters(length: int) -> dict[str, Any]:
 
 
 def test_the_rows_are_those_of_the_part() -> None:
-    assert len(COLUMNS) * len(ROWS) * len(LUTS) == CAPACITY["lut4"]
+    assert len(COLUMNS) * len(ROWS) * len(LUTS) == ULX3S.capacity["lut4"]
     free = list(free_sites())
     assert len(set(free)) == len(free)
-    assert len(free) / CAPACITY["lut4"] == len(ROWS[::EVERY]) / len(ROWS)
+    assert len(free) / ULX3S.capacity["lut4"] == len(ROWS[::EVERY]) / len(ROWS)
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ def test_nextpnr_puts_no_logic_into_the_free_rows(tmp_path: Path) -> None:
     filled = spread(design, "chains")
     assert json.dumps(design) == text
     (tmp_path / "in.json").write_text(json.dumps(filled))
-    arguments = [*NEXTPNR_PART, "--json", "in.json", "--write", "out.json", "--no-route"]
+    arguments = [*ULX3S.nextpnr_part, "--json", "in.json", "--write", "out.json", "--no-route"]
     arguments += ["--placer", "heap"]
     flow._tool("nextpnr_ecp5", arguments, folder=tmp_path, log="log")
     placed = json.loads((tmp_path / "out.json").read_text())["modules"]["top"]["cells"]

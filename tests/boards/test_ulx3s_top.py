@@ -16,7 +16,7 @@ import pytest
 from amaranth_boards.ulx3s import ULX3S_85F_Platform
 
 from pinion.boards.ecp5 import bitstream as flow
-from pinion.boards.ecp5.platform import OSCILLATOR_MHZ
+from pinion.boards.ecp5.platform import ULX3S
 from pinion.boards.ecp5.pll import Pll, nearest_pll
 from pinion.boards.ecp5.top import SerialBoard, board_rtlil
 from pinion.gateware.yosys import run_yosys
@@ -113,7 +113,7 @@ endmodule
 
 def run(folder: Path, mhz: float, *, board: Any = None, pll: Pll | None = None) -> dict[str, str]:
     """Return the bench's output lines by first word; fail if the model refuses."""
-    pll = pll or nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=mhz)
+    pll = pll or nearest_pll(input_mhz=ULX3S.oscillator_mhz, wanted_mhz=mhz)
     if board is None:
         text = board_rtlil(pll)
     else:
@@ -174,7 +174,7 @@ def test_a_wrong_pll_is_found(name: str, tmp_path: Path) -> None:
         source = "            o_CLKOP=loop,\n            o_CLKOS=result,"
         change = source, "            o_CLKOP=result,\n            o_CLKOS=loop,"
     broken = mutant(Pll, *change)
-    right = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=62.5)
+    right = nearest_pll(input_mhz=ULX3S.oscillator_mhz, wanted_mhz=62.5)
     assert right.reference != right.feedback and right.loop != right.output
     with pytest.raises(AssertionError):
         check(run(tmp_path, 62.5, pll=broken(**vars(right))), 62.5)
@@ -185,8 +185,8 @@ def test_another_oscillator_is_found(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         check(run(tmp_path, 48.0, pll=pll), 48.0)
     clocks = [r for r in ULX3S_85F_Platform.resources if r.name == "clk25"]
-    assert [resource.clock.frequency for resource in clocks] == [1e6 * OSCILLATOR_MHZ]
-    assert OSCILLATOR_MHZ == BOARD_MHZ
+    assert [resource.clock.frequency for resource in clocks] == [1e6 * ULX3S.oscillator_mhz]
+    assert ULX3S.oscillator_mhz == BOARD_MHZ
 
 
 BOARD_MUTANTS = {
@@ -194,7 +194,7 @@ BOARD_MUTANTS = {
     "the reset ends with the lock": ("steady.eq(count == _POWER_UP)", "steady.eq(locked)"),
     "a lost lock is no reset": ("with m.If(~locked):", "with m.If(Const(0)):"),
     "a reset for ever": ("ResetSynchronizer(~steady, ", "ResetSynchronizer(Const(1), "),
-    "the lights exchanged": ("[2].eq(~input_line)", "[2].eq(input_line)"),
+    "the lights exchanged": ("            ~input_line,", "            input_line,"),
     "the card on the oscillator": ("i_clk=ClockSignal()", 'i_clk=self.ports["clk25"]'),
 }
 

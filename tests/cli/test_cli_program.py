@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import pinion.api
 from pinion.functions import DISTRIBUTIONS, named_function, sample
+from pinion.processor import Machine
 from pinion.processor.folder import LISTING, PICTURE, ProgramFolder
 from pinion.robot import load
 from tests.cli.conftest import Pinion
@@ -60,7 +62,7 @@ def test_a_program_of_two_samples_runs(requests: Path, tmp_path: Path, pinion: P
     figures = pinion(*command, "--json").json
     assert figures["interleave"] == 2 and (figures["words_in"], figures["words_out"]) == (6, 2)
     text = pinion(*command).out
-    assert f"{figures['cycles']} per 2 samples, on a team of 4 lanes" in text
+    assert f"{figures['cycles']} per 2 samples" in text and "4 lanes" in text
     assert "6 words in, 2 out, of each sample" in text
     completed = pinion("run", place, "--input", requests, "--output", target, "--json")
     assert completed.json["requests"] == 9 and completed.json["cycles"] == 5 * figures["cycles"]
@@ -154,3 +156,20 @@ def test_what_does_not_fit_is_one_sentence(
     assert completed.code == 2 and completed.out == ""
     assert sentence in " ".join(completed.err.split())
     assert not target.exists()
+
+
+def test_a_program_is_for_the_machine_of_a_file(tmp_path: Path, pinion: Pinion) -> None:
+    machine = tmp_path / "mine.toml"
+    machine.write_text("[processor]\nlanes = 2\nrows = 1024\n")
+    place = tmp_path / "program"
+    command = ("program", "two_link", "aba", "--states", "10", "-o", place)
+    completed = pinion(*command, "--machine", machine, "--json")
+    assert completed.code == 0
+    program = ProgramFolder.read(place).program
+    assert program.machine == replace(Machine(), lanes=2, rows=1024)
+    assert completed.json["machine"] == f"{program.machine.digest:016x}"
+    completed = pinion(*command, "--machine", machine, "--lanes", "4")
+    assert completed.code == 2 and "leave out the 4" in " ".join(completed.err.split())
+    machine.write_text("[processor]\nlanes = 12\n")
+    completed = pinion(*command, "--machine", machine)
+    assert completed.code == 2 and "1 to 8 lanes, not 12" in " ".join(completed.err.split())

@@ -232,7 +232,7 @@ def test_a_robot_that_falls_at_once_has_figures(dog: Model, floats: Plant, tmp_p
     assert markdown(speeds_table({"commands": rows, "pushes": 0}))[-1] == "| halt | - | - | - |"
     with pytest.raises(ControlError, match=r"ended after 0 periods, because .* \(the base is low"):
         draw_walk(tmp_path / "walk.png", walked, [])
-    with pytest.raises(ControlError, match="ended before a window"):
+    with pytest.raises(ControlError, match="too short for a window"):
         walked.speed_error()
 
 

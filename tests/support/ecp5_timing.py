@@ -25,7 +25,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Instance, Module, Signal
 
 from pinion.boards.ecp5.bitstream import PLACER, SYNTH, critical_path
-from pinion.boards.ecp5.platform import NEXTPNR_PART
+from pinion.boards.ecp5.platform import ULX3S
 from pinion.fixedpoint import Format, Overflow, Rounding
 from pinion.fixedpoint.reciprocal import Reciprocal
 from pinion.fixedpoint.sincos import SinCos
@@ -143,7 +143,7 @@ def estimated(modules: Mapping[str, Any], table: DelayTable) -> dict[str, Any]:
 
 def place_and_route(folder: Path) -> dict[str, Any]:
     """Place and route a mapped design with nextpnr, and return its entry for the record."""
-    arguments = [*NEXTPNR_PART, "--json", "mapped.json", "--out-of-context", *PLACER]
+    arguments = [*ULX3S.nextpnr_part, "--json", "mapped.json", "--out-of-context", *PLACER]
     arguments += ["--freq", str(_WANTED_MHZ), "--timing-allow-fail"]
     arguments += ["--report", "timing.json", "--sdf", "nets.sdf"]
     with (folder / "nextpnr.log").open("w") as log:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pinion.base.progress import SILENT, Progress
-from pinion.boards.ecp5.platform import CAPACITY as ECP5
+from pinion.boards.ecp5.platform import ULX3S
 from pinion.boards.xilinx import board_names, load_board
 from pinion.functions import (
     DISTRIBUTIONS,
@@ -181,7 +181,7 @@ def board_parts() -> dict[str, dict[str, Any]]:
         }
         for name, board in boards.items()
     }
-    ulx3s = {"part": "LFE5U-85F", "capacity": dict(ECP5), "dies": 1}
+    ulx3s = {"part": "LFE5U-85F", "capacity": dict(ULX3S.capacity), "dies": 1}
     return parts | {"ulx3s": ulx3s, "ulx3s-spi": ulx3s}
 
 

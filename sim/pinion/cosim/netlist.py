@@ -33,20 +33,49 @@ from .stream import pack_records, unpack_records
 _WORD = 18
 
 # Models of these cells as Yosys' mapping uses them, written without the vendor's guides
-# (FPGA-TN-02204 and -02205). MULT18X18D without registers: the product of two signed or unsigned
-# words. DP16KD, 36 bits wide: port A writes, the lower half of a word comes in at DIA and leaves at
-# DOA; ADA[3:0] enable bytes; each half of an initial word has two bits of padding. In a narrower
-# memory both ports have one width, write and read; with initial words it has no model and fails, as
-# does every other kind.
+# (FPGA-TN-02204 and -02205). MULT18X18D, the product of two signed or unsigned words, and DP16KD
+# have the registers that pinion.boards.ecp5.registers uses, with a synchronous reset. DP16KD, 36
+# bits wide: port A writes, the lower half of a word comes in at DIA and leaves at DOA; ADA[3:0]
+# enable bytes; each half of an initial word has two bits of padding. In a narrower memory both
+# ports have one width, write and read; with initial words it has no model and fails, as does every
+# other kind.
 _MODELS = """\
 module MULT18X18D(
   input {a}, input {b}, input {c},
-  input SIGNEDA, SIGNEDB, SOURCEA, SOURCEB,
+  input SIGNEDA, SIGNEDB, SOURCEA, SOURCEB, CLK0, CE0, RST0,
   output {p});
-  wire signed [18:0] a = {{SIGNEDA & A17, {abus}}};
-  wire signed [18:0] b = {{SIGNEDB & B17, {bbus}}};
+{settings}
+  parameter RESETMODE = "SYNC";
+  wire signed [18:0] now_a = {{SIGNEDA & A17, {abus}}};
+  wire signed [18:0] now_b = {{SIGNEDB & B17, {bbus}}};
+  wire signed [18:0] a, b;
   wire signed [37:0] p = a * b;
-  assign {{{pbus}}} = p[35:0];
+  generate
+    if (REG_INPUTA_CLK != REG_INPUTB_CLK || RESETMODE != "SYNC")
+      multiplier_of_this_kind_has_no_model missing();
+    if (REG_INPUTA_CLK == "NONE") begin
+      assign a = now_a;
+      assign b = now_b;
+    end else begin
+      reg signed [18:0] late_a, late_b;
+      always @(posedge CLK0) if (RST0) begin
+        late_a <= 0;
+        late_b <= 0;
+      end else if (CE0) begin
+        late_a <= now_a;
+        late_b <= now_b;
+      end
+      assign a = late_a;
+      assign b = late_b;
+    end
+    if (REG_OUTPUT_CLK == "NONE")
+      assign {{{pbus}}} = p[35:0];
+    else begin
+      reg [35:0] late;
+      always @(posedge CLK0) if (RST0) late <= 0; else if (CE0) late <= p[35:0];
+      assign {{{pbus}}} = late;
+    end
+  endgenerate
 endmodule
 module DP16KD(
   input {dia}, {dib}, {ada}, {adb},
@@ -62,7 +91,7 @@ module DP16KD(
   localparam LOW = W == 18 ? 4 : W == 9 ? 3 : W == 4 ? 2 : W == 2 ? 1 : 0;
   localparam [20479:0] first = {{{firsts}}};
   generate
-    if (W != DATA_WIDTH_B || REGMODE_A != "NOREG" || REGMODE_B != "NOREG" || W != 36 && first != 0)
+    if (W != DATA_WIDTH_B || REGMODE_A != (W == 36 ? REGMODE_B : "NOREG") || W != 36 && first != 0)
       block_ram_of_this_kind_has_no_model missing();
     if (W == 36) begin
       reg [35:0] words [0:511];
@@ -78,7 +107,13 @@ module DP16KD(
         if (ADA3) words[{{{ahigh}}}][35:27] <= in[35:27];
       end
       always @(posedge CLKB) if (CEB) out <= words[{{{bhigh}}}];
-      assign {{{dobbus}, {doabus}}} = out;
+      if (REGMODE_B == "NOREG")
+        assign {{{dobbus}, {doabus}}} = out;
+      else begin
+        reg [35:0] late;
+        always @(posedge CLKB) if (RSTB) late <= 0; else if (OCEB) late <= out;
+        assign {{{dobbus}, {doabus}}} = late;
+      end
     end else begin
       reg [W-1:0] words [0:(1 << 14 - LOW) - 1];
       reg [17:0] out_a, out_b;
@@ -99,7 +134,13 @@ module DP16KD(
         out_b <= words[at_b];
       end
       assign {{{doabus}}} = out_a;
-      assign {{{dobbus}}} = out_b;
+      if (REGMODE_B == "NOREG")
+        assign {{{dobbus}}} = out_b;
+      else begin
+        reg [17:0] late;
+        always @(posedge CLKB) if (RSTB) late <= 0; else if (OCEB) late <= out_b;
+        assign {{{dobbus}}} = late;
+      end
     end
   endgenerate
 endmodule
@@ -121,6 +162,11 @@ def cell_models() -> str:
     inits = [f"INITVAL_{i:02X}" for i in range(64)]
     fields["inits"] = "\n".join(f"  parameter [319:0] {name} = 320'b0;" for name in inits)
     fields["firsts"] = ", ".join(reversed(inits))
+    fields["settings"] = "\n".join(
+        f'  parameter REG_{group}_{kind} = "{"NONE" if kind == "CLK" else kind + "0"}";'
+        for group in ("INPUTA", "INPUTB", "OUTPUT")
+        for kind in ("CLK", "CE", "RST")
+    )
     return _MODELS.format(**fields)
 
 

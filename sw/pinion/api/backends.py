@@ -61,6 +61,8 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
         (:func:`pinion.compute.cpu.compile`).
     dtype, layout, check_rotations, cache : of ``cuda``
         (:func:`pinion.compute.cuda.compile`).
+    lanes, machine, precision : of ``processor``
+        (:func:`pinion.processor.backend.open_processor`).
     progress : receives each step of compiling or building before the first batch;
         ``progress=Progress(print)`` prints them.
     """
@@ -73,6 +75,9 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
     isa: str | None
     compiler: str | None
     cache: Path | None
+    lanes: int | None
+    machine: str | Path | None
+    precision: str
     progress: Progress
 
 

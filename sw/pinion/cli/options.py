@@ -29,6 +29,24 @@ Robot = Annotated[
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="A build folder, made by `pinion build`.")
 ]
+Lanes = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=8,
+        metavar="P",
+        help="Number of lanes that share one sample.  [default: 4]",
+        show_default=False,
+    ),
+]
+MachineSource = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        metavar="FILE",
+        help="Instead: a TOML file of the processor and its board, or ulx3s_25f, which is shipped.",
+    ),
+]
 Lock = Annotated[
     list[str] | None,
     typer.Option(

@@ -14,7 +14,7 @@ from pinion.console.errors import UsageError
 from pinion.console.terminal import out, pairs, put_json, steps, table
 from pinion.processor.machine import MOST_INTERLEAVED
 
-from .options import Json, Robot, RobotArguments, RowArguments
+from .options import Json, Lanes, MachineSource, Robot, RobotArguments, RowArguments
 
 SEED = 38
 """Seed of the states over which errors are measured."""
@@ -28,9 +28,8 @@ def command(
     *,
     robot_options: RobotArguments,
     row_options: RowArguments,
-    lanes: Annotated[
-        int, typer.Option(min=1, max=8, metavar="P", help="Number of lanes of the team.")
-    ] = 4,
+    lanes: Lanes = None,
+    machine: MachineSource = None,
     precision: Annotated[
         str,
         typer.Option(
@@ -66,9 +65,10 @@ def command(
     The folder holds the program, a listing and a picture of its schedule; `pinion run`, `verify`,
     `report` and `campaign` take it. No board has run a program yet.
     """
-    from pinion.processor import Machine, compile_program
+    from pinion.processor import compile_program
     from pinion.processor.accuracy import accuracies
     from pinion.processor.folder import write_program
+    from pinion.processor.machine_file import machine_of
     from pinion.request import RobotChoice, RowChoice
 
     if target is not None:
@@ -80,12 +80,12 @@ def command(
     row = RowChoice(**row_options.options()).row(function)
     model, _ = RobotChoice(**robot_options.options(snap=True)).read(robot)
     row.check(model)
-    earlier = None
+    team, earlier = machine_of(lanes, machine), None
     with steps() as progress:
         compiled = compile_program(
             model,
             row,
-            Machine.of(lanes),
+            team,
             precision=precision,
             interleave=interleave,
             progress=progress,
@@ -101,7 +101,8 @@ def command(
         "robot": model.name,
         "function": row.name,
         "precision": precision,
-        "lanes": lanes,
+        "lanes": team.lanes,
+        "machine": f"{team.digest:016x}",
         "interleave": interleave,
         "cycles": program.cycles,
         "slots": program.slots,
@@ -133,7 +134,8 @@ def command(
     out().print(
         pairs(
             [
-                ("cycles", f"{program.cycles} per {each}, on a team of {amount(lanes, 'lane')}"),
+                ("cycles", f"{program.cycles} per {each}"),
+                ("team", team.title),
                 ("products", f"{program.slots} slots: lanes busy for {figures['busy']:.0%}"),
                 ("memory", f"{program.words} of {program.machine.words} words"),
                 ("records", f"{figures['words_in']} words in, {figures['words_out']} out{of_each}"),

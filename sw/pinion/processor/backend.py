@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -13,7 +15,7 @@ from pinion.link import Manifest
 from pinion.robot import Model
 
 from .compile import compile_program
-from .machine import Machine
+from .machine_file import machine_of
 from .manifest import program_manifest
 from .model import run
 from .program import Program
@@ -84,7 +86,8 @@ def open_processor(
     function: Function,
     address: str,
     *,
-    lanes: int = 4,
+    lanes: int | None = None,
+    machine: str | Path | None = None,
     precision: str = "fine",
     interleave: int = 1,
     progress: Progress = SILENT,
@@ -95,7 +98,7 @@ def open_processor(
     ----------
     address : empty for the model; ``sim`` for the simulated card, or another connection to a card
         that has a processor, with its address. The program is loaded into it.
-    lanes : of the team.
+    lanes, machine : as for :func:`.machine_file.machine_of`.
     precision : ``fine`` (about float32), or ``fast`` (1e-3 at reference states, fewer cycles).
     interleave : samples of a batch that are computed together, which takes fewer cycles a sample
         but more for each; all of them are flagged as saturated if one is.
@@ -103,14 +106,14 @@ def open_processor(
     Raises
     ------
     ProgramError
-        If the function has no program on this machine.
+        If the function has no program on this machine, or the machine is invalid.
     pinion.driver.DriverError, pinion.driver.TransportError
         If there is no such card, it holds another machine, or it does not work.
     """
     compiled = compile_program(
         model,
         function,
-        Machine.of(lanes),
+        machine_of(lanes, machine),
         precision=precision,
         interleave=interleave,
         progress=progress,

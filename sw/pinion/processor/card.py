@@ -7,7 +7,6 @@ from importlib.metadata import entry_points
 
 import numpy as np
 
-from pinion.base.amounts import amount
 from pinion.base.progress import SILENT, Progress
 from pinion.driver import Device, DriverError, Transport, TransportError, WrongBuildError
 from pinion.driver.connection import Connection
@@ -75,8 +74,8 @@ def load(
     except WrongBuildError as error:
         raise WrongBuildError(
             f"The card at {transport.where} does not hold the processor that the programs were "
-            f"compiled for, which has {amount(image.machine.lanes, 'lane')}: compile for the "
-            "number of lanes that the card has, or load the bitstream of that processor."
+            f"compiled for, which has {image.machine.title}: compile for the card's "
+            "machine (`pinion program --machine`), or load the bitstream of that processor."
         ) from error
     try:
         _load(connection, image)

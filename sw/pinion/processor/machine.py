@@ -25,6 +25,8 @@ import hashlib
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 
+from pinion.base.amounts import amount
+
 from .errors import ProgramError
 
 GUARD = 12
@@ -59,6 +61,9 @@ EDGE_FRACS = (-27, 100)
 
 OVERHEAD = 3
 """Cycles of a request besides the rows of its program, in a stream of one function."""
+
+MOST_MEMORY = 65_536
+"""Largest number of words of a memory, and of rows: more than any part's block RAM holds."""
 
 ENCODING = 3
 """Version of programs: of their encoding (:mod:`.encoding`, :mod:`.image`), and of delays."""
@@ -128,12 +133,26 @@ class Machine:
         lanes: object = self.lanes
         if type(lanes) is not int or not 1 <= lanes <= MOST_LANES:
             raise ProgramError(f"A team must have 1 to {MOST_LANES} lanes, not {lanes!r}.")
+        for name in ("words", "rows", "constants", "inputs", "results", "functions"):
+            number: object = getattr(self, name)
+            if type(number) is not int or not 1 <= number <= MOST_MEMORY:
+                raise ProgramError(
+                    f"A processor must have 1 to {MOST_MEMORY:,} {name}, not {number!r}."
+                )
 
     @property
     def digest(self) -> int:
         """64 bits that identify the machine and the encoding of its programs."""
         text = f"{ENCODING} {sorted(asdict(self).items())}"
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+    @property
+    def title(self) -> str:
+        """Name of the machine in messages: what users choose, and the digest."""
+        return (
+            f"{amount(self.lanes, 'lane')}, {amount(self.words, 'word')} a lane and "
+            f"{amount(self.rows, 'row')} ({self.digest:016x})"
+        )
 
     @property
     def low(self) -> int:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pinion.boards.xilinx.board import BoardError, board_names, load_board
+from pinion.boards.pins import BoardError
+from pinion.boards.xilinx.board import board_names, load_board
 from pinion.boards.xilinx.clocking import (
     CLOCK_MHZ,
     DETECTOR_MHZ,

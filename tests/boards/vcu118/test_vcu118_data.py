@@ -11,14 +11,9 @@ from pathlib import Path
 import pytest
 from amaranth.build import DiffPairs, Pins, Resource, Subsignal
 
-from pinion.boards.xilinx.board import (
-    Board,
-    BoardError,
-    board_names,
-    constraints_folder,
-    load_board,
-    read_pins,
-)
+from pinion.base.constraints import constraints_folder
+from pinion.boards.pins import BoardError, read_pins
+from pinion.boards.xilinx.board import Board, board_names, load_board
 from pinion.boards.xilinx.names import NAMES, load_names
 from pinion.boards.xilinx.platform import VCU118Platform
 from pinion.boards.xilinx.xdc import pads, pins_xdc

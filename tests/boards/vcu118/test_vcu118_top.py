@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pinion.boards.xilinx.board import BoardError, load_board
+from pinion.boards.pins import BoardError
+from pinion.boards.xilinx.board import load_board
 from pinion.boards.xilinx.clocking import core_clock
 from pinion.boards.xilinx.names import load_names
 from pinion.boards.xilinx.top import TOP, board_rtlil

@@ -8,7 +8,6 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Mux, Signal, Value
 
 from pinion.gateware.link.bus import WORD
-from pinion.gateware.processor.sequencer import SLICE
 from pinion.gateware.processor.team import fields_of
 from pinion.processor.encoding import NO_SOURCE, width_of
 from pinion.processor.image import NAME, STORE_PLACE
@@ -135,7 +134,7 @@ def sequencer(dut: Any) -> Elaboratable:
         m.d.sync += age.eq(age + 1)
     count = Signal(range(dut.program_rows + 1))
     row, issued = Signal.like(first), Signal()
-    slices = range(-(-len(dut.data) // SLICE))
+    slices = range(-(-len(dut.data) // dut.slice))
     word = Cat(inside.look(f"program{k}", row) for k in slices)
     m.d.comb += [
         count.eq(last - first + 1),

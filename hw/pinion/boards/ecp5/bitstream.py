@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pinion.base.escaping import markdown
+from pinion.base.escaping import comment, markdown
 from pinion.base.installation import install_hint
 from pinion.base.progress import SILENT, Progress
 from pinion.boards.tools import running
@@ -27,8 +27,9 @@ from pinion.link.build_files import BOARD_REPORT
 from pinion.link.digests import check_digests
 from pinion.link.uart_framing import BAUD
 
-from .platform import CAPACITY, NEXTPNR_PART, OSCILLATOR_MHZ, PART, pins
+from .platform import CLOCK_PAD, ULX3S, EcpBoard
 from .pll import ClockError, Pll, nearest_pll
+from .registers import with_block_registers
 from .spi_card import spi_card_rtlil
 from .spread import is_crowded, spread
 from .top import SERIAL, SPI, TOP, board_rtlil, card_rtlil
@@ -61,9 +62,9 @@ class BitstreamError(RuntimeError):
     """Error for a design that does not fit the part, or a tool that is missing or fails."""
 
 
-def reachable_mhz(clock_mhz: float) -> float:
+def reachable_mhz(clock_mhz: float, board: EcpBoard = ULX3S) -> float:
     """Return the frequency [MHz] nearest to the requested one that the board's PLL can generate."""
-    return nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=clock_mhz).mhz
+    return nearest_pll(input_mhz=board.oscillator_mhz, wanted_mhz=clock_mhz).mhz
 
 
 def board_folder(folder: Path, manifest: Manifest) -> Path:
@@ -71,18 +72,18 @@ def board_folder(folder: Path, manifest: Manifest) -> Path:
     return Path(folder) / (WITH_SPI if manifest.target == WITH_SPI else NAME)
 
 
-def lpf(line: str = SERIAL) -> str:
+def lpf(line: str = SERIAL, board: EcpBoard = ULX3S) -> str:
     """Return the LPF constraints: pad sites and attributes, and the oscillator's frequency.
 
-    ``line`` is one of `pinion.boards.ecp5.top.LINES`.
+    ``line`` is one of `pinion.boards.ecp5.top.LINES` that the board has.
     """
-    lines = [f"# Written by Pinion for the {PART} of a ULX3S.", "BLOCK RESETPATHS;"]
-    lines.append("BLOCK ASYNCPATHS;")
-    for pad, (ball, attributes) in pins(line).items():
+    lines = [f"# Written by Pinion for the {board.part} of a {comment(board.title)}."]
+    lines += ["BLOCK RESETPATHS;", "BLOCK ASYNCPATHS;"]
+    for pad, (ball, attributes) in board.pads[line].items():
         lines.append(f'LOCATE COMP "{pad}" SITE "{ball}";')
         values = " ".join(f"{key}={value}" for key, value in sorted(attributes.items()))
         lines.append(f'IOBUF PORT "{pad}" {values};')
-    lines.append(f'FREQUENCY PORT "clk25" {OSCILLATOR_MHZ:g} MHZ;')
+    lines.append(f'FREQUENCY PORT "{CLOCK_PAD}" {board.oscillator_mhz:g} MHZ;')
     return "\n".join(lines) + "\n"
 
 
@@ -111,7 +112,7 @@ def write_ulx3s(
         If the board cannot generate this clock, or the line is too fast for it.
     """
     core_mhz = manifest.clock_mhz if clock_mhz is None else clock_mhz
-    pll: Pll = nearest_pll(input_mhz=OSCILLATOR_MHZ, wanted_mhz=core_mhz)
+    pll: Pll = nearest_pll(input_mhz=ULX3S.oscillator_mhz, wanted_mhz=core_mhz)
     if abs(pll.mhz - core_mhz) > 1e-3:
         raise ClockError(
             f"The ULX3S cannot clock a core at {core_mhz:g} MHz: build it for {pll.mhz:.3f} MHz."
@@ -177,7 +178,7 @@ def bitstream(
             f"the target '{target.name}' (--target)."
         ) from None
     check_digests(Path(folder))
-    result = {"target": target.name, "part": PART, "build": f"{manifest.hash:016x}"} | routed(
+    result = {"target": target.name, "part": ULX3S.part, "build": f"{manifest.hash:016x}"} | routed(
         target,
         clock_mhz=plan["clock_mhz"],
         advice="build it with a larger ii (--ii), or with formats auto18",
@@ -194,6 +195,8 @@ def bitstream(
 def routed(
     target: Path,
     *,
+    board: EcpBoard = ULX3S,
+    block_registers: bool = False,
     clock_mhz: float,
     advice: str,
     seed: int | None,
@@ -202,21 +205,27 @@ def routed(
 ) -> dict[str, Any]:
     """Synthesise, place, route and pack the design in a board's folder; return use and timing.
 
+    Many parameters: the steps of a flow share them.
+
     Parameters
     ----------
+    block_registers : as for :func:`synthesise`.
     advice : what to do if it does not fit.
 
     Returns
     -------
     The part of the result of :func:`bitstream` that is not about a build.
     """
-    use = synthesise(target, progress=progress)
-    over = [name for name, count in use.items() if count > CAPACITY[name]]
+    use = synthesise(target, block_registers=block_registers, progress=progress)
+    capacity = board.capacity
+    over = [name for name, count in use.items() if count > capacity[name]]
     if over:
-        needs = ", ".join(f"{use[name]} {CELLS[name]} (of {CAPACITY[name]})" for name in over)
-        raise BitstreamError(f"The design does not fit the {PART}; it needs {needs}: {advice}.")
+        needs = ", ".join(f"{use[name]} {CELLS[name]} (of {capacity[name]})" for name in over)
+        raise BitstreamError(
+            f"The design does not fit the {board.part}; it needs {needs}: {advice}."
+        )
     netlist = NETLIST
-    if is_crowded(use):
+    if board.size == ULX3S.size and is_crowded(use):
         progress.step("Reserving every third row of tiles for wires")
         netlist = SPREAD
         mapped = json.loads((target / NETLIST).read_text())
@@ -224,6 +233,7 @@ def routed(
     progress.step("Placing and routing (minutes to an hour)")
     place_and_route(
         target,
+        board=board,
         clock_mhz=clock_mhz,
         seed=seed,
         progress=progress,
@@ -234,7 +244,7 @@ def routed(
         "netlist_sha256": hashlib.sha256((target / MAPPED).read_bytes()).hexdigest(),
         **_timing(target, clock_mhz=clock_mhz),
         "use": use,
-        "share": {name: round(100 * count / CAPACITY[name], 1) for name, count in use.items()},
+        "share": {name: round(100 * count / capacity[name], 1) for name, count in use.items()},
     }
     bit = target / BIT
     bit.unlink(missing_ok=True)
@@ -250,10 +260,18 @@ def routed(
     return result
 
 
-def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
-    """Synthesise the design in a board's folder; return the cell counts by name."""
+def synthesise(
+    target: Path, *, block_registers: bool = False, progress: Progress = SILENT
+) -> dict[str, int]:
+    """Synthesise the design in a board's folder; return the cell counts by name.
+
+    Parameters
+    ----------
+    block_registers : move registers into multipliers and block RAM (:mod:`.registers`).
+    """
     step = "Mapping to the ECP5"
     progress.step(step)
+    results = ["tee -q -o stat.json stat -json", f"write_verilog -noattr {MAPPED}"]
     run_yosys(
         [
             f"read_rtlil {BOARD}",
@@ -262,14 +280,18 @@ def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
             UNCHECKED,
             f"hierarchy -top {TOP}",
             f"{SYNTH} -top {TOP} -json {NETLIST}",
-            "tee -q -o stat.json stat -json",
-            f"write_verilog -noattr {MAPPED}",
+            *([] if block_registers else results),
         ],
         folder=target,
         name="synth",
         step=step,
         progress=progress,
     )
+    if block_registers:
+        path = target / NETLIST
+        path.write_text(json.dumps(with_block_registers(json.loads(path.read_text()))))
+        script = [f"read_json {NETLIST}", f"hierarchy -top {TOP}", *results]
+        run_yosys(script, folder=target, name="registers")
     stat = json.loads((target / "stat.json").read_text())
     cells = stat["design"]["num_cells_by_type"]
     return {name: int(cells.get(cell, 0)) for name, cell in CELLS.items()}
@@ -278,6 +300,7 @@ def synthesise(target: Path, *, progress: Progress = SILENT) -> dict[str, int]:
 def place_and_route(
     target: Path,
     *,
+    board: EcpBoard = ULX3S,
     clock_mhz: float,
     seed: int | None,
     progress: Progress,
@@ -285,7 +308,7 @@ def place_and_route(
     netlist: str = NETLIST,
 ) -> None:
     """Place and route a netlist with nextpnr in a board's folder."""
-    arguments = [*NEXTPNR_PART, "--json", netlist, "--lpf", LPF, "--textcfg", CONFIG]
+    arguments = [*board.nextpnr_part, "--json", netlist, "--lpf", LPF, "--textcfg", CONFIG]
     arguments += ["--freq", f"{clock_mhz:g}", "--report", TIMING, "--timing-allow-fail"]
     arguments += PLACER
     arguments += [] if seed is None else ["--seed", str(seed)]
@@ -374,11 +397,11 @@ def critical_path(steps: list[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def page(title: str, result: Mapping[str, Any]) -> str:
+def page(title: str, result: Mapping[str, Any], board: EcpBoard = ULX3S) -> str:
     """Return the report as Markdown; the title may contain Markdown."""
     path = result["critical_path"]
     lines = [
-        f"# {title}, on the ULX3S ({result['part']})",
+        f"# {title}, on the {markdown(board.title)} ({result['part']})",
         "",
         f"Routed: {result['fmax_mhz']:.2f} MHz, requested {result['clock_mhz']:g} MHz, "
         f"{'met' if result['met'] else 'missed'}. {result['tool']}.",
@@ -388,7 +411,7 @@ def page(title: str, result: Mapping[str, Any]) -> str:
     ]
     for name, count in result["use"].items():
         share = result["share"][name]
-        lines.append(f"| {CELLS[name]} | {count} | {CAPACITY[name]} | {share} |")
+        lines.append(f"| {CELLS[name]} | {count} | {board.capacity[name]} | {share} |")
     if path is not None:
         lines += [
             "",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .platform import CAPACITY
+from .platform import ULX3S
 
 COLUMNS = range(2, 125)
 ROWS = tuple(y for y in range(2, 94) if y % 12 != 10)
@@ -29,7 +29,7 @@ CROWDED = 0.45
 
 def is_crowded(use: dict[str, int]) -> bool:
     """Return whether a design with these cell counts needs rows of tiles kept free for routing."""
-    return use["lut4"] > CROWDED * CAPACITY["lut4"]
+    return use["lut4"] > CROWDED * ULX3S.capacity["lut4"]
 
 
 def free_sites() -> Iterator[str]:

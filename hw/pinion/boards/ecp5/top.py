@@ -132,23 +132,24 @@ class SerialBoard(Elaboratable):
     ----------
     pll : dividers of the PLL at the board's oscillator.
     line : one of `LINES`; the card's ports are its pads, ``clk`` and ``rst``.
+    lights : number of LEDs.
 
     Members
     -------
     ports : signals by the names of the pads.
 
-    The LEDs show: the clock (blinking), the PLL's lock, incoming bytes, outgoing bytes; all
-    others are dark. Reset lasts until the PLL is locked.
+    The LEDs show: the clock (blinking), the PLL's lock, incoming bytes, outgoing bytes; a board
+    with fewer has the first of them, and all others are dark. Reset lasts until the PLL is locked.
     """
 
-    def __init__(self, *, pll: Pll, line: str = SERIAL) -> None:
+    def __init__(self, *, pll: Pll, line: str = SERIAL, lights: int = LIGHTS) -> None:
         self.pll = pll
         self.line = line
         into, out = LINES[line]
         self.ports = {
             "clk25": Signal(name="clk25"),
             **{pad: Signal(name=pad, init=pad in LOW_WHEN_BUSY) for pad in (*into, *out)},
-            "led": Signal(LIGHTS, name="led"),
+            **({"led": Signal(lights, name="led")} if lights else {}),
         }
 
     def elaborate(self, platform: object) -> Module:
@@ -184,12 +185,15 @@ class SerialBoard(Elaboratable):
         # The chip select shows a transfer, the line shows bytes.
         input_line = next(self.ports[pad] for pad in into if pad in LOW_WHEN_BUSY)
         output_line = self.ports[out[0]]
-        m.d.comb += [
-            self.ports["led"][0].eq(beat[-1]),
-            self.ports["led"][1].eq(locked),
-            self.ports["led"][2].eq(~input_line),
-            self.ports["led"][3].eq(~output_line if out[0] in LOW_WHEN_BUSY else output_line),
-        ]
+        states = (
+            beat[-1],
+            locked,
+            ~input_line,
+            ~output_line if out[0] in LOW_WHEN_BUSY else output_line,
+        )
+        # Not strict: a board may have fewer LEDs, or more.
+        for light, value in zip(self.ports.get("led", ()), states, strict=False):
+            m.d.comb += light.eq(value)
         return m
 
 
@@ -263,14 +267,14 @@ def processor_card_rtlil(
     return text
 
 
-def board_rtlil(pll: Pll, line: str = SERIAL) -> str:
+def board_rtlil(pll: Pll, line: str = SERIAL, lights: int = LIGHTS) -> str:
     """Return the RTLIL of module `TOP`, without the card.
 
     Parameters
     ----------
-    pll, line : as in `SerialBoard`.
+    pll, line, lights : as in `SerialBoard`.
     """
-    board = SerialBoard(pll=pll, line=line)
+    board = SerialBoard(pll=pll, line=line, lights=lights)
     ports = {name: (signal, None) for name, signal in board.ports.items()}
     text: str = rtlil.convert(board, name=TOP, ports=ports, emit_src=False)
     return text

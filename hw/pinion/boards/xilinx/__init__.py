@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .board import Board, BoardError, board_names, load_board
+from pinion.boards.pins import BoardError
+
+from .board import Board, board_names, load_board
 from .clocking import reachable_mhz
 from .write import check_scripts, write_board
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .board import Board, BoardError
+from pinion.boards.pins import BoardError
+
+from .board import Board
 
 VCO_MHZ = (Fraction(800), Fraction(1600))
 DETECTOR_MHZ = (Fraction(10), Fraction(500))

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .board import BoardError, constraints_folder
+from pinion.base.constraints import constraints_folder
+from pinion.boards.pins import BoardError
 
 NAMES = "vivado_names.toml"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pinion.base import installation
 from pinion.base.escaping import comment
 from pinion.base.progress import SILENT, Progress
+from pinion.boards.pins import BoardError
 from pinion.boards.top import top_rtlil
 from pinion.gateware import run_yosys
 from pinion.gateware.dsp48e2 import explicit_text, with_explicit
@@ -19,7 +20,7 @@ from pinion.link import Manifest, ManifestError
 from pinion.synthesis.estimate import multipliers_of
 from pinion.synthesis.synth import TOP as CORE
 
-from .board import Board, BoardError
+from .board import Board
 from .clocking import Mmcm, core_clock, reachable_mhz
 from .floorplan import die_xdc, dies_xdc
 from .readme import readme

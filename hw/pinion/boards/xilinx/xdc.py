@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .board import Board, Pin
+from pinion.boards.pins import Pin
+
+from .board import Board
 from .clocking import Mmcm
 from .top import CORE_CLOCK_CELL, LIGHTS, XDMA_CELL
 

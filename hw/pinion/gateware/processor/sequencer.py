@@ -10,8 +10,8 @@ from pinion.gateware.collisions import unchecked
 from pinion.gateware.component import Component
 from pinion.processor.encoding import Encoding
 
-SLICE = 2
-"""Bits of a block RAM of the ECP5 with as many words as a program memory."""
+BLOCK = {512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2}
+"""Bits of a word in a block RAM of the ECP5, by the number of words."""
 
 
 class ProgramSequencer(Component):
@@ -41,6 +41,8 @@ class ProgramSequencer(Component):
     def __init__(self, *, encoding: Encoding, rows: int) -> None:
         self.encoding = encoding
         self.program_rows = rows
+        # Slices as wide as a block of RAM: behind deeper ones, multiplexers would be far from some.
+        self.slice = next((bits for words, bits in BLOCK.items() if words >= rows), 1)
         super().__init__(
             {
                 "program_write": In(1),
@@ -58,11 +60,10 @@ class ProgramSequencer(Component):
         """Build the memory, and the register of the row that is read."""
         m = Module()
         row = Signal(range(self.program_rows))
-        # Slices as wide as a block of RAM: behind deeper ones, multiplexers would be far from some.
-        starts = range(0, self.encoding.width, SLICE)
+        starts = range(0, self.encoding.width, self.slice)
         reads = []
         for number, start in enumerate(starts):
-            data = self.program_data[start : start + SLICE]
+            data = self.program_data[start : start + self.slice]
             program = Memory(shape=len(data), depth=self.program_rows, init=[])
             m.submodules[f"program{number}"] = program
             write, read = program.write_port(), unchecked(program.read_port())
