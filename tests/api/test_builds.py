@@ -32,6 +32,7 @@ from pinion.compute.backend import open_backend as open_cpu
 from pinion.compute.cuda.backend import open_backend as open_cuda
 from pinion.cosim.verify import verify
 from pinion.link import ManifestError
+from pinion.processor.backend import open_processor
 from pinion.request import BuildOptions, BuildRequest, CoreOptions, RobotChoice, RowChoice
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J\n& \"'"
@@ -84,7 +85,7 @@ def test_a_backend_takes_what_its_parts_take() -> None:
     keywords = inspect.Parameter.KEYWORD_ONLY
     devices = {
         name
-        for opener in (open_cpu, open_cuda)
+        for opener in (open_cpu, open_cuda, open_processor)
         for name, parameter in inspect.signature(opener).parameters.items()
         if parameter.kind is keywords
     }

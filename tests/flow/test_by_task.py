@@ -206,7 +206,10 @@ def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
     for options, message in (
         ({"formats": "q16.16"}, "the formats are 'q16.16': give formats 'auto'"),
         ({"formats": "auto14"}, "the formats are 'auto14': give formats 'auto'"),
-        ({"formats": "auto", "max_error": 1e-3}, "error of 0.001 cannot be requested as well"),
+        (
+            {"formats": "auto", "max_error": 1e-3},
+            "error limit of 0.001 cannot be requested as well",
+        ),
     ):
         with pytest.raises(BuildError, match=message):
             build(ROBOT, FUNCTION, tmp_path / "core", goal=goal_of(), **options)  # type: ignore[arg-type]

@@ -133,8 +133,8 @@ DOT2, ADD, SINCOS, RECIPROCAL = (uniform_kinds("q16.16")[k] for k in (1, -4, -2,
             replace(DOT2, widths=(32, 32, 30, 32)),
             r"products of a dot unit must have the same operand widths, not \(32, 32, 3",
         ),
-        (replace(ADD, shift=2), r"widths are \(32, 32\) and the result is shifted by 2\."),
-        (replace(ADD, widths=(32, 30)), r"widths are \(32, 30\) and the result is shifted by 0"),
+        (replace(ADD, shift=2), r"widths are \(32, 32\), and the result is shifted by 2\."),
+        (replace(ADD, widths=(32, 30)), r"widths are \(32, 30\), and the result is shifted by 0"),
     ],
 )
 def test_a_kind_without_hardware_is_refused(kind: UnitKind, message: str) -> None:

@@ -61,7 +61,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
         (:func:`pinion.compute.cpu.compile`).
     dtype, layout, check_rotations, cache : of ``cuda``
         (:func:`pinion.compute.cuda.compile`).
-    lanes, machine, precision : of ``processor``
+    lanes, machine, precision, interleave : of ``processor``
         (:func:`pinion.processor.backend.open_processor`).
     progress : receives each step of compiling or building before the first batch;
         ``progress=Progress(print)`` prints them.
@@ -78,6 +78,7 @@ class BackendOptions(RowOptions, RobotOptions, CardOptions, total=False):
     lanes: int | None
     machine: str | Path | None
     precision: str
+    interleave: int
     progress: Progress
 
 

@@ -143,7 +143,7 @@ def test_what_a_device_cannot_hold_is_left_out(
     )
     assert len(rows) == 1
     (why,) = left_out.values()
-    assert "has no" in why and "bytes" in why
+    assert "has fewer than" in why and "bytes" in why
     assert all(row[key] is None for row in rows for key in times.PARTS)
 
 
