@@ -69,7 +69,7 @@ RULES: dict[str, Commands] = {
     "where-each-backend-wins.md": Commands(
         skip={
             "control_law.py": "measures times of the page for minutes",
-            "law_on_chip": "needs a build of control.md; tests/flow/test_control_laws.py has its loop",
+            "law_on_chip": "needs a build; tests/flow/test_control_laws.py closes its loop",
         }
     ),
 }

@@ -208,7 +208,7 @@ def test_formats_that_go_with_no_task(tmp_path: Path) -> None:
         ({"formats": "auto14"}, "the formats are 'auto14': give formats 'auto'"),
         (
             {"formats": "auto", "max_error": 1e-3},
-            "error limit of 0.001 cannot be requested as well",
+            "error limit of 0.001 cannot be requested",
         ),
     ):
         with pytest.raises(BuildError, match=message):
