@@ -165,7 +165,7 @@ def test_a_core_that_promises_nothing_is_refused(auto: Path, tmp_path: Path) -> 
     assert not {"scales", "measured", "promises"} & older.to_dict().keys()
     older.write(tmp_path)
     assert Manifest.read(tmp_path) == older, "a driver opens it still"
-    with pytest.raises(BuildError, match="not store an error bound for each .*: build it again"):
+    with pytest.raises(BuildError, match=r"not store an error bound for each .*: build it again"):
         Reference(replace(core, manifest=older))
     with pytest.raises(BuildError, match="at least 1 sample, not 0"):
         check_promises(auto, samples=0)
